@@ -77,6 +77,9 @@ type Config struct {
 	CacheBytes int64 `env:"LINKFORGE_CACHE_BYTES" default:"268435456" min:"1048576" max:"1099511627776"`
 	// Size of the click log in the data folder, in bytes; a click takes about 150.
 	ClickLogBytes int64 `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" min:"65536" max:"1099511627776"`
+	// When clicks are written to the disk, and survive a loss of power: os (by the kernel), interval
+	// (every 100 ms) or always (before the response).
+	ClickLogSync string `env:"LINKFORGE_CLICK_LOG_SYNC" default:"os" syntax:"sync"`
 	// Retention of single clicks in full months, 1 to 1200; rollups remain.
 	ClickMonths int `env:"LINKFORGE_CLICK_MONTHS" default:"13" min:"1" max:"1200"`
 	// Retention of rollups by 15 minutes in full months, 1 to 1200, at least LINKFORGE_CLICK_MONTHS;

@@ -31,6 +31,7 @@ var syntaxes = map[string]func(string) (string, error){
 	"postgres": parseURL("postgres", "postgresql"),
 	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
+	"sync":     parseWord("os", "interval", "always"),
 }
 
 // decode sets a field of Config from a text that is not empty. An invalid text stays in a field
@@ -186,4 +187,14 @@ func parsePage(text string) (string, error) {
 			"as in https://app.example.com; or *")
 	}
 	return origin, nil
+}
+
+// parseWord returns a parser that accepts only some words.
+func parseWord(words ...string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		if !slices.Contains(words, text) {
+			return text, fmt.Errorf("must be one of %s", strings.Join(words, ", "))
+		}
+		return text, nil
+	}
 }

@@ -53,6 +53,9 @@ func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
 
 func (r *Recorder) setAside(j *wal.Log, data []byte) {
 	r.poison.Add(1)
+	if j == r.journal {
+		r.aside++
+	}
 	r.Logger.Error("a record of the click log was set aside", "log", j.ID(), "bytes", len(data))
 	if err := j.SetAside(data); err != nil {
 		r.Logger.Error("a record that cannot be used was not kept", "error", err)
@@ -79,7 +82,7 @@ func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 // Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It runs
 // beside redirects: the database has charged all leased hits of the dead processes.
 func (r *Recorder) Adopt(ctx context.Context) error {
-	_, err := r.adoptAll(ctx, r.Dir)
+	_, err := r.adoptAll(ctx, r.Dir, false)
 	return err
 }
 
@@ -99,7 +102,7 @@ func (r *Recorder) AdoptFrom(ctx context.Context, dir string) (a Adopted, err er
 	if err != nil {
 		return a, err
 	}
-	a.Clicks, err = r.adoptAll(ctx, dir)
+	a.Clicks, err = r.adoptAll(ctx, dir, true)
 	left, problem := logsIn(dir)
 	a.Logs = len(before) - len(left)
 	if err == nil {
@@ -127,10 +130,10 @@ func logsIn(dir string) (logs []string, err error) {
 	return logs, nil
 }
 
-func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err error) {
+func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (clicks int, err error) {
 	found, err := wal.Found(dir)
 	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
-		n, problem := r.adopt(ctx, j)
+		n, problem := r.adopt(ctx, j, byOperator)
 		if clicks += n; problem != nil {
 			err = errors.Join(err, problem, j.Close()) // for the next time
 		}
@@ -138,7 +141,10 @@ func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err er
 	return clicks, err
 }
 
-func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err error) {
+// adopt ingests a log up to its end, from the position that the database has for its identity: a copy
+// adds nothing that was ingested before. The process of a copied log may be alive, and use its leases,
+// unless the operator says that it is not.
+func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adopted int, err error) {
 	position, err := r.positionOf(ctx, j.ID())
 	if err != nil {
 		return 0, err
@@ -174,10 +180,12 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err erro
 	if adopted > 0 {
 		r.Logger.InfoContext(ctx, "the clicks of a process that has died are written", "log", j.ID(), "clicks", adopted)
 	}
-	if err := r.giveBack(ctx, j.ID(), open, used); err != nil {
+	if j.IsCopy() && !byOperator {
+		r.Logger.WarnContext(ctx, "a copy of a click log was ingested: its leases stay", "log", j.ID())
+	} else if err := r.giveBack(ctx, j.ID(), open, used); err != nil {
 		return adopted, err
 	}
-	return adopted, r.remove(ctx, j)
+	return adopted, j.Remove()
 }
 
 // positionOf is how far the database has a log.

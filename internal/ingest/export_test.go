@@ -57,3 +57,10 @@ func (r *Recorder) Next(j *wal.Log, position int64, most int) (*batch, error) {
 func (r *Recorder) Rest(ctx context.Context, clicks int64, took time.Duration) int {
 	return r.rest(ctx, clicks, took)
 }
+
+// Synced returns the position that is on the disk.
+func (l *Log) Synced() int64 {
+	l.syncs.mu.Lock()
+	defer l.syncs.mu.Unlock()
+	return l.syncs.synced
+}

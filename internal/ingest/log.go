@@ -26,6 +26,8 @@ type LogConfig struct {
 	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and
 	// counted as such.
 	MaxBytes int64
+	// Sync is when appended records are written to the disk; empty means SyncOS.
+	Sync Sync
 	// Logger logs an error once, until it is over.
 	Logger *slog.Logger
 	// Now is the clock.
@@ -37,9 +39,10 @@ type LogConfig struct {
 type Log struct {
 	LogConfig
 	journal *wal.Log
+	syncs   *syncs
 
 	mu     sync.Mutex // keeps counts consistent with appended records
-	record []byte     // the encoded record
+	buffer []byte     // the encoded record
 	full   bool       // the last click did not fit
 	closed bool
 
@@ -62,8 +65,9 @@ func OpenLog(c LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.Durable = c.Sync == SyncInterval || c.Sync == SyncAlways
 	return &Log{
-		LogConfig: c, journal: j,
+		LogConfig: c, journal: j, syncs: newSyncs(),
 		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
 	}, nil
 }
@@ -81,9 +85,17 @@ func (l *Log) LogID() string { return l.journal.ID() }
 // there is no room for it, the redirect is answered all the same, and the click is lost: that is
 // counted, and logged when it begins and ends.
 func (l *Log) Record(c *click.Click) int64 {
+	end := l.record(c)
+	if l.Sync == SyncAlways {
+		l.syncs.await(end)
+	}
+	return end
+}
+
+func (l *Log) record(c *click.Click) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record = appendClick(l.record[:0], c)
+	l.buffer = appendClick(l.buffer[:0], c)
 	end, err := l.append()
 	if err != nil {
 		l.lose(err)
@@ -103,7 +115,7 @@ func (l *Log) Record(c *click.Click) int64 {
 func (l *Log) Note(lease hitquota.Lease) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record = appendLease(l.record[:0], &lease)
+	l.buffer = appendLease(l.buffer[:0], &lease)
 	return l.append()
 }
 
@@ -111,7 +123,7 @@ func (l *Log) append() (int64, error) {
 	if l.closed {
 		return 0, errors.New("the click log is closed")
 	}
-	return l.journal.Append(l.record)
+	return l.journal.Append(l.buffer)
 }
 
 func (l *Log) lose(err error) {

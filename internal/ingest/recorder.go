@@ -16,7 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/poll"
-	"github.com/linkforge/linkforge/internal/wal"
 )
 
 const (
@@ -81,6 +80,7 @@ type Recorder struct {
 	crowded func() bool
 
 	ingested, batches, poison atomic.Int64
+	aside                     int64 // records of this log that were set aside since all were read
 }
 
 // NewRecorder returns a Recorder of a log.
@@ -126,6 +126,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 			_ = poll.Wait(ctx, adoptEvery)
 		}
 	})
+	adopting.Go(func() { r.watch(ctx) })
+	adopting.Go(func() { r.sync(ctx) })
 	defer adopting.Wait()
 	for most := maxBatch; r.batchDelay(ctx); {
 		before, began := r.handled.Load(), time.Now() // not the injected clock: this is about the machine's load
@@ -146,7 +148,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 // Otherwise another process adopts it.
 func (r *Recorder) leave(ctx context.Context) error {
 	if r.needed(r.position.Load()) >= r.journal.End() {
-		return r.remove(ctx, r.journal)
+		return r.journal.Remove() // its row stays: a copy of the log may come back
 	}
 	waiting := r.recorded.Load() - r.handled.Load()
 	r.Logger.WarnContext(ctx, "the click log stays for the next start", "clicks", waiting, "log", r.LogID())
@@ -159,19 +161,6 @@ func (r *Recorder) needed(position int64) int64 {
 		return position
 	}
 	return min(position, r.leases.Pin())
-}
-
-// remove removes an ingested log, and then its row in the database. In this order no process finds
-// a log without a row and ingests it again.
-func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
-	if err := j.Remove(); err != nil {
-		return err
-	}
-	_, err := r.db.NewDelete().Table("click_logs").Where("id = ?", j.ID()).Exec(db.AsSystem(ctx))
-	if err != nil {
-		return fmt.Errorf("forgetting a click log: %w", err)
-	}
-	return nil
 }
 
 // batchDelay waits for clicks, and a little longer for more of them. It returns false when the
@@ -243,7 +232,7 @@ func (r *Recorder) moveTo(b *batch) {
 	r.mu.Lock()
 	r.position.Store(b.Next)
 	if r.handled.Add(int64(len(b.Clicks))); b.Next == r.journal.End() {
-		r.handled.Store(r.recorded.Load()) // what could not be read was set aside
+		r.countMissing()
 		r.oldest.Store(0)
 	} else if len(b.Clicks) > 0 {
 		r.oldest.Store(b.Clicks[len(b.Clicks)-1].ClickedAt.UnixMicro())
@@ -255,6 +244,36 @@ func (r *Recorder) moveTo(b *batch) {
 	r.progressMu.Unlock()
 	if err := r.journal.Release(r.needed(b.Next)); err != nil {
 		r.Logger.Error("the click log keeps what it need not", "error", err)
+	}
+}
+
+// countMissing counts the clicks as lost that were recorded and could not be read again, except those
+// that were set aside. All records have been read, and none is added meanwhile.
+func (r *Recorder) countMissing() {
+	missing := r.recorded.Load() - r.handled.Load() - r.aside
+	if r.handled.Store(r.recorded.Load()); missing > 0 {
+		r.lost.Add(missing)
+		r.Logger.Error("clicks are lost: the click log was removed, truncated or damaged", "clicks", missing)
+	}
+	r.aside = 0
+}
+
+// checkEvery is how often a process checks the files of its log.
+const checkEvery = 500 * time.Millisecond
+
+// watch goes on with a new segment after files of the log were removed or truncated, and has the
+// recorder count what is lost.
+func (r *Recorder) watch(ctx context.Context) {
+	for poll.Wait(ctx, checkEvery) == nil {
+		repaired, err := r.journal.Check()
+		if err != nil {
+			r.Logger.ErrorContext(ctx, "the click log cannot be repaired: clicks are lost", "error", err)
+		}
+		if repaired {
+			r.Logger.ErrorContext(ctx, "files of the click log were removed or truncated: a new one was begun",
+				"log", r.LogID())
+			signal(r.wake)
+		}
 	}
 }
 

@@ -53,6 +53,11 @@ type Log struct {
 	bound int64
 	turns int64 // how long a segment gets
 	lock  *flock.Flock
+	// locked describes the lock's file, and copied reports that a found log is a copy.
+	locked os.FileInfo
+	copied bool
+	// Durable is set before the first Append: segments are written to the disk when they end.
+	Durable bool
 
 	mu       sync.Mutex
 	segments []segment
@@ -78,6 +83,9 @@ func Create(dir, id string, bound int64) (j *Log, err error) {
 		return nil, fmt.Errorf("the journal %s is held by another process", id)
 	}
 	j.bound, j.turns, j.open = bound, min(segmentBytes, bound/segmentPart), openTail
+	if err := j.identify(); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating a click log: %w", err), j.Close())
+	}
 	return j, nil
 }
 
@@ -102,7 +110,8 @@ func hold(dir, id string) (*Log, error) {
 	if err != nil || !held {
 		return nil, err
 	}
-	return j, nil
+	j.locked, err = os.Stat(filepath.Join(j.dir, lockName))
+	return j, err
 }
 
 // Found opens the logs within dir whose processes have died. This process holds them from now on.
@@ -125,7 +134,7 @@ func find(dir string) (found []*Log, err error) {
 		}
 		j, problem := hold(dir, folder.Name())
 		if problem == nil && j != nil {
-			if problem = j.load(); problem == nil {
+			if problem = errors.Join(j.readIdentity(), j.load()); problem == nil {
 				found = append(found, j)
 				continue
 			}
@@ -249,6 +258,11 @@ func full(err error) error {
 // re-created.
 func (j *Log) turn(size int64) error {
 	if j.tail != nil {
+		if j.Durable {
+			if err := j.tail.sync(); err != nil {
+				return err
+			}
+		}
 		_ = j.tail.close() // every write has been answered
 		j.tail = nil
 	}
@@ -260,6 +274,9 @@ func (j *Log) turn(size int64) error {
 		j.segments = append(j.segments, segment{j.end, j.end})
 	}
 	j.tail = tail
+	if j.Durable {
+		return syncDir(j.dir)
+	}
 	return nil
 }
 

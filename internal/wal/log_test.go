@@ -325,8 +325,8 @@ func TestRelease_RemovesWholeSegments(t *testing.T) {
 		}
 		begin = kept
 	}
-	if got := files(t, j.dir); len(got) != 2 {
-		t.Errorf("%v, want the last segment and the lock", got)
+	if got := files(t, j.dir); len(got) != 3 {
+		t.Errorf("%v, want the last segment, the identity and the lock", got)
 	}
 	next := leave(t, j)
 	if next.End() != j.End() || next.Bytes() != j.Bytes() {

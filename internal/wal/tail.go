@@ -9,6 +9,10 @@ import (
 type tail interface {
 	// write appends a record; after an error no part of it is stored.
 	write(record []byte) error
+	// sync writes all records to the disk.
+	sync() error
+	// info describes the open file, also if its path names another one by now.
+	info() (os.FileInfo, error)
 	// close ends the segment where the last record does.
 	close() error
 }
@@ -41,4 +45,6 @@ func (t *plainTail) write(record []byte) error {
 	return nil
 }
 
-func (t *plainTail) close() error { return t.file.Close() }
+func (t *plainTail) sync() error                { return t.file.Sync() }
+func (t *plainTail) info() (os.FileInfo, error) { return t.file.Stat() }
+func (t *plainTail) close() error               { return t.file.Close() }

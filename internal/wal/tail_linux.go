@@ -2,7 +2,9 @@ package wal
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -37,13 +39,24 @@ func mapped(file *os.File, most int64) ([]byte, error) {
 	return syscall.Mmap(int(file.Fd()), 0, int(most), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
-func (t *mappedTail) write(record []byte) error {
+// write returns errTorn if the file has been truncated by somebody else: copying into pages that are
+// gone raises SIGBUS, which would end the process otherwise.
+func (t *mappedTail) write(record []byte) (err error) {
 	if t.size+int64(len(record)) > int64(len(t.memory)) {
 		return errTorn
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%w: %v", errTorn, fault)
+		}
+	}()
 	t.size += int64(copy(t.memory[t.size:], record))
 	return nil
 }
+
+func (t *mappedTail) sync() error                { return t.file.Sync() }
+func (t *mappedTail) info() (os.FileInfo, error) { return t.file.Stat() }
 
 func (t *mappedTail) close() error {
 	return errors.Join(syscall.Munmap(t.memory), t.file.Truncate(t.size), t.file.Close())
