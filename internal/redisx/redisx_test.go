@@ -67,21 +67,37 @@ func TestReady_ReportsOutage(t *testing.T) {
 	}
 }
 
-// TestReady_NeedsTheWholeCluster: a cluster is not ready while a master without a replica is down.
+// TestReady_NeedsTheWholeCluster: a cluster is not ready while a master without a replica is down,
+// nor while no node serves one of the slots.
 func TestReady_NeedsTheWholeCluster(t *testing.T) {
 	t.Parallel()
-	c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
-	k := dbtest.Redis(t, c.URL)
-	if err := k.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-	c.KillMaster(t, "key")
-	if err := k.Ready(t.Context()); err == nil {
-		t.Error("ready without a master")
-	}
-	// The other masters notice the failure and report it to the client.
-	polltest.Until(t, "the others have noticed", func() bool {
-		return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves")
+	t.Run("every slot", func(t *testing.T) {
+		t.Parallel()
+		c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
+		k := dbtest.Redis(t, c.URL)
+		if err := k.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		err := k.UniversalClient.(*redis.ClusterClient).ForEachMaster(t.Context(),
+			func(ctx context.Context, master *redis.Client) error { return master.ClusterDelSlots(ctx, 1).Err() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		polltest.Until(t, "a slot without a node is reported", func() bool {
+			return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "slots that no node serves")
+		})
+	})
+	t.Run("every master", func(t *testing.T) {
+		t.Parallel()
+		c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
+		k := dbtest.Redis(t, c.URL)
+		if err := k.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c.KillMaster(t, "key")
+		if err := k.Ready(t.Context()); err == nil {
+			t.Error("ready without a master")
+		}
 	})
 }
 
