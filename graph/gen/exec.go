@@ -4399,7 +4399,7 @@ input CreateLinkInput {
   tags: [String!]
   "The link redirects from this time on, and responds 404 before. Default: immediately."
   startsAt: Time
-  "The link responds 410 from this time on, which must be in the future. Default: never."
+  "From this time on, the link responds 410. It must be in the future. Default: never."
   expiresAt: Time
   "The number of redirects after which the link responds 410, at least 1. Default: unlimited."
   maxClicks: Int64
@@ -4599,7 +4599,7 @@ input UpdateLinkInput {
   tags: [String!]
   "The link redirects from this time on; null: immediately."
   startsAt: Time
-  "The link responds 410 from this time on, which must be in the future; null: never."
+  "From this time on, the link responds 410. It must be in the future. Null: never."
   expiresAt: Time
   """
   The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being

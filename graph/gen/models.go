@@ -282,7 +282,7 @@ type CreateLinkInput struct {
 	Tags []string `json:"tags,omitempty"`
 	// The link redirects from this time on, and responds 404 before. Default: immediately.
 	StartsAt *time.Time `json:"startsAt,omitempty"`
-	// The link responds 410 from this time on, which must be in the future. Default: never.
+	// From this time on, the link responds 410. It must be in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// The number of redirects after which the link responds 410, at least 1. Default: unlimited.
 	MaxClicks *int64 `json:"maxClicks,omitempty"`
@@ -927,7 +927,7 @@ type UpdateLinkInput struct {
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
 	// The link redirects from this time on; null: immediately.
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
-	// The link responds 410 from this time on, which must be in the future; null: never.
+	// From this time on, the link responds 410. It must be in the future. Null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
 	// The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
 	// followed, redirects by other nodes within the same second may exceed it.

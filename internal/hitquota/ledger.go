@@ -20,8 +20,9 @@ type Ledger struct {
 	LogID string
 }
 
-// hitUsage is the granted hits of a link in a month. Granted and MaxHits are those of the last
-// request.
+// hitUsage is the row of a link in a month. Hits is the number of hits granted so far. Granted and
+// MaxHits describe the last request: in the row to insert, Granted is the number of requested hits;
+// in the row that the database returns, it is the number that the limit MaxHits permitted.
 type hitUsage struct {
 	bun.BaseModel `bun:"table:hit_usage"`
 
@@ -33,8 +34,8 @@ type hitUsage struct {
 	ChangedAt time.Time `bun:"type:timestamptz"`
 }
 
-// charge adds the requested hits (granted) to a row, as many as its limit (max_hits) permits. refund
-// subtracts hits.
+// charge returns the statement that adds the requested hits to the rows, as many as each limit
+// permits, and returns the granted hits.
 func (g *Ledger) charge() db.Insert {
 	least, greatest := "min", "max"
 	if g.DB.Kind == db.Postgres {
@@ -46,17 +47,19 @@ func (g *Ledger) charge() db.Insert {
 		" RETURNING link_id, month, hits, granted"}
 }
 
+// refund subtracts the unused hits of ended leases; each row has their number in Granted.
 var refund = db.Insert{Into: "hit_usage AS u", Rest: "ON CONFLICT (link_id, month) DO UPDATE SET " +
 	"hits = u.hits - excluded.granted, changed_at = excluded.changed_at"}
 
 // linkMonth is the key of a row.
 type linkMonth struct{ linkID, month string }
 
-// Take implements Source: one statement for all requests decides, so that no more are granted than
-// the limit, however many nodes ask at once.
+// Take implements Source: one statement grants the hits of all requests, so that no more are
+// granted than the limit, however many nodes request at once. At most one request may be for the
+// same link and month.
 func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
 	ctx = db.AsSystem(ctx)
-	seeds, err := g.seeds(ctx, requests)
+	recorded, err := g.recordedClicks(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -64,8 +67,8 @@ func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
 	byKey := make(map[linkMonth]*Request, len(requests))
 	for i, a := range requests {
 		key := linkMonth{a.LinkID, a.Month.String()}
-		granted := max(0, min(a.Want, a.Limit-seeds[key]))
-		rows[i] = hitUsage{LinkID: key.linkID, Month: key.month, Hits: seeds[key] + granted, Granted: granted,
+		granted := max(0, min(a.Want, a.Limit-recorded[key]))
+		rows[i] = hitUsage{LinkID: key.linkID, Month: key.month, Hits: recorded[key] + granted, Granted: granted,
 			MaxHits: a.Limit, ChangedAt: db.Instant(g.Now())}
 		byKey[key] = a
 	}
@@ -99,16 +102,17 @@ func sortUsage(rows []hitUsage) {
 	})
 }
 
-// seeds returns the clicks in the database for requests of links that may have no row yet. Only
-// after an upgrade or a restored backup there are clicks without a row.
-func (g *Ledger) seeds(ctx context.Context, requests []*Request) (map[linkMonth]int64, error) {
+// recordedClicks returns the clicks in the database of the requested links that may have no row yet.
+// They are the first value of a new row's hits: after an upgrade or the restoration of a backup,
+// clicks of the month can exist without a row. An existing row includes them already.
+func (g *Ledger) recordedClicks(ctx context.Context, requests []*Request) (map[linkMonth]int64, error) {
 	byMonth := map[Month][]string{}
 	for _, a := range requests {
 		if !a.Known {
 			byMonth[a.Month] = append(byMonth[a.Month], a.LinkID)
 		}
 	}
-	seeds := make(map[linkMonth]int64, len(requests))
+	recorded := make(map[linkMonth]int64, len(requests))
 	for m, linkIDs := range byMonth {
 		var rows []struct {
 			SubjectID string
@@ -118,10 +122,10 @@ func (g *Ledger) seeds(ctx context.Context, requests []*Request) (map[linkMonth]
 			return nil, fmt.Errorf("counting the clicks of a month: %w", err)
 		}
 		for _, row := range rows {
-			seeds[linkMonth{row.SubjectID, m.String()}] = row.Clicks
+			recorded[linkMonth{row.SubjectID, m.String()}] = row.Clicks
 		}
 	}
-	return seeds, nil
+	return recorded, nil
 }
 
 // Return implements Source.

@@ -42,9 +42,9 @@ type Batch struct {
 }
 
 // Create creates a link, or returns the existing one: the deterministic link for the same URL, or
-// the custom link with the same code and URL. Of concurrent requests on all nodes exactly one
-// creates the link and returns created; only that one consumes quota. A deleted link is revived with
-// the caller's input.
+// the custom link with the same code and URL. Of concurrent requests on all nodes, exactly one
+// creates the link, consumes quota, and returns true in created. A deleted link is revived: it keeps
+// its ID and code, takes the other values from in, consumes no quota, and created is false.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden.
@@ -56,10 +56,12 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *
 	return results[0].Link, results[0].Created, results[0].Err
 }
 
-// CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Links
-// that are the same within the batch are created once; the first returns true. It takes a handful
-// of statements, however many links. An error means that nothing was created: InvalidInput,
-// IdempotencyConflict, CodeExhausted when all counters have been issued, or Forbidden.
+// CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Equal
+// links within the batch are created once; the first result has Created. A repeated call with the
+// same IdempotencyKey and the same links, by the same caller within 24 hours, returns the results
+// of the first. The number of statements does not depend on the number of links. An error means
+// that nothing was created: InvalidInput, IdempotencyConflict, CodeExhausted when all counters have
+// been issued, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

@@ -161,7 +161,8 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 		return unrecorded{s.Stats}, nil
 	}
 	log, err := ingest.OpenLog(ingest.LogConfig{
-		Dir: o.ClickLogDir, MaxBytes: o.Config.ClickLogBytes, Sync: ingest.Sync(o.Config.ClickLogSync), Logger: o.Log, Now: o.Now,
+		Dir: o.ClickLogDir, MaxBytes: o.Config.ClickLogBytes, Sync: ingest.Sync(o.Config.ClickLogSync),
+		Logger: o.Log, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err

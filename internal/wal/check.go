@@ -124,7 +124,8 @@ func (j *Log) repair() error {
 
 // relock locks the folder again if its lock was removed.
 func (j *Log) relock() error {
-	if named, err := os.Stat(filepath.Join(j.dir, lockName)); err == nil && j.locked != nil && os.SameFile(named, j.locked) {
+	named, err := os.Stat(filepath.Join(j.dir, lockName))
+	if err == nil && j.locked != nil && os.SameFile(named, j.locked) {
 		return nil
 	}
 	lock := flock.New(filepath.Join(j.dir, lockName))
