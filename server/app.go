@@ -49,6 +49,7 @@ type app struct {
 	*stores.Stores
 
 	config config.Config
+	memory memory
 	log    *slog.Logger
 	now    func() time.Time
 	traces *obs.Traces // nil when there are none
@@ -72,7 +73,7 @@ type app struct {
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller
 // closes the app.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
-	a := &app{config: c, log: log, now: time.Now}
+	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now}
 	if c.Development {
 		a.print = out
 	}
@@ -91,9 +92,6 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	}
 	if c.Embedded() {
 		if a.data, err = stores.OpenDataFolder(c.DataDir); err != nil {
-			return nil, err
-		}
-		if err := stores.FillSecrets(&a.config); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +124,8 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	return a, a.Accounts.LoadRevoked(ctx)
 }
 
-// prepareDatabase brings the schema up to date, and refuses a database of another code secret.
+// prepareDatabase brings the schema up to date, completes the secrets, and refuses a database of
+// another code secret.
 func (a *app) prepareDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateDeadline)
 	defer cancel()
@@ -145,6 +144,12 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	if err := a.db.CheckReplica(ctx); err != nil {
 		return err
 	}
+	// Secrets are created after the database: secrets without a database show that it was lost.
+	if a.config.Embedded() {
+		if err := stores.FillSecrets(&a.config); err != nil {
+			return err
+		}
+	}
 	return codecounter.PinSecrets(ctx, a.db, a.config.CodeSecrets)
 }
 
@@ -162,7 +167,7 @@ func (a *app) wire() error {
 	}
 	a.Stores, err = stores.Open(stores.Options{
 		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),
-		Mailer: a.mailer, CacheBytes: cacheBytes(a.config), Log: a.log, Now: a.now,
+		Mailer: a.mailer, CacheBytes: a.memory.cachedLinks(), Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
@@ -259,7 +264,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.runAdmin(failed) })
 	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error { return a.db.FollowReplica(failed, a.log, a.now) })
-	parts.Go(func() error { return followMemory(failed, a.config) })
+	parts.Go(func() error { return a.memory.follow(failed) })
 	parts.Go(func() error { return a.Accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.Links.Resolver.Follow(failed) })
 	parts.Go(func() error { return a.VisitorKeys.Run(failed) })

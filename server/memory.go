@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -21,46 +24,71 @@ const (
 	minMemory = 192 << 20
 )
 
-// tuneMemory trades memory for time, unless the operator has said how by GOGC and GOMEMLIMIT.
-func tuneMemory(c config.Config) {
+// memory is what the process may use.
+type memory struct {
+	cache   int64 // for cached links and their garbage, in bytes
+	ceiling int64 // of the garbage collector's limit, in bytes
+}
+
+// memoryOf returns the configured cache or, in a container with a memory limit, at most a quarter of
+// the container's memory. Three quarters of the container are the collector's: the rest is for what
+// it does not manage, such as SQLite's page cache. A container of 0 bytes means no limit.
+func memoryOf(c config.Config, container int64) memory {
+	if container == 0 {
+		return memory{cache: c.CacheBytes, ceiling: math.MaxInt64}
+	}
+	return memory{cache: min(c.CacheBytes, container/4), ceiling: container - container/4}
+}
+
+// containerMemory returns the memory limit of the process's control group, or 0 if there is none.
+func containerMemory() int64 {
+	limit, err := memlimit.FromCgroup()
+	if err != nil || limit > math.MaxInt64 { // not on Linux, or without a limit
+		return 0
+	}
+	return int64(limit)
+}
+
+// tune trades memory for time, unless the operator has said how by GOGC and GOMEMLIMIT.
+func (m memory) tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit(c, 0))
+		debug.SetMemoryLimit(m.limit(0))
 	}
 }
 
-// cacheBytes bounds cached links: half of the setting, because the other half is garbage that has
-// not been collected yet.
-func cacheBytes(c config.Config) int64 { return c.CacheBytes / 2 }
+// cachedLinks bounds cached links: half of the cache, because the other half is garbage that has not
+// been collected yet.
+func (m memory) cachedLinks() int64 { return m.cache / 2 }
 
-// memoryLimit returns the limit of the garbage collector: the configured one or, if the live heap
-// is larger, one and a half times the live heap. A limit without space above the live heap would
-// keep the collector running permanently.
-func memoryLimit(c config.Config, alive int64) int64 {
-	return max(minMemory, c.CacheBytes, alive+alive/2)
+// limit returns the limit of the garbage collector: the size of the cache or, if the live heap is
+// larger, one and a half times the live heap, but never more than the ceiling. A limit without space
+// above the live heap would keep the collector running permanently.
+func (m memory) limit(alive int64) int64 {
+	return min(m.ceiling, max(minMemory, m.cache, alive+alive/2))
 }
 
 // limitEvery is the interval at which the limit follows the live heap.
 const limitEvery = time.Second
 
-// followMemory adapts the limit to the live heap, which beside the cache contains the state of
-// every link that was followed this month.
-func followMemory(ctx context.Context, c config.Config) error {
+// follow adapts the limit to the live heap, which beside the cache contains the state of every link
+// that was followed this month.
+func (m memory) follow(ctx context.Context) error {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return nil
 	}
 	for poll.Wait(ctx, limitEvery) == nil {
-		adjustMemoryLimit(c)
+		m.adjust()
 	}
 	return nil
 }
 
-func adjustMemoryLimit(c config.Config) {
+func (m memory) adjust() {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
-	limit, now := memoryLimit(c, int64(sample[0].Value.Uint64())), debug.SetMemoryLimit(-1)
+	limit, now := m.limit(int64(sample[0].Value.Uint64())), debug.SetMemoryLimit(-1)
 	if difference := limit - now; max(difference, -difference) > now/16 { // to move it stops the world
 		debug.SetMemoryLimit(limit)
 	}

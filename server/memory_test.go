@@ -13,21 +13,44 @@ import (
 func TestMemoryLimit_LeavesRoom(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	c := config.Config{CacheBytes: 1 << 20}
+	m := memoryOf(config.Config{CacheBytes: 1 << 20}, 0)
 	held := make([]*[1 << 10]byte, 256<<10)
 	for i := range held {
 		held[i] = new([1 << 10]byte)
 	}
 	runtime.GC()
-	adjustMemoryLimit(c)
+	m.adjust()
 	if limit := debug.SetMemoryLimit(-1); limit < 384<<20 || limit > 600<<20 {
 		t.Errorf("%d MiB are the limit for 256 MiB that are alive", limit>>20)
 	}
 	runtime.KeepAlive(held)
 	held = nil
 	runtime.GC()
-	adjustMemoryLimit(c)
+	m.adjust()
 	if limit := debug.SetMemoryLimit(-1); limit != minMemory {
 		t.Errorf("%d MiB are the limit when nothing is alive", limit>>20)
+	}
+}
+
+// TestMemoryLimit_RespectsContainer: the collector's limit stays below the container's, however much
+// is alive, and the cache shrinks with it.
+func TestMemoryLimit_RespectsContainer(t *testing.T) {
+	t.Parallel()
+	c := config.Config{CacheBytes: 256 << 20}
+	for name, tc := range map[string]struct{ container, alive, cached, limit int64 }{
+		"no container":             {0, 0, 128 << 20, 256 << 20},
+		"no container, large heap": {0, 1 << 30, 128 << 20, 3 << 29},
+		"small container":          {160 << 20, 0, 20 << 20, 120 << 20},
+		"small, large heap":        {160 << 20, 1 << 30, 20 << 20, 120 << 20},
+		"large container":          {8 << 30, 0, 128 << 20, 256 << 20},
+		"large, large heap":        {8 << 30, 7 << 30, 128 << 20, 6 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := memoryOf(c, tc.container)
+			if cached, limit := m.cachedLinks(), m.limit(tc.alive); cached != tc.cached || limit != tc.limit {
+				t.Errorf("%d bytes of links and a limit of %d, want %d and %d", cached, limit, tc.cached, tc.limit)
+			}
+		})
 	}
 }

@@ -23,7 +23,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, io cli.IO) (err er
 	if err != nil {
 		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
-	tuneMemory(c)
+	memoryOf(c, containerMemory()).tune()
 	a, err := newApp(ctx, c, obs.NewLogger(io.Err, !c.LogText, c.LogLevel), io.Out)
 	if err != nil {
 		return err

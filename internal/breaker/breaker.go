@@ -1,5 +1,5 @@
 // Package breaker stops calls to a dependency that does not answer: after one failure callers fail
-// at once, until a probe in the background succeeds. It does not know what the dependency is.
+// at once, until a probe in the background succeeds. It is independent of the kind of dependency.
 // Packages redisx and db call it.
 package breaker
 

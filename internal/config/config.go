@@ -58,6 +58,9 @@ type Config struct {
 	RedisPool int `env:"LINKFORGE_REDIS_POOL" default:"50" min:"1" max:"10000"`
 	// Let serve migrate the database: on or off.
 	Migrate bool `env:"LINKFORGE_MIGRATE" default:"on"`
+	// Create a new SQLite database although the data folder has been used and its database is missing
+	// or empty: on or off. Links, accounts and clicks of the old one are lost.
+	NewDatabase bool `env:"LINKFORGE_NEW_DATABASE" default:"off"`
 	// Keys of access tokens, at least 32 bytes each, separated by commas. The first signs, all verify.
 	//
 	// JWTSecrets and CodeSecrets are nil if stores.FillSecrets has to create them, and for commands

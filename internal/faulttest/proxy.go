@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Mode is what a Proxy does with bytes.
+// Mode determines how a Proxy handles bytes.
 type Mode int
 
 // The modes of a Proxy.

@@ -52,15 +52,38 @@ func LockDataFolder(dir string) (*DataFolder, error) {
 
 func (f *DataFolder) Close() error { return f.lock.Close() }
 
-// OpenDatabase opens PostgreSQL, or the SQLite file in the data folder.
+// OpenDatabase opens PostgreSQL, or the SQLite file in the data folder. It refuses to create the
+// file in a data folder that has been used, unless NewDatabase is set: all links would be missing.
 func OpenDatabase(c config.Config) (*db.DB, error) {
 	if c.Embedded() {
+		if err := checkDatabaseFile(c); err != nil {
+			return nil, err
+		}
 		return db.OpenSQLite(DatabaseFile(c), c.DatabasePool)
 	}
 	return db.Server{
 		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout,
 		LockTimeout: c.LockTimeout,
 	}.Open()
+}
+
+// checkDatabaseFile returns an error if the database is missing or empty although other files of the
+// data folder show that it had one.
+func checkDatabaseFile(c config.Config) error {
+	path := DatabaseFile(c)
+	switch info, err := os.Stat(path); {
+	case err == nil && info.Size() > 0, c.NewDatabase:
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the database file: %w", err)
+	}
+	for _, name := range []string{CodeSecretName, JWTSecretName, ClicksFolder} {
+		if _, err := os.Stat(filepath.Join(c.DataDir, name)); err == nil {
+			return fmt.Errorf("the database file %s is missing or empty, but the data folder has been used (it has %s): "+
+				"restore the file from a backup, or start with --new-database to lose all links and accounts", path, name)
+		}
+	}
+	return nil
 }
 
 // The contents of a data folder.
