@@ -95,7 +95,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			return nil, err
 		}
 	}
-	if a.db, err = stores.OpenDatabase(a.config); err != nil {
+	if a.db, err = stores.OpenDatabase(a.config, a.memory.sqlite); err != nil {
 		return nil, err
 	}
 	if err := a.prepareDatabase(ctx); err != nil {

@@ -22,22 +22,32 @@ const (
 	// minMemory is the lower bound of the memory limit for small caches. Below it, garbage collection
 	// would run too often.
 	minMemory = 192 << 20
+	// maxSQLite is more than SQLite's default caches.
+	maxSQLite = 128 << 20
 )
 
-// memory is what the process may use.
+// memory is what the process may use, in bytes.
 type memory struct {
-	cache   int64 // for cached links and their garbage, in bytes
-	ceiling int64 // of the garbage collector's limit, in bytes
+	cache   int64 // for cached links and their garbage
+	sqlite  int64 // for SQLite's page caches, which the collector does not manage; 0 means the default
+	ceiling int64 // of the collector's limit
 }
 
-// memoryOf returns the configured cache or, in a container with a memory limit, at most a quarter of
-// the container's memory. Three quarters of the container are the collector's: the rest is for what
-// it does not manage, such as SQLite's page cache. A container of 0 bytes means no limit.
+// memoryOf divides the memory of the container; 0 means that there is no limit. A quarter of it is
+// for the program file and the kernel's buffers; of an embedded instance, another quarter for SQLite,
+// up to maxSQLite. The rest is the collector's ceiling. The configured cache gets half of that at
+// most.
 func memoryOf(c config.Config, container int64) memory {
 	if container == 0 {
 		return memory{cache: c.CacheBytes, ceiling: math.MaxInt64}
 	}
-	return memory{cache: min(c.CacheBytes, container/4), ceiling: container - container/4}
+	m := memory{ceiling: container - container/4}
+	if c.Embedded() {
+		m.sqlite = min(container/4, maxSQLite)
+		m.ceiling -= m.sqlite
+	}
+	m.cache = min(c.CacheBytes, m.ceiling/2)
+	return m
 }
 
 // containerMemory returns the memory limit of the process's control group, or 0 if there is none.

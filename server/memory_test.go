@@ -40,10 +40,10 @@ func TestMemoryLimit_RespectsContainer(t *testing.T) {
 	for name, tc := range map[string]struct{ container, alive, cached, limit int64 }{
 		"no container":             {0, 0, 128 << 20, 256 << 20},
 		"no container, large heap": {0, 1 << 30, 128 << 20, 3 << 29},
-		"small container":          {160 << 20, 0, 20 << 20, 120 << 20},
-		"small, large heap":        {160 << 20, 1 << 30, 20 << 20, 120 << 20},
+		"small container":          {160 << 20, 0, 20 << 20, 80 << 20},
+		"small, large heap":        {160 << 20, 1 << 30, 20 << 20, 80 << 20},
 		"large container":          {8 << 30, 0, 128 << 20, 256 << 20},
-		"large, large heap":        {8 << 30, 7 << 30, 128 << 20, 6 << 30},
+		"large, large heap":        {8 << 30, 7 << 30, 128 << 20, 6<<30 - 128<<20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -71,7 +71,7 @@ func besideServers(f *config.Flags, work func(config.Config, *db.DB) error) erro
 			return fmt.Errorf("there is no database yet: %w", err)
 		}
 	}
-	d, err := stores.OpenDatabase(c)
+	d, err := stores.OpenDatabase(c, 0)
 	if err != nil {
 		return err
 	}

@@ -96,33 +96,62 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// writerCache gives the writer 64 MiB: codes and hashes fall anywhere into their indexes, and the
-// default of 2 MiB rewrites the same pages.
-const writerCache = "cache_size(-65536)"
+// File is a SQLite database.
+type File struct {
+	Path string
+	// Pool is the maximum number of connections that read.
+	Pool int
+	// CacheBytes bounds the page caches of all connections together; zero means the default.
+	CacheBytes int64
+}
 
-// OpenSQLite opens the file, which is created if missing, with one connection that writes and at
-// most pool connections that read.
+const (
+	// writerCache is large because codes and hashes fall anywhere into their indexes: with the default
+	// of 2 MiB the writer rewrites the same pages.
+	writerCache = 64 << 20
+	// readerCache is SQLite's default.
+	readerCache = 2 << 20
+)
+
+// caches returns the size of the writer's page cache and of that of each reader. A bound below the
+// defaults is divided in half between the writer and the readers.
+func (f File) caches() (writer, reader int64) {
+	if f.CacheBytes == 0 {
+		return writerCache, readerCache
+	}
+	return min(writerCache, f.CacheBytes/2), min(readerCache, f.CacheBytes/2/int64(f.Pool))
+}
+
+// OpenSQLite opens a File with the default caches.
+func OpenSQLite(path string, pool int) (*DB, error) { return File{Path: path, Pool: pool}.Open() }
+
+// Open opens the file, which is created if missing, with one connection that writes and at most Pool
+// connections that read.
 //
 // secure_delete overwrites deleted rows, so that no file contains a deleted key. synchronous=FULL
 // keeps every commit through a loss of power; NORMAL may lose the last ones.
-func OpenSQLite(path string, pool int) (*DB, error) {
-	if err := makePrivate(path); err != nil {
+func (f File) Open() (*DB, error) {
+	if err := makePrivate(f.Path); err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
-	writer, err := sql.Open("sqlite", sqliteDSN(path,
-		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "secure_delete(1)", writerCache))
+	writerBytes, readerBytes := f.caches()
+	writer, err := sql.Open("sqlite", sqliteDSN(f.Path, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+		"busy_timeout(10000)", "secure_delete(1)", cacheSize(writerBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	limit(writer, 1)
-	readers, err := sql.Open("sqlite", sqliteDSN(path, "query_only(1)", "busy_timeout(10000)"))
+	readers, err := sql.Open("sqlite", sqliteDSN(f.Path, "query_only(1)", "busy_timeout(10000)", cacheSize(readerBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
-	limit(readers, pool)
+	limit(readers, f.Pool)
 	conns := bun.NewDB(writer, sqlitedialect.New(), bun.WithConnResolver(readPool{readers}))
 	return &DB{DB: conns, Kind: SQLite}, nil
 }
+
+// cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative number.
+func cacheSize(bytes int64) string { return fmt.Sprintf("cache_size(%d)", -bytes>>10) }
 
 // makePrivate creates a missing file so that only its owner can read it. SQLite gives its side
 // files the same mode.

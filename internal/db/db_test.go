@@ -142,6 +142,7 @@ func TestOpen_SQLiteSettings(t *testing.T) {
 		"reader query_only": "1", "reader busy_timeout": "10000", "reader journal_mode": "wal",
 		"writer query_only": "0", "writer busy_timeout": "10000", "writer journal_mode": "wal",
 		"writer synchronous": "2", "writer foreign_keys": "1",
+		"reader cache_size": "-2048", "writer cache_size": "-65536",
 	}
 	got := map[string]string{}
 	for setting := range want {

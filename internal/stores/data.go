@@ -54,12 +54,13 @@ func (f *DataFolder) Close() error { return f.lock.Close() }
 
 // OpenDatabase opens PostgreSQL, or the SQLite file in the data folder. It refuses to create the
 // file in a data folder that has been used, unless NewDatabase is set: all links would be missing.
-func OpenDatabase(c config.Config) (*db.DB, error) {
+// CacheBytes bounds the memory of SQLite; zero means its default.
+func OpenDatabase(c config.Config, cacheBytes int64) (*db.DB, error) {
 	if c.Embedded() {
 		if err := checkDatabaseFile(c); err != nil {
 			return nil, err
 		}
-		return db.OpenSQLite(DatabaseFile(c), c.DatabasePool)
+		return db.File{Path: DatabaseFile(c), Pool: c.DatabasePool, CacheBytes: cacheBytes}.Open()
 	}
 	return db.Server{
 		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout,
