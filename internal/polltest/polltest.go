@@ -17,11 +17,17 @@ const (
 // Until waits until the condition holds. It ends the test when that takes too long.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
+	Within(t, deadline, what, holds)
+}
+
+// Within is Until with a deadline of its own, for conditions that depend on the size of a test.
+func Within(t testing.TB, deadline time.Duration, what string, holds func() bool) {
+	t.Helper()
 	for began := time.Now(); !holds(); {
 		if time.Since(began) > deadline {
 			t.Fatalf("waited %s in vain until %s", deadline, what)
 		}
-		time.Sleep(interval)
+		time.Sleep(max(interval, deadline/10_000))
 	}
 }
 

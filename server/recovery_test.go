@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/stores"
+)
+
+// The sizes of the fields are 5,000,000 clicks, 1,000 limited links and 16,000 open leases.
+var (
+	leftClicks   = sized("LINKFORGE_TEST_LOG_CLICKS", 20_000)
+	limitedLinks = sized("LINKFORGE_TEST_LIMITED_LINKS", 20)
+)
+
+// startDeadline bounds the start of a server, whatever the click logs contain.
+const startDeadline = 2 * time.Second
+
+// TestFault_RestartWithALargeClickLog: a killed server leaves open leases and a large click log. The
+// next one is ready at once, keeps every limit exact while it ingests the log, and counts every
+// click once.
+func TestFault_RestartWithALargeClickLog(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const limit = 40
+		nextMonth(t)
+		node := start(t, b, fmt.Sprint("LINKFORGE_HIT_QUOTA=", limit))
+		who := node.tenant(t, "crowded")
+		crowded := who.shorten(t, "https://example.com/crowded").Link
+		who.many(t, limitedLinks, "limited", nil)
+		limited := b.paths(t, "limited")
+		before := node.followAll(t, limited, limit/4)
+		_ = node.process.Process.Kill()
+		<-node.exited
+
+		b.leaveClicks(t, crowded.ID, who.workspaceID, leftClicks)
+		began := time.Now()
+		node.again()
+		if took := time.Since(began); took > bounded(startDeadline) {
+			t.Errorf("ready after %s, want %s", took, bounded(startDeadline))
+		} else {
+			t.Logf("ready after %s with %d clicks and %d leases", took, leftClicks, limitedLinks)
+		}
+
+		during := node.followAll(t, limited, limit/4)
+		ingested := b.clicksOf(t, crowded.ID)
+		polltest.Within(t, time.Minute+time.Duration(leftClicks)*time.Millisecond, "every click is counted", func() bool { return b.clicksOf(t, crowded.ID) >= int64(leftClicks) })
+		t.Logf("%d clicks were ingested before the visits of limited links ended, all after %s", ingested, time.Since(began))
+		after := node.followAll(t, limited, limit)
+		for path := range limited {
+			if got := before[path] + during[path] + after[path]; got != limit {
+				t.Errorf("%s redirected %d + %d + %d = %d times, want %d", path, before[path], during[path], after[path],
+					got, limit)
+			}
+		}
+		polltest.Until(t, "the clicks of the limited links are counted", func() bool {
+			return b.clicksOf(t, "") == int64(leftClicks+limit*limitedLinks)
+		})
+		node.stop()
+		if got := b.clicksOf(t, crowded.ID); got != int64(leftClicks) {
+			t.Errorf("%d clicks of the large log are counted, want %d", got, leftClicks)
+		}
+	})
+}
+
+// followAll follows every path n times and returns how many of them were redirected.
+func (s *server) followAll(t *testing.T, paths map[string]bool, n int) map[string]int {
+	t.Helper()
+	const visitors = 16
+	var all errgroup.Group
+	all.SetLimit(visitors)
+	results := make(chan map[string]int, len(paths))
+	for path := range paths {
+		all.Go(func() error {
+			redirected := 0
+			for range n {
+				a, err := s.get(path)
+				if err != nil {
+					return err
+				}
+				switch a.status {
+				case http.StatusFound:
+					redirected++
+				case http.StatusTooManyRequests:
+				default:
+					return fmt.Errorf("%s answered %d", path, a.status)
+				}
+			}
+			results <- map[string]int{path: redirected}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	close(results)
+	sum := map[string]int{}
+	for result := range results {
+		for path, n := range result {
+			sum[path] = n
+		}
+	}
+	return sum
+}
+
+// paths returns the paths of the links whose destinations contain a text.
+func (b backend) paths(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var rows []struct{ Slug, Code string }
+	err = d.NewSelect().TableExpr("links AS l").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
+		ColumnExpr("w.slug, l.code").Where("l.original_url LIKE ?", "%/"+text+"/%").Scan(db.AsSystem(t.Context()), &rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]bool{}
+	for _, row := range rows {
+		paths["/"+row.Slug+"/"+row.Code] = true
+	}
+	return paths
+}
+
+// clicksOf returns the clicks in the database of a link, or of all links.
+func (b backend) clicksOf(t *testing.T, linkID string) (clicks int64) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	q := d.NewSelect().Table("clicks").ColumnExpr("count(*)")
+	if linkID != "" {
+		q.Where("link_id = ?", linkID)
+	}
+	if err := q.Scan(db.AsSystem(t.Context()), &clicks); err != nil {
+		t.Fatal(err)
+	}
+	return clicks
+}
+
+// leaveClicks writes n clicks of a link to a click log in the data folder that no process owns.
+func (b backend) leaveClicks(t *testing.T, linkID, workspaceID string, n int) {
+	t.Helper()
+	log, err := ingest.OpenLog(ingest.LogConfig{
+		Dir: filepath.Join(b.dataDir(t), stores.ClicksFolder), MaxBytes: 2 << 30, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for i := range n {
+		log.Record(&click.Click{LinkID: linkID, WorkspaceID: workspaceID, ClickedAt: now, Status: http.StatusFound,
+			Visitor: int64(i%1000 + 1)})
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b backend) dataDir(t *testing.T) string {
+	t.Helper()
+	for _, variable := range b.env {
+		if dir, ok := strings.CutPrefix(variable, "LINKFORGE_DATA_DIR="); ok {
+			return dir
+		}
+	}
+	t.Fatal("the backend has no data folder")
+	return ""
+}
