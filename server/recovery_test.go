@@ -54,8 +54,8 @@ func TestFault_RestartWithALargeClickLog(t *testing.T) {
 		}
 
 		during := node.followAll(t, limited, limit/4)
-		ingested := b.clicksOf(t, crowded.ID)
-		polltest.Within(t, time.Minute+time.Duration(leftClicks)*time.Millisecond, "every click is counted", func() bool { return b.clicksOf(t, crowded.ID) >= int64(leftClicks) })
+		ingested := b.countClicks(t, crowded.ID)
+		polltest.Within(t, time.Minute+time.Duration(leftClicks)*time.Millisecond, "every click is counted", func() bool { return b.countClicks(t, crowded.ID) >= int64(leftClicks) })
 		t.Logf("%d clicks were ingested before the visits of limited links ended, all after %s", ingested, time.Since(began))
 		after := node.followAll(t, limited, limit)
 		for path := range limited {
@@ -65,10 +65,10 @@ func TestFault_RestartWithALargeClickLog(t *testing.T) {
 			}
 		}
 		polltest.Until(t, "the clicks of the limited links are counted", func() bool {
-			return b.clicksOf(t, "") == int64(leftClicks+limit*limitedLinks)
+			return b.countClicks(t, "") == int64(leftClicks+limit*limitedLinks)
 		})
 		node.stop()
-		if got := b.clicksOf(t, crowded.ID); got != int64(leftClicks) {
+		if got := b.countClicks(t, crowded.ID); got != int64(leftClicks) {
 			t.Errorf("%d clicks of the large log are counted, want %d", got, leftClicks)
 		}
 	})
@@ -135,8 +135,8 @@ func (b backend) paths(t *testing.T, text string) map[string]bool {
 	return paths
 }
 
-// clicksOf returns the clicks in the database of a link, or of all links.
-func (b backend) clicksOf(t *testing.T, linkID string) (clicks int64) {
+// countClicks returns the number of stored clicks of a link, or of all links.
+func (b backend) countClicks(t *testing.T, linkID string) (clicks int64) {
 	t.Helper()
 	d, err := b.open()
 	if err != nil {

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/redisx"
+)
+
+// The sizes in the field: 20 schedules, 150 and 600 visits per second, 3,000 hits, and 600 seconds
+// of mixed load with a fault every 20.
+var (
+	schedules    = sized("LINKFORGE_TEST_SCHEDULES", 1)
+	visitRate    = sized("LINKFORGE_TEST_RATE", 150)
+	scheduleHits = sized("LINKFORGE_TEST_SCHEDULE_HITS", 600)
+	mixedSeconds = sized("LINKFORGE_TEST_MIXED_SECONDS", 6)
+	faultEvery   = time.Duration(sized("LINKFORGE_TEST_FAULT_EVERY", 2)) * time.Second
+)
+
+// member is a node with its own proxies in front of PostgreSQL and Redis.
+type member struct {
+	*server
+	database, redis *faulttest.Proxy
+	busy            sync.Mutex // held during a fault
+}
+
+// startMembers starts n nodes of one instance.
+func startMembers(t *testing.T, b backend, n int, settings ...string) (all []*member) {
+	t.Helper()
+	for i := range n {
+		cut, database, redis := throughProxies(t, b, "")
+		if i > 0 {
+			settings = append(slices.Clone(settings), "LINKFORGE_PUBLIC_URL="+all[0].public)
+		}
+		all = append(all, &member{server: start(t, cut, settings...), database: database, redis: redis})
+	}
+	return all
+}
+
+// fault happens to a member; the returned function ends it.
+type fault func(m *member) (end func())
+
+// faults are those of a schedule by name. No fault loses acknowledged data of PostgreSQL.
+func faults(forget func()) map[string]fault {
+	set := func(of func(*member) *faulttest.Proxy, mode faulttest.Mode) fault {
+		return func(m *member) func() {
+			of(m).Set(mode)
+			return func() { of(m).Set(faulttest.Pass) }
+		}
+	}
+	database := func(m *member) *faulttest.Proxy { return m.database }
+	redis := func(m *member) *faulttest.Proxy { return m.redis }
+	return map[string]fault{
+		"Redis refuses":          set(redis, faulttest.Refuse),
+		"Redis is silent":        set(redis, faulttest.BlackHole),
+		"the database refuses":   set(database, faulttest.Refuse),
+		"the database is silent": set(database, faulttest.BlackHole),
+		"the database is slow": func(m *member) func() {
+			m.database.SetDelay(20 * time.Millisecond)
+			return func() { m.database.SetDelay(0) }
+		},
+		"Redis forgets": func(*member) func() {
+			forget()
+			return func() {}
+		},
+		"the node is killed": func(m *member) func() {
+			_ = m.process.Process.Kill()
+			<-m.exited
+			return m.again
+		},
+		"the node restarts": func(m *member) func() {
+			m.stop()
+			return m.again
+		},
+	}
+}
+
+// freeze stops a process for a while. No client that waits for it gets an answer meanwhile.
+func freeze(m *member) func() {
+	_ = m.process.Process.Signal(syscall.SIGSTOP)
+	return func() { _ = m.process.Process.Signal(syscall.SIGCONT) }
+}
+
+// happen begins a random fault at a random member and ends it after a while. Members with a fault
+// are left alone.
+func happen(t *testing.T, rng *rand.Rand, all []*member, among map[string]fault, longest time.Duration) {
+	t.Helper()
+	m := all[rng.IntN(len(all))]
+	name := slices.Sorted(maps.Keys(among))[rng.IntN(len(among))]
+	last := 1 + time.Duration(rng.Int64N(int64(longest)))
+	if !m.busy.TryLock() {
+		return
+	}
+	defer m.busy.Unlock()
+	t.Logf("%s: %s for %s", m.address, name, last.Round(time.Millisecond))
+	end := among[name](m)
+	_ = poll.Wait(t.Context(), last)
+	end()
+}
+
+// TestFault_QuotaUnderRandomFaults: three nodes lose each other's, the database's and Redis's company
+// at random, while one link is followed more often than its quota permits. No schedule admits more
+// than the quota, which is what linkforge_quota_overshoot_bound says, and the quota is used up at
+// the end.
+func TestFault_QuotaUnderRandomFaults(t *testing.T) {
+	t.Parallel()
+	for i := range schedules {
+		t.Run(fmt.Sprintf("schedule %d", i+1), func(t *testing.T) { testQuotaSchedule(t, rand.Uint64()) })
+	}
+}
+
+func testQuotaSchedule(t *testing.T, seed uint64) {
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ends := nextMonth(t)
+	b := production(t).alone(t)
+	forget := func() { forgetAll(t, b) }
+	nodes := startMembers(t, b, 3, fmt.Sprint("LINKFORGE_HIT_QUOTA=", scheduleHits))
+	made := nodes[0].tenant(t, "raced").shorten(t, "https://example.com/raced").Link
+	l := &trafficLink{id: made.ID, path: made.path(nodes[0].server), kind: "raced", allowed: "302 429 503"}
+	among := faults(forget)
+	among["the node freezes"] = freeze
+
+	var running sync.WaitGroup
+	visits := time.NewTicker(time.Second / time.Duration(visitRate))
+	defer visits.Stop()
+	incidents := time.NewTicker(500 * time.Millisecond)
+	defer incidents.Stop()
+	client := impatient()
+	for sent := 0; sent < scheduleHits*3/2; {
+		select {
+		case <-visits.C:
+			sent++
+			address := nodes[rng.IntN(len(nodes))].address
+			running.Go(func() { l.request(t, client, address) })
+		case <-incidents.C:
+			own := rand.New(rand.NewPCG(rng.Uint64(), 0))
+			running.Go(func() { happen(t, own, nodes, among, 3*time.Second) })
+		}
+	}
+	running.Wait()
+	if seen := l.seen.Load(); seen > int64(scheduleHits) {
+		t.Errorf("%d redirects of a quota of %d", seen, scheduleHits)
+	}
+	polltest.Until(t, "the quota is used up on every node", func() bool {
+		for _, node := range nodes {
+			for range 20 {
+				l.request(t, client, node.address)
+			}
+			if a, err := node.get(l.path); err != nil || a.status != http.StatusTooManyRequests {
+				return false
+			}
+		}
+		return true
+	})
+	for _, node := range nodes {
+		node.stop()
+	}
+	clicks := l.check(t, b, ends)
+	t.Logf("%d redirects seen, %d GETs without a response, %d clicks of %d", l.seen.Load(), l.unsure.Load(), clicks, scheduleHits)
+	if clicks != int64(scheduleHits) {
+		t.Errorf("%d clicks, want the quota of %d", clicks, scheduleHits)
+	}
+}
+
+// impatient is a client that gives up after five seconds and follows no redirect.
+func impatient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       5 * time.Second,
+	}
+}
+
+// forgetAll empties the Redis of a backend, like a Redis that restarts without its data.
+func forgetAll(t *testing.T, b backend) {
+	t.Helper()
+	for _, variable := range b.env {
+		u, ok := strings.CutPrefix(variable, "LINKFORGE_REDIS_URL=")
+		if !ok {
+			continue
+		}
+		k, err := redisx.Open(u, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		if err := k.FlushDB(t.Context()).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// mixedLoad is what clients of two nodes saw.
+type mixedLoad struct {
+	mu        sync.Mutex
+	redirects []redirectSeen
+	faults    []time.Time
+	codes     []string       // of acknowledged links
+	problems  map[string]int // of creations
+	missed    atomic.Int64   // visits without a redirect
+}
+
+// redirectSeen is a redirect that a client received.
+type redirectSeen struct {
+	began time.Time
+	took  time.Duration
+}
+
+// TestFault_MixedLoadUnderRandomFaults: visitors and creators use two nodes while random faults happen.
+// Every redirect that they saw is counted once, every acknowledged link exists, no operation fails
+// with INTERNAL, and redirects of known links are fast except in the first second of a fault.
+func TestFault_MixedLoadUnderRandomFaults(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ends := nextMonth(t)
+	b := production(t).alone(t)
+	nodes := startMembers(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_LINK_QUOTA=1000000000")
+	who := nodes[0].tenant(t, "mixed")
+	var links []*trafficLink
+	for i := range 20 {
+		made := who.shorten(t, fmt.Sprint("https://example.com/known/", i)).Link
+		links = append(links, &trafficLink{id: made.ID, path: made.path(nodes[0].server), kind: "known", allowed: "302 503"})
+	}
+	client, m := impatient(), &mixedLoad{problems: map[string]int{}}
+	for _, node := range nodes { // the links become known
+		for _, l := range links {
+			l.request(t, client, node.address)
+		}
+	}
+
+	var running sync.WaitGroup
+	done := make(chan struct{})
+	for range 8 {
+		running.Go(func() { m.visit(t, done, client, nodes, links) })
+	}
+	for i := range 2 {
+		running.Go(func() { m.create(t, done, who, nodes, i) })
+	}
+	among := faults(func() { forgetAll(t, b) })
+	for began := time.Now(); time.Since(began) < time.Duration(mixedSeconds)*time.Second; {
+		_ = poll.Wait(t.Context(), faultEvery/2)
+		m.mu.Lock()
+		m.faults = append(m.faults, time.Now())
+		m.mu.Unlock()
+		happen(t, rng, nodes, among, faultEvery/2)
+	}
+	_ = poll.Wait(t.Context(), time.Second)
+	close(done)
+	running.Wait()
+
+	m.checkLinks(t, nodes[0].server)
+	for _, node := range nodes {
+		node.stop()
+	}
+	var seen, unsure, clicks int64
+	for _, l := range links {
+		clicks += l.check(t, b, ends)
+		seen += l.seen.Load()
+		unsure += l.unsure.Load()
+	}
+	p99 := m.p99()
+	t.Logf("%d faults, %d redirects seen, %d GETs without a response, %d clicks, %d visits without a redirect, p99 %s",
+		len(m.faults), seen, unsure, clicks, m.missed.Load(), p99)
+	t.Logf("%d links acknowledged, other results of creations: %v", len(m.codes), m.problems)
+	if p99 > bounded(100*time.Millisecond) {
+		t.Errorf("p99 of redirects: %s", p99)
+	}
+}
+
+// visit follows random links on random nodes until done; a node that does not listen is skipped.
+func (m *mixedLoad) visit(t *testing.T, done chan struct{}, client *http.Client, nodes []*member, links []*trafficLink) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		l := links[rand.IntN(len(links))]
+		began := time.Now()
+		switch l.request(t, client, nodes[rand.IntN(len(nodes))].address) {
+		case notListening:
+			continue
+		case http.StatusFound:
+			m.mu.Lock()
+			m.redirects = append(m.redirects, redirectSeen{began, time.Since(began)})
+			m.mu.Unlock()
+		default:
+			m.missed.Add(1)
+		}
+		_ = poll.Wait(t.Context(), 20*time.Millisecond)
+	}
+}
+
+// create creates links until done.
+func (m *mixedLoad) create(t *testing.T, done chan struct{}, who tenant, nodes []*member, creator int) {
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		got, err := who.onServer(nodes[rand.IntN(len(nodes))].server).create(fmt.Sprintf("https://example.com/made/%d/%d", creator, i))
+		m.mu.Lock()
+		switch {
+		case err != nil && strings.Contains(err.Error(), "INTERNAL"):
+			t.Error(err)
+		case err != nil:
+			m.problems["request failed"]++
+		case len(got.Errors) > 0:
+			m.problems[got.Errors[0].Code]++
+		default:
+			m.codes = append(m.codes, got.Link.Code)
+		}
+		m.mu.Unlock()
+		_ = poll.Wait(t.Context(), 50*time.Millisecond)
+	}
+}
+
+// checkLinks follows every acknowledged link.
+func (m *mixedLoad) checkLinks(t *testing.T, s *server) {
+	t.Helper()
+	for _, code := range m.codes {
+		if a, err := s.get("/mixed/" + code); err != nil || a.status != http.StatusFound {
+			t.Errorf("the acknowledged link %s: %d, %v", code, a.status, err)
+		}
+	}
+}
+
+// p99 is the 99th percentile of the redirects outside of the first seconds of faults.
+func (m *mixedLoad) p99() time.Duration {
+	var took []time.Duration
+	for _, r := range m.redirects {
+		if !slices.ContainsFunc(m.faults, func(f time.Time) bool {
+			return r.began.After(f.Add(-r.took)) && r.began.Before(f.Add(time.Second))
+		}) {
+			took = append(took, r.took)
+		}
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
