@@ -35,7 +35,7 @@ func TestFault_RestartWithALargeClickLog(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 40
 		nextMonth(t)
-		node := start(t, b, fmt.Sprint("LINKFORGE_HIT_QUOTA=", limit))
+		node := start(t, b, fmt.Sprint("LINKFORGE_HIT_QUOTA=", limit), "LINKFORGE_LINK_QUOTA=1000000")
 		who := node.tenant(t, "crowded")
 		crowded := who.shorten(t, "https://example.com/crowded").Link
 		who.many(t, limitedLinks, "limited", nil)
