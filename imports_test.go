@@ -23,7 +23,7 @@ const module = "github.com/linkforge/linkforge"
 // "test", are exempt.
 var layers = [][]string{
 	{ // pure: no database, no network
-		"", "migrations", "internal/batcher", "internal/breaker",
+		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
 		"internal/click", "internal/errs", "internal/id", "internal/optional",
 		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode",
 		"internal/statspage",
@@ -50,6 +50,7 @@ var layers = [][]string{
 
 // within lists the imports inside a layer.
 var within = map[string][]string{
+	"internal/admission":   {"internal/errs"},
 	"internal/breaker":     {"internal/poll"},
 	"internal/click":       {"internal/id", "internal/visitor"},
 	"internal/ownhost":     {"internal/urlnorm"},

@@ -23,15 +23,8 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// Successful logins do not count. The limit of an address grows with repeated failures; that of an
-// account does not, because anyone who knows its e-mail address could lock it.
-var (
-	loginsPerAccount = ratelimit.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
-	loginsPerAddress = ratelimit.Rate{
-		Name: "login-address", Attempts: 100, Window: 15 * time.Minute, MaxWait: time.Hour,
-	}
-	registersPerAddress = ratelimit.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
-)
+// registersPerAddress bounds new accounts.
+var registersPerAddress = ratelimit.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 
 // Account is a user.
 type Account struct {
@@ -104,7 +97,7 @@ func (s *Store) Register(ctx context.Context, email, password, name string, from
 	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {
 		return Login{}, err
 	}
-	if a.PasswordHash, err = s.Passwords.hash(ctx, password); err != nil {
+	if a.PasswordHash, err = s.Passwords.hash(ctx, from.Address, password); err != nil {
 		return Login{}, err
 	}
 	var verification mailed
@@ -146,34 +139,10 @@ func (s *Store) Login(ctx context.Context, email, password string, from Origin) 
 	if err != nil {
 		return Login{}, err
 	}
-	if err := s.authenticate(ctx, a, email, password, from.Address); err != nil {
+	if err := s.authenticate(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
 		return Login{}, err
 	}
 	return s.begin(ctx, a, from.Agent)
-}
-
-// authenticate compares the password with the account's. An empty account, of an unknown address,
-// takes as long as another.
-func (s *Store) authenticate(ctx context.Context, a *Account, email, password, address string) error {
-	if err := s.Limits.Charge(ctx, loginsPerAccount, email); err != nil {
-		return err
-	}
-	if err := s.Limits.Charge(ctx, loginsPerAddress, address); err != nil {
-		return err
-	}
-	matches, err := s.Passwords.matches(ctx, a.PasswordHash, password)
-	if matches || err != nil { // a password that was not compared reveals nothing to an attacker
-		s.Limits.Refund(context.WithoutCancel(ctx), loginsPerAddress, address)
-		s.Limits.Refund(context.WithoutCancel(ctx), loginsPerAccount, email)
-	}
-	if err == nil && !matches {
-		return errBadLogin()
-	}
-	return err
-}
-
-func errBadLogin() error {
-	return errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
 }
 
 // Confirm checks the actor's password before an operation that cannot be undone. It returns
@@ -187,16 +156,11 @@ func (s *Store) confirm(ctx context.Context, a Actor, password, address, field s
 	if err != nil {
 		return nil, err
 	}
-	err = s.authenticate(ctx, account, account.Email, password, address)
+	err = s.authenticate(ctx, account, password, attempt{account.Email, address, a.SessionID})
 	if errs.Is(err, errs.BadCredentials) {
 		return nil, errs.New(errs.BadCredentials, "This is not the current password.").At(field)
 	}
 	return account, err
-}
-
-// ChargeLogins counts login attempts of an address that were refused before they were executed.
-func (s *Store) ChargeLogins(ctx context.Context, address string, attempts int) {
-	_, _ = s.Limits.Spend(ctx, loginsPerAddress, address, int64(attempts)) // they are refused already
 }
 
 // Get loads accounts by ID. Unknown and deleted ones are missing from the result.

@@ -50,6 +50,8 @@ func (b *bundle) refused(t *testing.T, err error, window time.Duration) {
 	}
 }
 
+// TestLimits_RefuseAfterTenWrongPasswords: from one address. The owner logs in from another, and a
+// logged-in session has its own limit.
 func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -57,16 +59,81 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 		b.guess(t, 10)
 		for _, p := range []string{"a wrong password", password} {
 			for _, email := range []string{b.email, " " + strings.ToUpper(b.email)} {
-				for _, address := range []string{b.address, id.New(id.Log)} {
-					_, err := b.Login(t.Context(), email, p, Origin{Address: address})
-					b.refused(t, err, 15*time.Minute)
-				}
+				_, err := b.Login(t.Context(), email, p, b.from())
+				b.refused(t, err, 15*time.Minute)
 			}
 		}
 		b.register(t, "other-"+b.email)
 		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
 			t.Errorf("another account from the same address: %v", err)
 		}
+		owner := Origin{Address: id.New(id.Log)}
+		login, err := b.Login(t.Context(), b.email, password, owner)
+		if err != nil {
+			t.Fatalf("the owner from another address: %v", err)
+		}
+		actor, _, err := b.Tokens.check(login.Token, b.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Confirm(t.Context(), actor, password, owner.Address); err != nil {
+			t.Errorf("the owner's session: %v", err)
+		}
+		for range 10 {
+			if _, err := b.Confirm(t.Context(), actor, "a wrong password", owner.Address); !errs.Is(err, errs.BadCredentials) {
+				t.Error(err)
+			}
+		}
+		_, err = b.Confirm(t.Context(), actor, password, owner.Address)
+		b.refused(t, err, 15*time.Minute)
+		if _, err := b.Login(t.Context(), b.email, password, owner); err != nil {
+			t.Errorf("a log-in after wrong passwords of a session: %v", err)
+		}
+	})
+}
+
+// TestLimits_NobodyLocksOutTheOwner: an attacker with many addresses uses up the wide limit of an
+// account. Then each address has one attempt, and the owner's is enough.
+func TestLimits_NobodyLocksOutTheOwner(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		b := setupLimits(t, k)
+		guess := func(address string) error {
+			_, err := b.Login(t.Context(), b.email, "a wrong password", Origin{Address: address})
+			return err
+		}
+		places := make([]string, 12)
+		for i := range places {
+			places[i] = id.New(id.Log)
+		}
+		for i := range 100 {
+			if err := guess(places[i/9]); !errs.Is(err, errs.BadCredentials) {
+				t.Fatalf("guess %d: %v", i, err)
+			}
+		}
+		fresh := id.New(id.Log)
+		if err := guess(fresh); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("the one attempt of an address beyond the wide limit: %v", err)
+		}
+		b.refused(t, guess(fresh), 15*time.Minute)
+		if _, err := b.Login(t.Context(), b.email, password, Origin{Address: id.New(id.Log)}); err != nil {
+			t.Errorf("the owner is locked out: %v", err)
+		}
+	})
+}
+
+// TestLimits_BoundCorrectLogins: each costs as much as a wrong one.
+func TestLimits_BoundCorrectLogins(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		b := setupLimits(t, k)
+		for i := range 60 {
+			if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
+				t.Fatalf("log-in %d: %v", i+1, err)
+			}
+		}
+		_, err := b.Login(t.Context(), b.email, password, b.from())
+		b.refused(t, err, 15*time.Minute)
 	})
 }
 
@@ -76,7 +143,7 @@ func TestLimits_DelayGrows(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
-		b.charge(t, loginsPerAddress, 100)
+		b.charge(t, wrongPerAddress, 100)
 		for i, most := range []time.Duration{15 * time.Minute, 30 * time.Minute, time.Hour, time.Hour, time.Hour} {
 			_, err := b.Login(t.Context(), b.email, password, b.from())
 			b.refused(t, err, most)
@@ -97,8 +164,8 @@ func TestLimits_SuccessIsNotCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.charge(t, loginsPerAddress, 89) // of 100
-		for range 12 {                    // more than either limit has left
+		b.charge(t, wrongPerAddress, 89) // of 100
+		for range 12 {                   // more than either limit has left
 			good()
 		}
 		b.guess(t, 9)
@@ -113,7 +180,7 @@ func TestLimits_AddressOverManyAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
-		b.charge(t, loginsPerAddress, 80)
+		b.charge(t, wrongPerAddress, 80)
 		for i := range 20 {
 			if _, err := b.Login(t.Context(), fmt.Sprintf("%d-%s", i, b.email), password,
 				b.from()); !errs.Is(err, errs.BadCredentials) {
@@ -202,7 +269,7 @@ func TestLimits_CountersExpireAndAreAnonymous(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, err := k.Keys(t.Context(), "*").Result()
-	if err != nil || len(keys) != 3 {
+	if err != nil || len(keys) != 6 {
 		t.Fatalf("Redis holds %v, want one key a limit: %v", keys, err)
 	}
 	for _, key := range keys {

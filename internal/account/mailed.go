@@ -159,7 +159,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, from 
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.newPassword(ctx, known.Email, password)
+	hash, err := s.newPassword(ctx, from.Address, known.Email, password)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, from 
 		return nil, db.NoRowsAs(errMailed(), err, "resetting a password")
 	}
 	// The owner is no longer locked out by an attacker's guesses.
-	s.Limits.Reset(context.WithoutCancel(ctx), loginsPerAccount, account.Email)
+	s.forgive(ctx, account.Email, from.Address)
 	return account, nil
 }
 

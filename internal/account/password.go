@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
@@ -25,21 +27,21 @@ const (
 //go:embed common_passwords.txt
 var commonPasswords string
 
-// maxWaiting is how many calls may wait to hash: the last waits some ten seconds.
-const maxWaiting = 32
-
 // unknownHash is the salt and digest of a bcrypt hash that no password has.
 const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
-// Passwords hashes and compares passwords on half of the processors, so that a flood of logins
-// leaves the others to redirects. Beyond maxWaiting waiting calls it returns Unavailable.
+// Passwords hashes and compares passwords on half of the processors, so that a flood of log-ins
+// leaves the others to redirects. Addresses take turns, so that a flood from one does not keep
+// others waiting. It returns RateLimited or Unavailable, as Gate.Enter does.
 type Passwords struct {
 	cost int
-	// turns holds a token for each call that hashes, queue one for each that hashes or waits.
-	turns, queue chan struct{}
+	gate *admission.Gate
 	// unknown is compared with if there is no account.
 	unknown string
 }
+
+// maxWait bounds the wait for a turn.
+const maxWait = 10 * time.Second
 
 // cost is bcrypt's work factor.
 const cost = 12
@@ -57,18 +59,22 @@ func NewPasswords() *Passwords {
 }
 
 func newPasswords(cost int) *Passwords {
-	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	turns := int64(max(1, runtime.GOMAXPROCS(0)/2))
 	return &Passwords{
-		cost: cost, turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+maxWaiting),
+		cost: cost,
+		gate: admission.New(admission.Config{
+			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: 16, Queue: 256, MaxWait: maxWait,
+		}),
 		unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
 	}
 }
 
-func (p *Passwords) hash(ctx context.Context, password string) (string, error) {
-	if err := p.wait(ctx); err != nil {
+func (p *Passwords) hash(ctx context.Context, address, password string) (string, error) {
+	leave, err := p.gate.Enter(ctx, address, 1)
+	if err != nil {
 		return "", err
 	}
-	defer p.done()
+	defer leave()
 	hash, err := bcrypt.GenerateFromPassword(prehash(password), p.cost)
 	if err != nil {
 		return "", fmt.Errorf("hashing a password: %w", err)
@@ -77,41 +83,18 @@ func (p *Passwords) hash(ctx context.Context, password string) (string, error) {
 }
 
 // matches takes the same time for an empty hash, which never matches.
-func (p *Passwords) matches(ctx context.Context, hash, password string) (bool, error) {
-	if err := p.wait(ctx); err != nil {
+func (p *Passwords) matches(ctx context.Context, address, hash, password string) (bool, error) {
+	leave, err := p.gate.Enter(ctx, address, 1)
+	if err != nil {
 		return false, err
 	}
-	defer p.done()
+	defer leave()
 	known := hash != ""
-	err := bcrypt.CompareHashAndPassword([]byte(cmp.Or(hash, p.unknown)), prehash(password))
+	err = bcrypt.CompareHashAndPassword([]byte(cmp.Or(hash, p.unknown)), prehash(password))
 	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 		return false, fmt.Errorf("comparing a password: %w", err)
 	}
 	return known && err == nil, nil
-}
-
-func (p *Passwords) wait(ctx context.Context) error {
-	select {
-	case p.queue <- struct{}{}:
-	default:
-		return errBusy()
-	}
-	select {
-	case p.turns <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		<-p.queue
-		return errBusy().Because(ctx.Err())
-	}
-}
-
-func (p *Passwords) done() {
-	<-p.turns
-	<-p.queue
-}
-
-func errBusy() *errs.Error {
-	return errs.New(errs.Unavailable, "Too many log-ins are in progress. Try again in a moment.")
 }
 
 // prehash avoids bcrypt's limit of 72 bytes; base64 avoids its stop at a zero byte.
@@ -121,11 +104,11 @@ func prehash(password string) []byte {
 }
 
 // newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
-func (s *Store) newPassword(ctx context.Context, email, password string) (hash string, err error) {
+func (s *Store) newPassword(ctx context.Context, address, email, password string) (hash string, err error) {
 	if err := checkPassword(password, email); err != nil {
 		return "", errs.From(err).At("newPassword")
 	}
-	return s.Passwords.hash(ctx, password)
+	return s.Passwords.hash(ctx, address, password)
 }
 
 // checkPassword refuses short and common passwords and the user's own address.

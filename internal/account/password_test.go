@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -119,7 +123,7 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
 	cheap := newPasswords(bcrypt.MinCost)
-	hash, err := cheap.hash(t.Context(), password)
+	hash, err := cheap.hash(t.Context(), "an address", password)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,51 +150,68 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 	}
 }
 
-func TestPassword_BoundsConcurrentHashes(t *testing.T) {
+// TestPassword_AddressesTakeTurns: a flood of log-ins from one address delays one from elsewhere by
+// the comparison in progress and one more.
+func TestPassword_AddressesTakeTurns(t *testing.T) {
 	t.Parallel()
-	p := newPasswords(bcrypt.MinCost)
-	hash, err := p.hash(t.Context(), password)
+	p := newPasswords(bcrypt.MinCost + 4)
+	hash, err := p.hash(t.Context(), "an address", password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range cap(p.turns) {
-		p.turns <- struct{}{}
+	var done atomic.Int64
+	flood := make(chan error, 40)
+	for range 40 {
+		go func() {
+			_, err := p.matches(t.Context(), "flood", hash, password)
+			done.Add(1)
+			flood <- err
+		}()
 	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 2 * cap(p.queue) { // who gives up waiting leaves the queue, too
-		if _, err := p.hash(gone, password); !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.Canceled) {
-			t.Fatalf("hashing, and gone before it was one's turn: %v", err)
-		}
-		if _, err := p.matches(gone, hash, password); !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.Canceled) {
-			t.Fatalf("comparing, and gone before it was one's turn: %v", err)
+	polltest.Until(t, "the flood waits", func() bool { _, waiting := p.gate.Stats(); return waiting >= 8 })
+	before := done.Load()
+	if good, err := p.matches(t.Context(), "victim", hash, password); err != nil || !good {
+		t.Errorf("the victim: %t, %v", good, err)
+	}
+	if passed := done.Load() - before; passed > 40-8 {
+		t.Errorf("%d log-ins of the flood passed the victim", passed)
+	}
+	refused := 0
+	for range 40 {
+		if err := <-flood; errs.Is(err, errs.RateLimited) {
+			refused++
+		} else if err != nil {
+			t.Error(err)
 		}
 	}
-	<-p.turns
-	for range 2 * cap(p.queue) { // finished comparisons leave the queue
-		if good, err := p.matches(t.Context(), hash, password); err != nil || !good {
-			t.Fatalf("with a place free: %t, %v", good, err)
-		}
+	if refused < 40-17-int(before) {
+		t.Errorf("%d of 40 log-ins at once were refused", refused)
 	}
 }
 
+// TestPassword_RejectedAttemptIsNotCounted: a log-in that waited in vain is no wrong password.
 func TestPassword_RejectedAttemptIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
 		b.register(t, b.email)
-		b.Passwords = newPasswords(bcrypt.MinCost)
-		full := cap(b.Passwords.queue)
-		for range full {
-			b.Passwords.queue <- struct{}{}
-		}
-		for range 110 { // more than either limit
-			if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.Unavailable) {
-				t.Fatalf("logging in when as many wait as may: %v", err)
+		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		var held []func()
+		for i := range 1 + runtime.GOMAXPROCS(0)/2 {
+			if leave, err := b.Passwords.gate.Enter(gone, fmt.Sprint(i), 1); err == nil {
+				held = append(held, leave)
 			}
 		}
-		for range full {
-			<-b.Passwords.queue
+		for range 110 { // more than any limit
+			waiting, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := b.Login(waiting, b.email, password, b.from()); err == nil {
+				t.Fatal("logged in while others hold all turns")
+			}
+			cancel()
+		}
+		for _, leave := range held {
+			leave()
 		}
 		b.guess(t, 9)
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {

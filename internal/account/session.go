@@ -214,7 +214,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, 
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.newPassword(ctx, account.Email, password)
+	hash, err := s.newPassword(ctx, address, account.Email, password)
 	if err != nil {
 		return nil, err
 	}
