@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
 )
@@ -17,7 +18,7 @@ var passwordFields = []string{
 
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
-	caller := transport.Caller{Subject: subject(ctx), Anonymous: true}
+	caller := transport.Caller{Subject: subject(ctx), Groups: groups(ctx), Owner: owner(ctx), Anonymous: true}
 	if actor, anonymous := account.Current(ctx); anonymous == nil {
 		caller.Anonymous = false
 		caller.Attach = func(ctx context.Context) context.Context { return account.WithActor(ctx, actor) }
@@ -37,14 +38,59 @@ func subject(ctx context.Context) string {
 	return actor.AccountID
 }
 
-// budget returns the points that a subject may spend in a minute.
+// The rates of groups, as multiples of the rate of one caller.
+const (
+	callersOfKeys        = 5  // all API keys of a workspace, and all that one account created
+	callersOfNetwork     = 10 // all callers of an IPv4 address or an IPv6 network of 64 bits
+	callersOfWideNetwork = 40 // all callers of an IPv6 network of 48 bits
+)
+
+// groups returns what the caller shares with others. Their subjects differ from those of callers.
+func groups(ctx context.Context) (all []transport.Group) {
+	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
+		all = append(all, transport.Group{Subject: "keys:" + actor.Key.WorkspaceID, Callers: callersOfKeys})
+		if creator := actor.Key.CreatedBy; creator != "" {
+			all = append(all, transport.Group{Subject: "keys:" + creator, Callers: callersOfKeys})
+		}
+	}
+	if address := web.AddressOf(ctx); address != "" {
+		all = append(all, transport.Group{Subject: "network:" + address, Callers: callersOfNetwork})
+	}
+	if wide := web.WideNetworkOf(ctx); wide != "" {
+		all = append(all, transport.Group{Subject: "network:" + wide, Callers: callersOfWideNetwork})
+	}
+	return all
+}
+
+// owner identifies whose work an operation is: the account's, the workspace's of an API key, or that
+// of an address.
+func owner(ctx context.Context) string {
+	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
+		return actor.Key.WorkspaceID
+	}
+	return subject(ctx)
+}
+
+// budget returns the points that a caller and its groups may spend in a minute.
 func (c *Config) budget(name string, perMinute int64) transport.Budget {
 	rate := ratelimit.Rate{Name: name, Attempts: perMinute, Window: time.Minute}
-	return func(ctx context.Context, subject string, points int64) (transport.Allowance, error) {
-		a, err := c.Limits.Spend(ctx, rate, subject, points)
-		return transport.Allowance{
+	return func(ctx context.Context, caller transport.Caller, points int64) (transport.Allowance, error) {
+		a, err := c.Limits.Spend(ctx, rate, caller.Subject, points)
+		allowance := transport.Allowance{
 			Known: a.Known, Limit: rate.Attempts, Left: a.Left, Window: rate.Window, Reset: a.Reset,
-		}, err
+		}
+		for _, g := range caller.Groups {
+			if err != nil {
+				break
+			}
+			wider := ratelimit.Rate{Name: name, Attempts: g.Callers * perMinute, Window: time.Minute}
+			if _, err = c.Limits.Spend(ctx, wider, g.Subject, points); err != nil {
+				allowance.OfGroup = true
+				err = errs.New(errs.RateLimited, "Your account, workspace or network has exceeded its rate. Try again in %s.",
+					errs.From(err).RetryAfter).After(errs.From(err).RetryAfter)
+			}
+		}
+		return allowance, err
 	}
 }
 

@@ -17,10 +17,22 @@ type Caller struct {
 	// Subject identifies the user, API key or anonymous address whose requests, cost and streams
 	// are limited.
 	Subject string
+	// Groups are what the caller shares with others: the account and workspace behind an API key, and
+	// the network of the address. Their limits are wider.
+	Groups []Group
+	// Owner is the account, workspace or network that concurrent work is attributed to.
+	Owner string
 	// Anonymous callers may send smaller bodies.
 	Anonymous bool
 	// Attach adds the caller to a context for resolvers; nil adds nothing.
 	Attach func(context.Context) context.Context
+}
+
+// Group is a subject that several callers belong to. Together they may use the rate of Callers
+// callers.
+type Group struct {
+	Subject string
+	Callers int64
 }
 
 type callerKey struct{}
@@ -34,9 +46,9 @@ func (c Caller) attach(ctx context.Context) context.Context {
 
 func callerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Budget deducts points from the budget of a subject within a window. It returns RateLimited if too
-// few remain. A nil Budget limits nothing.
-type Budget func(ctx context.Context, subject string, points int64) (Allowance, error)
+// Budget deducts points from the budgets of a caller and its groups within a window, and returns the
+// caller's. It returns RateLimited if too few remain in any. A nil Budget limits nothing.
+type Budget func(ctx context.Context, c Caller, points int64) (Allowance, error)
 
 // Allowance is the state of a subject's budget.
 type Allowance struct {
@@ -46,13 +58,15 @@ type Allowance struct {
 	// again.
 	Limit, Left   int64
 	Window, Reset time.Duration
+	// OfGroup says that the budget of a group was exceeded, not the caller's.
+	OfGroup bool
 }
 
-func (b Budget) spend(ctx context.Context, subject string, points int64) (Allowance, error) {
+func (b Budget) spend(ctx context.Context, c Caller, points int64) (Allowance, error) {
 	if b == nil {
 		return Allowance{}, nil
 	}
-	return b(ctx, subject, points)
+	return b(ctx, c, points)
 }
 
 // authenticate returns the caller of a request, and counts the request. Response headers state the
@@ -63,7 +77,7 @@ func (h *Handler) authenticate(
 	ctx context.Context, head http.Header, authorization string,
 ) (caller Caller, status int, err error) {
 	caller, refused := h.config.Authenticate(ctx, authorization)
-	allowance, err := h.config.Requests.spend(ctx, caller.Subject, 1)
+	allowance, err := h.config.Requests.spend(ctx, caller, 1)
 	if allowance.Known {
 		window, reset := int(allowance.Window.Seconds()), int(allowance.Reset.Seconds())
 		head.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%d;w=%d`, allowance.Limit, window))
@@ -85,10 +99,10 @@ func (h *Handler) authenticate(
 // expensive operations are limited like many cheap requests.
 func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationContext) error {
 	b := limit.BillOf(operation)
-	allowance, err := h.config.Cost.spend(ctx, callerOf(ctx).Subject, int64(b.Cost))
+	allowance, err := h.config.Cost.spend(ctx, callerOf(ctx), int64(b.Cost))
 	b.Known, b.Remaining = allowance.Known, allowance.Left
 	b.ResetsAt = h.config.Now().Add(allowance.Reset).UTC().Truncate(time.Microsecond)
-	if errs.Is(err, errs.RateLimited) {
+	if errs.Is(err, errs.RateLimited) && !allowance.OfGroup {
 		return errs.New(errs.RateLimited,
 			"The operation would exceed your budget of %d points per minute. "+
 				"Try again in %s, or request fewer fields or smaller pages.", allowance.Limit, allowance.Reset).

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/web"
@@ -68,6 +69,8 @@ type Handler struct {
 	// streams bounds subscriptions, sockets the connections that the HTTP server does not know any
 	// more.
 	streams, sockets *slots
+	// bodies shares the memory of large request bodies between their owners.
+	bodies *admission.Gate
 	// stopping ends when the server stops, stop ends it.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -81,8 +84,9 @@ func New(c Config) *Handler {
 	h := &Handler{
 		config: c, exec: executor.New(c.Schema), arguments: &limit.Arguments{},
 		persisted: newPersisted(maxPersistedBytes),
-		streams:   &slots{max: maxStreams, maxOfSubject: maxStreamsOfSubject},
-		sockets:   &slots{max: maxSockets, maxOfSubject: maxSockets},
+		streams:   &slots{max: maxStreams, maxOfCaller: maxStreamsOfCaller, maxOfGroup: maxStreamsOfGroup},
+		sockets:   &slots{max: maxSockets, maxOfCaller: maxSocketsOfCaller, maxOfGroup: maxSocketsOfGroup},
+		bodies:    newBodies(c.Bounds),
 	}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	h.exec.SetErrorPresenter(h.present)
@@ -130,6 +134,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx = caller.attach(ctx)
+	release, err := h.admitBody(ctx, r)
+	if err != nil {
+		h.refuse(r.Context(), w, media, errs.From(err).Kind.Status(), err)
+		return
+	}
+	defer release()
 	p, status, err := h.read(w, r.WithContext(ctx))
 	if err != nil {
 		h.refuse(r.Context(), w, media, status, err)

@@ -46,12 +46,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 		return nil, http.StatusUnsupportedMediaType,
 			errs.New(errs.BadRequest, "The body must be sent as it is, without Content-Encoding.")
 	}
-	bounds := h.config.Bounds
-	maxBytes := bounds.Body
-	if callerOf(r.Context()).Anonymous {
-		maxBytes = bounds.AnonymousBody
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)))
+	bounds, maxBytes := h.config.Bounds, h.maxBody(r.Context())
+	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)), min(r.ContentLength, int64(maxBytes)))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
 			"The body exceeds the maximum of %d bytes: %d for anonymous callers, %d for authenticated callers.",
@@ -70,6 +66,15 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 				"variables and extensions are objects or null.").Because(err)
 	}
 	return &p, 0, nil
+}
+
+// readAll reads a body of an announced size, or of an unknown one if that is negative, into a buffer
+// that need not grow.
+func readAll(body io.Reader, size int64) ([]byte, error) {
+	var buffer bytes.Buffer
+	buffer.Grow(int(max(size, 0)) + bytes.MinRead)
+	_, err := buffer.ReadFrom(body)
+	return buffer.Bytes(), err
 }
 
 func readQuery(r *http.Request) (*params, int, error) {

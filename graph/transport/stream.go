@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// maxStreams bounds the subscriptions of a node, maxStreamsOfSubject those of one caller at a
-	// node.
-	maxStreams          = 2000
-	maxStreamsOfSubject = 100
+	// maxStreams bounds the subscriptions of a node, maxStreamsOfCaller and maxStreamsOfGroup those of
+	// one caller and one group at a node.
+	maxStreams         = 2000
+	maxStreamsOfCaller = 100
+	maxStreamsOfGroup  = 400
 	// writeDeadline bounds one write to a client, and so the wait for a client that does not read.
 	writeDeadline = 20 * time.Second
 	// heartbeatInterval is the longest time without a byte for the client.
@@ -93,7 +94,7 @@ func (h *Handler) respond(
 		_ = send(answer) // the client may be gone
 		return nil
 	}
-	release, err := h.streams.acquire(callerOf(ctx).Subject)
+	release, err := h.streams.acquire(callerOf(ctx))
 	if err != nil {
 		return gqlerror.List{h.present(ctx, err)}
 	}
@@ -172,9 +173,9 @@ func heartbeat(ctx context.Context, send func() error) error {
 	}
 }
 
-// slots bound concurrent streams or connections, in total and for one subject.
+// slots bound concurrent streams or connections: in total, of one caller and of one group.
 type slots struct {
-	max, maxOfSubject int
+	max, maxOfCaller, maxOfGroup int
 
 	mu     sync.Mutex
 	closed bool
@@ -185,39 +186,58 @@ type slots struct {
 
 // acquire occupies a slot until release is called. It returns RateLimited, or Unavailable when the
 // server stops.
-func (s *slots) acquire(subject string) (release func(), err error) {
+func (s *slots) acquire(c Caller) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
+	if s.closed {
 		return nil, errStopping()
-	case s.of[subject] >= s.maxOfSubject:
+	}
+	if s.of[c.Subject] >= s.maxOfCaller {
 		return nil, errs.New(errs.RateLimited,
-			"Too many concurrent subscriptions or connections. The maximum is %d. Close one first.", s.maxOfSubject)
-	case s.used >= s.max:
+			"Too many concurrent subscriptions or connections. The maximum is %d. Close one first.", s.maxOfCaller).
+			After(time.Minute)
+	}
+	for _, g := range c.Groups {
+		if s.of[g.Subject] >= s.maxOfGroup {
+			return nil, errs.New(errs.RateLimited, "Too many concurrent subscriptions or connections of your account, "+
+				"workspace or network. The maximum is %d. Close one first.", s.maxOfGroup).After(time.Minute)
+		}
+	}
+	if s.used >= s.max {
 		return nil, errs.New(errs.RateLimited,
 			"The server has reached its maximum number of subscriptions or connections. Try again later.").
 			After(time.Minute)
 	}
-	if s.of == nil {
-		s.of = map[string]int{}
-	}
-	s.used++
-	s.of[subject]++
+	s.add(c, 1)
 	s.all.Add(1)
-	return sync.OnceFunc(func() { s.release(subject) }), nil
+	return sync.OnceFunc(func() { s.release(c) }), nil
 }
 
 func errStopping() error {
 	return errs.New(errs.Unavailable, "The server is shutting down. Try again: another node responds.")
 }
 
-func (s *slots) release(subject string) {
+func (s *slots) release(c Caller) {
 	defer s.all.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used--
-	if s.of[subject]--; s.of[subject] == 0 {
+	s.add(c, -1)
+}
+
+// add changes the numbers of used slots, in total, of the caller and of its groups.
+func (s *slots) add(c Caller, n int) {
+	if s.of == nil {
+		s.of = map[string]int{}
+	}
+	s.used += n
+	s.change(c.Subject, n)
+	for _, g := range c.Groups {
+		s.change(g.Subject, n)
+	}
+}
+
+func (s *slots) change(subject string, n int) {
+	if s.of[subject] += n; s.of[subject] == 0 {
 		delete(s.of, subject)
 	}
 }

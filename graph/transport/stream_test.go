@@ -37,26 +37,32 @@ func TestStream_SendsAllEvents(t *testing.T) {
 
 func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
 	t.Parallel()
-	s := slots{max: 3, maxOfSubject: 2}
-	release, err := s.acquire("a")
+	s := slots{max: 5, maxOfCaller: 2, maxOfGroup: 3}
+	caller := func(subject string, group string) Caller {
+		return Caller{Subject: subject, Groups: []Group{{Subject: group}}}
+	}
+	release, err := s.acquire(caller("a", "x"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
-		subject string
-		want    bool
-	}{{"a", true}, {"a", false}, {"b", true}, {"c", false}} {
-		if _, err := s.acquire(step.subject); (err == nil) != step.want || err != nil &&
+		subject, group string
+		want           bool
+	}{
+		{"a", "x", true}, {"a", "x", false}, {"b", "x", true}, {"c", "x", false}, {"c", "y", true}, {"d", "z", true},
+		{"e", "z", false},
+	} {
+		if _, err := s.acquire(caller(step.subject, step.group)); (err == nil) != step.want || err != nil &&
 			!errs.Is(err, errs.RateLimited) {
-			t.Errorf("%s: %v, want a slot: %t", step.subject, err, step.want)
+			t.Errorf("%s of %s: %v, want a slot: %t", step.subject, step.group, err, step.want)
 		}
 	}
 	release()
 	release()
-	if _, err := s.acquire("c"); err != nil {
+	if _, err := s.acquire(caller("e", "x")); err != nil {
 		t.Errorf("after a release: %v", err)
 	}
-	if _, err := s.acquire("d"); !errs.Is(err, errs.RateLimited) {
+	if _, err := s.acquire(caller("f", "y")); !errs.Is(err, errs.RateLimited) {
 		t.Errorf("a release counts twice: %v", err)
 	}
 }
@@ -67,9 +73,9 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	t.Parallel()
 	spent := map[string]int64{}
 	budget := func(name string) Budget {
-		return func(_ context.Context, subject string, points int64) (Allowance, error) {
-			spent[name+" "+subject] += points
-			a := Allowance{Known: true, Limit: 5, Left: 5 - spent[name+" "+subject]}
+		return func(_ context.Context, c Caller, points int64) (Allowance, error) {
+			spent[name+" "+c.Subject] += points
+			a := Allowance{Known: true, Limit: 5, Left: 5 - spent[name+" "+c.Subject]}
 			if a.Left < 0 {
 				return a, errs.New(errs.RateLimited, "Too many.")
 			}

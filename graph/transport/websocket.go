@@ -30,10 +30,14 @@ const (
 	closeTimeout = time.Second
 	// authTimeout bounds the authentication of connection_init.
 	authTimeout = 5 * time.Second
+	// idleTimeout bounds the time of a connection without an operation.
+	idleTimeout = time.Minute
 	// maxOperations bounds the concurrent operations of a connection, maxSockets the connections of
-	// a node.
-	maxOperations = 100
-	maxSockets    = 5000
+	// a node, maxSocketsOfCaller and maxSocketsOfGroup those of one caller and one group at a node.
+	maxOperations      = 100
+	maxSockets         = 5000
+	maxSocketsOfCaller = 200
+	maxSocketsOfGroup  = 500
 )
 
 // invalidMessage is the reason of closeBadMessage.
@@ -75,6 +79,7 @@ type socket struct {
 	running    sync.WaitGroup
 	mu         sync.Mutex
 	operations map[string]*context.CancelFunc // by ID
+	idle       *time.Timer                    // closes the connection while there are none
 }
 
 func isWebSocket(r *http.Request) bool {
@@ -88,7 +93,8 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Get("Authorization")
 	ctx, cancel := context.WithTimeout(r.Context(), h.config.Bounds.Deadline)
 	defer cancel()
-	if _, status, err := h.authenticate(ctx, w.Header(), authorization); err != nil {
+	caller, status, err := h.authenticate(ctx, w.Header(), authorization)
+	if err != nil {
 		h.refuse(r.Context(), w, mediaJSON, status, err)
 		return
 	}
@@ -97,7 +103,7 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 			"Pages of this origin may not connect: it must be of one of this server's hosts, or in LINKFORGE_ORIGINS."))
 		return
 	}
-	release, err := h.sockets.acquire("")
+	release, err := h.sockets.acquire(caller)
 	if err != nil {
 		h.refuse(r.Context(), w, mediaJSON, errs.From(err).Kind.Status(), err)
 		return
@@ -130,6 +136,8 @@ func (s *socket) serve(ctx context.Context) {
 	}
 	late := time.AfterFunc(initTimeout, func() { s.close(closeInitTimeout, "Connection initialisation timeout") })
 	defer late.Stop()
+	s.idle = time.AfterFunc(idleTimeout, func() { s.close(websocket.StatusNormalClosure, "No operation for a minute") })
+	defer s.idle.Stop()
 	stop := context.AfterFunc(s.stopping, func() { s.close(websocket.StatusGoingAway, "The server is stopping") })
 	defer stop()
 	s.running.Go(func() { s.ping(ctx) })
@@ -191,7 +199,7 @@ func (s *socket) receive(ctx context.Context, m message) (code websocket.StatusC
 		defer s.mu.Unlock()
 		if cancel := s.operations[m.ID]; cancel != nil {
 			(*cancel)()
-			delete(s.operations, m.ID)
+			s.delete(m.ID)
 		}
 	default:
 		return closeBadMessage, invalidMessage
@@ -271,6 +279,7 @@ func (s *socket) add(operationID string, cancel *context.CancelFunc) (duplicate,
 		return false, false
 	}
 	s.operations[operationID] = cancel
+	s.idle.Stop()
 	return false, true
 }
 
@@ -281,8 +290,16 @@ func (s *socket) remove(operationID string, own *context.CancelFunc) bool {
 	if s.operations[operationID] != own {
 		return false
 	}
-	delete(s.operations, operationID)
+	s.delete(operationID)
 	return true
+}
+
+// delete removes an operation. Without any, the connection is idle.
+func (s *socket) delete(operationID string) {
+	delete(s.operations, operationID)
+	if len(s.operations) == 0 {
+		s.idle.Reset(idleTimeout)
+	}
 }
 
 // operate does for an operation what ServeHTTP does for a request. The operation is nil if it was

@@ -18,6 +18,8 @@ type Actor struct {
 // Key is an authenticated API key. It belongs to a workspace, not to a user.
 type Key struct {
 	ID, WorkspaceID string
+	// CreatedBy is the account that created it; empty if that was deleted.
+	CreatedBy string
 	// Scopes are names of workspace permissions.
 	Scopes []string
 }

@@ -221,5 +221,5 @@ func (s *Store) valid(ctx context.Context, where string, arg any) (*Key, error) 
 }
 
 func (k *Key) credential() *account.Key {
-	return &account.Key{ID: k.ID, WorkspaceID: k.WorkspaceID, Scopes: strings.Fields(k.Scopes)}
+	return &account.Key{ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes)}
 }

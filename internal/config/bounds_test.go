@@ -10,7 +10,7 @@ import (
 
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{
-	Body: 10 << 20, AnonymousBody: 256 << 10, Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000,
+	Body: 10 << 20, AnonymousBody: 256 << 10, BodiesInFlight: 128 << 20, Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000,
 	RootFields: 100, Depth: 20,
 	Aliases: 100, Repeats: 100, Fragments: 500, Directives: 50, Cost: 10_000, Deadline: 15 * time.Second,
 }
@@ -34,11 +34,12 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_MAX_COST"] = "13"
 	f["LINKFORGE_OPERATION_DEADLINE"] = "14s"
 	f["LINKFORGE_COST_RATE"] = "15"
+	f["LINKFORGE_BODIES_IN_FLIGHT"] = "16"
 	f["LINKFORGE_DOCUMENTS"] = "list.json"
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f)
 	want := Bounds{
-		Body: 1, AnonymousBody: 2, Values: 3, Document: 4, Tokens: 5, Fields: 6, RootFields: 7,
+		Body: 1, AnonymousBody: 2, BodiesInFlight: 16, Values: 3, Document: 4, Tokens: 5, Fields: 6, RootFields: 7,
 		Depth: 8, Aliases: 9, Repeats: 10, Fragments: 11, Directives: 12, Cost: 13, Deadline: 14 * time.Second,
 	}
 	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||

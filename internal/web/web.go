@@ -157,6 +157,17 @@ func Client(next http.Handler) http.Handler {
 // AddressOf is the address that Client remembered.
 func AddressOf(ctx context.Context) string { return clientOf(ctx).address }
 
+// WideNetworkOf is the IPv6 network of 48 bits that AddressOf belongs to, which is what a site has;
+// empty for IPv4.
+func WideNetworkOf(ctx context.Context) string {
+	network, err := netip.ParsePrefix(AddressOf(ctx))
+	if err != nil {
+		return ""
+	}
+	wide, _ := network.Addr().Prefix(48) // 48 bits fit into every IPv6 address
+	return wide.String()
+}
+
 // AgentOf is the program that Client remembered.
 func AgentOf(ctx context.Context) string { return clientOf(ctx).agent }
 

@@ -1,0 +1,51 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/admission"
+	"github.com/linkforge/linkforge/internal/config"
+)
+
+const (
+	// smallBody is the size up to which bodies are admitted without a turn: the request rate bounds
+	// them.
+	smallBody = 64 << 10
+	// bodyShares is the number of owners whose largest bodies fit into the memory at once.
+	bodyShares = 4
+	// maxBodyWait bounds the wait for a turn.
+	maxBodyWait = 5 * time.Second
+)
+
+// newBodies returns the gate of large request bodies. Its units are bytes.
+func newBodies(b config.Bounds) *admission.Gate {
+	share := max(int64(b.BodiesInFlight)/bodyShares, int64(b.Body))
+	return admission.New(admission.Config{
+		Name: "large requests", Capacity: max(int64(b.BodiesInFlight), share), Share: share,
+		Waiting: 32, Queue: 512, MaxWait: maxBodyWait,
+	})
+}
+
+// admitBody waits until there is memory for the body of a request, until release is called after the
+// operation: its decoded form takes several times as much. A body of unknown size counts as the
+// largest one.
+func (h *Handler) admitBody(ctx context.Context, r *http.Request) (release func(), err error) {
+	size := r.ContentLength
+	if largest := int64(h.maxBody(ctx)); size < 0 || size > largest {
+		size = largest
+	}
+	if r.Method != http.MethodPost || size <= smallBody {
+		return func() {}, nil
+	}
+	return h.bodies.Enter(ctx, callerOf(ctx).Owner, size)
+}
+
+// maxBody is the size of the largest body that the caller may send.
+func (h *Handler) maxBody(ctx context.Context) int {
+	if callerOf(ctx).Anonymous {
+		return h.config.Bounds.AnonymousBody
+	}
+	return h.config.Bounds.Body
+}
