@@ -31,7 +31,7 @@ var newTestSchema = sync.OnceValue(func() testSchema {
 		type User { id: ID! friend: User }
 		type Mutation { login(input: LoginInput!): User logout: User }
 		input LoginInput { email: String! password: String! }
-		type Subscription { watch(id: ID!): User count(to: Int!): Int! }
+		type Subscription { watch(id: ID!): User wait: Int count(to: Int!): Int! }
 	`})}
 })
 
@@ -58,6 +58,11 @@ func (s testSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			return failing(errors.New("broken"))
 		case "crash":
 			panic("crashed")
+		case "wait":
+			return func(ctx context.Context) *graphql.Response {
+				<-ctx.Done()
+				return nil
+			}
 		case "count":
 			return count(ctx, f.ArgumentMap(operation.Variables))
 		default:
