@@ -183,7 +183,7 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
 		ids := slices.Concat(calls...)
 		slices.Sort(ids)
-		return s.Get(db.UpToDate(ctx), slices.Compact(ids)...)
+		return s.Get(db.Unowned(db.UpToDate(ctx)), slices.Compact(ids)...)
 	})
 	if err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ type DB struct {
 	Kind Kind
 	// Replica serves reads that may lag; nil if there is none.
 	Replica *Replica
+
+	fair fairness
 }
 
 // Server configures PostgreSQL.
@@ -68,7 +70,9 @@ func (s Server) Open() (*DB, error) {
 	connector := stdlib.GetConnector(*config)
 	conns := sql.OpenDB(scopedConnector{connector, patienceOf(s)})
 	limit(conns, s.Pool)
-	d := &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}
+	gate := newConnections(s.Pool - s.Pool/reserveDivisor)
+	fair := fairness{reads: gate, writes: gate, primary: conns}
+	d := &DB{DB: fair.open(pgdialect.New()), Kind: Postgres, fair: fair}
 	if s.ReadURL == "" {
 		return d, nil
 	}
@@ -146,8 +150,11 @@ func (f File) Open() (*DB, error) {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	limit(readers, f.Pool)
-	conns := bun.NewDB(writer, sqlitedialect.New(), bun.WithConnResolver(readPool{readers}))
-	return &DB{DB: conns, Kind: SQLite}, nil
+	fair := fairness{
+		reads: newConnections(f.Pool - f.Pool/reserveDivisor), writes: newConnections(1), primary: writer,
+		route: readPool{readers},
+	}
+	return &DB{DB: fair.open(sqlitedialect.New()), Kind: SQLite, fair: fair}, nil
 }
 
 // cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative number.

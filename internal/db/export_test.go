@@ -70,3 +70,16 @@ func OpenUsed(databaseURL string, statements []string) (*DB, error) {
 	conns := sql.OpenDB(scopedConnector{usedSession{stdlib.GetConnector(*config), statements}, forEver})
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
 }
+
+// WaitingTurns is the number of statements and transactions that wait for their owner's turn.
+func (d *DB) WaitingTurns() int {
+	_, waiting := d.fair.writes.Stats()
+	return waiting
+}
+
+// UsedTurns is the number of turns that have not ended.
+func (d *DB) UsedTurns() int64 {
+	reads, _ := d.fair.reads.Stats()
+	writes, _ := d.fair.writes.Stats()
+	return reads + writes
+}

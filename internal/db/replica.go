@@ -50,7 +50,8 @@ func (d *DB) followedBy(url string, s Server, primary driver.Connector) error {
 	r.looks = bun.NewDB(sql.OpenDB(scopedConnector{replica, patienceOf(s)}), pgdialect.New())
 	limit(r.looks.DB, 1)
 	d.Replica = r
-	d.DB = bun.NewDB(d.DB.DB, pgdialect.New(), bun.WithConnResolver(r))
+	d.fair.route = r
+	d.DB = d.fair.open(pgdialect.New())
 	return nil
 }
 

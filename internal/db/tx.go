@@ -22,7 +22,11 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 	if ctx.Value(inTx{}) != nil {
 		return errors.New("a transaction inside a transaction")
 	}
-	var err error
+	leave, err := d.enterTx(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for range attempts {
 		err = d.runInTx(ctx, f)
 		if !isConflict(err) {
