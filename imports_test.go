@@ -160,7 +160,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
 		"link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
-		"link.claim", "linklist.narrow",
+		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe",
 	},
@@ -174,7 +174,8 @@ var scopes = map[string][]string{
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.setHostDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
+		"linklist.CountActive", "linklist.Export", "linklist.indexSome",
+		"link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
 		"domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
 	},
 }

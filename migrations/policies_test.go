@@ -44,13 +44,16 @@ var rows = map[string]string{
 		'', '', '', '', '', '')`,
 	"click_totals": `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2)
 		VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
-	"orphans": `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"link_texts":      `INSERT INTO link_texts VALUES ('lnk_$', 'ws_$', 's')`,
+	"link_text_queue": `INSERT INTO link_text_queue (link_id, workspace_id) VALUES ('lnk_$', 'ws_$')`,
+	"orphans":         `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
-	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "orphans"}
+	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
+	"link_text_queue", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

@@ -272,6 +272,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.Accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.Links.Resolver.Follow(failed) })
 	parts.Go(func() error { return a.VisitorKeys.Run(failed) })
+	parts.Go(func() error { return a.LinkList.RunIndex(failed, a.log) })
 	parts.Go(func() error { return a.ClickStream.Run(failed) })
 	parts.Go(func() error { return a.endpoint.Run(failed) })
 	if a.countries != nil {

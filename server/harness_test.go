@@ -182,6 +182,17 @@ func (b backend) alone(t testing.TB) backend {
 	return b
 }
 
+// withRedisOf is the backend with the Redis database of another.
+func (b backend) withRedisOf(other backend) backend {
+	b.env = slices.Clone(b.env)
+	for i, variable := range b.env {
+		if strings.HasPrefix(variable, "LINKFORGE_REDIS_URL=") {
+			b.env[i] = other.env[i]
+		}
+	}
+	return b
+}
+
 func embedded(t testing.TB) backend {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "data")

@@ -55,7 +55,10 @@ func TestFault_RestartWithALargeClickLog(t *testing.T) {
 
 		during := node.followAll(t, limited, limit/4)
 		ingested := b.countClicks(t, crowded.ID)
-		polltest.Within(t, time.Minute+time.Duration(leftClicks)*time.Millisecond, "every click is counted", func() bool { return b.countClicks(t, crowded.ID) >= int64(leftClicks) })
+		limitOfWait := time.Minute + time.Duration(leftClicks)*time.Millisecond
+		polltest.Within(t, limitOfWait, "every click is counted", func() bool {
+			return b.countClicks(t, crowded.ID) >= int64(leftClicks)
+		})
 		t.Logf("%d clicks were ingested before the visits of limited links ended, all after %s", ingested, time.Since(began))
 		after := node.followAll(t, limited, limit)
 		for path := range limited {

@@ -194,7 +194,8 @@ func (g *Gate) remove(subject string, i int) {
 const retryAfter = time.Second
 
 func (g *Gate) tooMany() *errs.Error {
-	return errs.New(errs.RateLimited, "Too many %s of yours are in progress. Send fewer at once.", g.Name).After(retryAfter)
+	return errs.New(errs.RateLimited, "Too many %s of yours are in progress. Send fewer at once.", g.Name).
+		After(retryAfter)
 }
 
 func (g *Gate) busy() *errs.Error {

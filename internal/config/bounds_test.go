@@ -10,7 +10,8 @@ import (
 
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{
-	Body: 10 << 20, AnonymousBody: 256 << 10, BodiesInFlight: 128 << 20, Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000,
+	Body: 10 << 20, AnonymousBody: 256 << 10, BodiesInFlight: 128 << 20,
+	Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000,
 	RootFields: 100, Depth: 20,
 	Aliases: 100, Repeats: 100, Fragments: 500, Directives: 50, Cost: 10_000, Deadline: 15 * time.Second,
 }

@@ -27,16 +27,23 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	now := func() time.Time { return noon }
 	links, err := link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 10_000, CodeSecrets: [][]byte{[]byte("a secret")},
 		Domains: &domain.Store{DB: d}, Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bundle{
+	b := &bundle{
 		Store: &Store{DB: d, Now: now}, links: links,
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
 	}
+	if err := b.IndexAll(t.Context()); err != nil { // there are no links of an earlier version
+		t.Fatal(err)
+	}
+	if indexed, err := b.isIndexed(t.Context()); err != nil || !indexed {
+		t.Fatalf("the index covers all links: %t, %v", indexed, err)
+	}
+	return b
 }
 
 func (b *bundle) create(t *testing.T, in link.New) *link.Link {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -23,6 +24,8 @@ type Store struct {
 	DB *db.DB
 	// Now is the clock.
 	Now func() time.Time
+
+	indexed atomic.Bool // the text index covers all links, and so it will
 }
 
 // List returns one page, with cursors, of the workspace's links that match the filter, in the order

@@ -54,6 +54,9 @@ func TestList_UsesIndexes(t *testing.T) {
 			}
 		}
 		put(t, d, samples)
+		if err := b.IndexAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		deep := samples[len(samples)/2]
 		rare, common := &Filter{Search: new("zebrafish")}, &Filter{Search: new("http")}
 		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pageOrder(), (&Order{Field: ByTitle}).pageOrder()
@@ -62,7 +65,7 @@ func TestList_UsesIndexes(t *testing.T) {
 			if analyzed {
 				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
 				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
-					db.Postgres: "VACUUM ANALYZE links, link_tags, click_totals"}[d.Kind]
+					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, click_totals"}[d.Kind]
 				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 					t.Fatal(err)
 				}
@@ -126,6 +129,7 @@ func TestList_UsesIndexes(t *testing.T) {
 // scans reports whether a plan looks at every row of a table that has one for each link.
 func scans(kind db.Kind, plan string) bool {
 	if kind == db.Postgres {
+		plan = strings.ReplaceAll(plan, "Seq Scan on link_text_queue", "") // which is nearly empty
 		return strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "Index")
 	}
 	return slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {

@@ -84,16 +84,19 @@ func (q *query) narrow(ctx context.Context, limit int) error {
 			return err
 		}
 	}
-	lookup := q.textLookup(q.member.ID(), q.words)
-	if lookup == nil {
+	lookups := q.textLookups(q.member.ID(), q.words)
+	if len(lookups) == 0 {
 		return nil
+	}
+	if indexed, err := q.isIndexed(ctx); err != nil || !indexed {
+		return err
 	}
 	if common, err := q.wordsAreCommon(ctx); err != nil || common {
 		return err
 	}
 	// The resolver sees the links of all workspaces: PostgreSQL does not use the text index before it
 	// has checked whose a row is. All candidates are read again in the scope of the workspace.
-	return q.narrowTo(db.AsResolver(ctx), limit, lookup)
+	return q.narrowTo(db.AsResolver(ctx), limit, lookups...)
 }
 
 // narrowTo makes the IDs that the lookups find together the candidates, if there are at most limit.

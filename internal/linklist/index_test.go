@@ -1,0 +1,92 @@
+package linklist
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+// found returns the number of links of the workspace that a search finds.
+func (b *bundle) found(t *testing.T, search string) int {
+	t.Helper()
+	got, err := b.List(t.Context(), b.mine, &Filter{Search: &search}, page.Request{Size: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(got.Items)
+}
+
+// TestIndex_FindsTextsInEachState: a search finds a text before and after it was indexed and changed,
+// and only its present words.
+func TestIndex_FindsTextsInEachState(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l := b.create(t, link.New{URL: "https://example.com/a", Note: new("a zebrafish")})
+		for range 2 * indexBatch / 100 { // more than one batch
+			var some []*link.New
+			for i := range 100 {
+				some = append(some, &link.New{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
+			}
+			if _, err := b.links.CreateMany(t.Context(), b.mine, link.Batch{Links: some}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect := func(state string, zebrafish, antelope int) {
+			t.Helper()
+			if got := b.found(t, "zebrafish"); got != zebrafish {
+				t.Errorf("%s: %d links with the first word, want %d", state, got, zebrafish)
+			}
+			if got := b.found(t, "antelope"); got != antelope {
+				t.Errorf("%s: %d links with the second word, want %d", state, got, antelope)
+			}
+		}
+		index := func() {
+			t.Helper()
+			if err := b.IndexAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect("created", 1, 0)
+		index()
+		expect("indexed", 1, 0)
+		if _, err := b.links.Update(t.Context(), b.mine, link.Change{
+			ID: l.ID, Note: link.Edit[*string]{Set: true, To: new("an antelope")},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		expect("changed", 0, 1)
+		index()
+		expect("changed and indexed", 0, 1)
+	})
+}
+
+// TestIndex_CoversOlderLinks: links of before the index are found while it is filled, and afterwards.
+func TestIndex_CoversOlderLinks(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.Postgres(t))
+	b := setup(t, d)
+	b.create(t, link.New{URL: "https://example.com/a", Note: new("a zebrafish")})
+	for _, statement := range []string{"DELETE FROM link_text_queue", "INSERT INTO link_text_backfill VALUES ('')"} {
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.indexed.Store(false)
+	if got := b.found(t, "zebrafish"); got != 1 {
+		t.Errorf("%d links while the index is filled, want 1", got)
+	}
+	if err := b.IndexAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.found(t, "zebrafish"); got != 1 || !b.indexed.Load() {
+		t.Errorf("%d links when the index is full, want 1; it is: %t", got, b.indexed.Load())
+	}
+	if n, err := d.NewSelect().Table("link_texts").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
+		t.Errorf("%d texts are indexed, want 1: %v", n, err)
+	}
+}

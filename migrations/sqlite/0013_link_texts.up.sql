@@ -1,0 +1,1 @@
+-- PostgreSQL only: SQLite's index of texts has a table of its own already.
