@@ -16,13 +16,14 @@ import (
 // are the only authority, so that no two nodes can grant the same hit.
 type Ledger struct {
 	*Store
-	// LogID names this process's click log, and so its leases.
+	// LogID identifies this process's click log. Its leases are stored under the same ID.
 	LogID string
 }
 
 // hitUsage is the row of a link in a month. Hits is the number of hits granted so far. Granted and
-// MaxHits describe the last request: in the row to insert, Granted is the number of requested hits;
-// in the row that the database returns, it is the number that the limit MaxHits permitted.
+// MaxHits describe the last request: in the row to insert, Granted is the number of requested hits,
+// up to the limit; in the row that the database returns, it is the number that MaxHits permitted. In
+// a refund, it is the number of unused hits.
 type hitUsage struct {
 	bun.BaseModel `bun:"table:hit_usage"`
 
@@ -55,7 +56,7 @@ var refund = db.Insert{Into: "hit_usage AS u", Rest: "ON CONFLICT (link_id, mont
 type linkMonth struct{ linkID, month string }
 
 // Take implements Source: one statement grants the hits of all requests, so that no more are
-// granted than the limit, however many nodes request at once. At most one request may be for the
+// granted than the limit, however many nodes request at once. No two requests may have the
 // same link and month.
 func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
 	ctx = db.AsSystem(ctx)

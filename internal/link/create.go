@@ -41,10 +41,10 @@ type Batch struct {
 	IdempotencyKey *string
 }
 
-// Create creates a link, or returns the existing one: the deterministic link for the same URL, or
-// the custom link with the same code and URL. Of concurrent requests on all nodes, exactly one
-// creates the link, consumes quota, and returns true in created. A deleted link is revived: it keeps
-// its ID and code, takes the other values from in, consumes no quota, and created is false.
+// Create creates a link. If a deterministic link with this URL, or a custom link with this code and
+// URL, exists, it returns that. If several nodes get the same request at once, exactly one creates
+// the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its ID
+// and code, takes its other values from the argument, consumes no quota, and created is false.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden.
