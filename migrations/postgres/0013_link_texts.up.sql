@@ -31,9 +31,16 @@ CREATE TRIGGER link_text_created AFTER INSERT ON links FOR EACH ROW EXECUTE FUNC
 CREATE TRIGGER link_text_changed AFTER UPDATE OF search, workspace_id ON links FOR EACH ROW
     WHEN (NEW.search <> OLD.search OR NEW.workspace_id <> OLD.workspace_id) EXECUTE FUNCTION queue_link_text();
 
+CREATE FUNCTION unqueue_link_text() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM link_text_queue WHERE workspace_id = OLD.workspace_id AND link_id = OLD.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER link_text_deleted AFTER DELETE ON links FOR EACH ROW EXECUTE FUNCTION unqueue_link_text();
+
 DROP INDEX links_by_search;
 
-GRANT SELECT, INSERT ON link_text_queue TO linkforge_tenant;
+GRANT SELECT, INSERT, DELETE ON link_text_queue TO linkforge_tenant;
 GRANT SELECT ON link_texts, link_text_queue, link_text_backfill TO linkforge_resolver;
 GRANT SELECT, INSERT, UPDATE, DELETE ON link_texts, link_text_queue, link_text_backfill TO linkforge_system;
 DO $$
