@@ -161,9 +161,9 @@ func testQuotaSchedule(t *testing.T, b backend, seed uint64) {
 	}
 	last := nodes[0] // it adopts the logs of killed nodes, and so the hits that they did not use
 	last.again()
-	polltest.Until(t, "the quota is used up", func() bool {
+	polltest.Until(t, "the quota is used up and every click is counted", func() bool {
 		l.request(t, client, last.address)
-		return chargedOf(t, b, l.id) == int64(scheduleHits) && l.seen.Load()+l.unsure.Load() >= int64(scheduleHits)
+		return b.countClicks(t, l.id) == int64(scheduleHits)
 	})
 	last.stop()
 	clicks := l.check(t, b, ends)
