@@ -70,6 +70,8 @@ type NewKey struct {
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
+	// MaxKeys is the number of active keys that a workspace may have. Zero means no limit.
+	MaxKeys int
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
@@ -108,6 +110,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 	}
 	// A key outlives its creator's membership, so the membership is locked while it is created.
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.checkNumber(ctx, tx, m, now); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
 			return err
 		}
@@ -117,6 +122,20 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 		return nil, "", fmt.Errorf("creating an API key: %w", err)
 	}
 	return k, secret, nil
+}
+
+// checkNumber returns QuotaExceeded if the workspace has as many active keys as it may have.
+func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, m workspace.Membership, now time.Time) error {
+	if s.MaxKeys == 0 {
+		return nil
+	}
+	active, err := tx.NewSelect().Model((*Key)(nil)).Where("workspace_id = ?", m.ID()).Where("revoked_at IS NULL").
+		Where("expires_at IS NULL OR expires_at > ?", now).Count(ctx)
+	if err == nil && int(active) >= s.MaxKeys {
+		return errs.New(errs.QuotaExceeded, "The workspace has %d active API keys, the maximum. Revoke one first.",
+			s.MaxKeys)
+	}
+	return err
 }
 
 func checkScopes(scopes []workspace.Permission) (string, error) {

@@ -2,10 +2,13 @@ package apikey
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
@@ -314,6 +317,51 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 		err := d.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
 		if diff := cmp.Diff([]string{kept.ID}, ids); diff != "" || err != nil {
 			t.Errorf("keys (-want +got): %v\n%s", err, diff)
+		}
+	})
+}
+
+// TestCreate_BoundsActiveKeys: concurrent calls create as many keys as are allowed; revoked and expired
+// ones do not count.
+func TestCreate_BoundsActiveKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.MaxKeys = 3
+		var created, refused atomic.Int64
+		create := func(expires *time.Time) *Key {
+			k, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
+				ExpiresAt: expires})
+			switch {
+			case err == nil:
+				created.Add(1)
+			case errs.Is(err, errs.QuotaExceeded):
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+			return k
+		}
+		soon := b.now.Add(time.Hour)
+		first := create(&soon)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { create(nil) })
+		}
+		all.Wait()
+		if created.Load() != 3 || refused.Load() != 18 {
+			t.Errorf("%d keys were created and %d refused, want 3 and 18", created.Load(), refused.Load())
+		}
+		if _, _, err := b.Create(t.Context(), b.theirs, NewKey{Name: "CI",
+			Scopes: []workspace.Permission{workspace.ReadLinks}}); err != nil {
+			t.Errorf("a key of another workspace: %v", err)
+		}
+		if first.ExpiresAt = nil; create(nil) != nil {
+			t.Error("a fourth key")
+		}
+		b.now = b.now.Add(2 * time.Hour)
+		if create(nil) == nil {
+			t.Error("an expired key counts")
 		}
 	})
 }

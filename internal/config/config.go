@@ -76,6 +76,12 @@ type Config struct {
 	HitQuota int64 `env:"LINKFORGE_HIT_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
 	// Links that a workspace can create in a calendar month (UTC).
 	LinkQuota int64 `env:"LINKFORGE_LINK_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
+	// Active API keys of a workspace.
+	MaxAPIKeys int `env:"LINKFORGE_MAX_API_KEYS" default:"100" min:"1" max:"1000000"`
+	// Workspaces that an account may own.
+	MaxWorkspaces int `env:"LINKFORGE_MAX_WORKSPACES" default:"50" min:"1" max:"1000000"`
+	// New slugs of a workspace in a calendar month (UTC). 0: unlimited.
+	SlugChanges int `env:"LINKFORGE_SLUG_CHANGES" default:"10" min:"0" max:"1000000"`
 	// Memory of the cache of links, in bytes; a link takes about 600.
 	CacheBytes int64 `env:"LINKFORGE_CACHE_BYTES" default:"268435456" min:"1048576" max:"1099511627776"`
 	// Size of the click log in the data folder, in bytes; a click takes about 150.

@@ -4,6 +4,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -21,7 +22,8 @@ import (
 )
 
 const (
-	// maxWaiting bounds the queue. Further messages are dropped: users can request them again.
+	// maxWaiting bounds the queue of messages that users request for themselves, and the queue of
+	// messages to others. Further messages are dropped: they can be requested again.
 	maxWaiting = 1000
 	// attemptDeadline bounds one attempt to send a message, drainDeadline all attempts at shutdown.
 	attemptDeadline = 30 * time.Second
@@ -52,6 +54,8 @@ type Config struct {
 // message is a queued message.
 type message struct {
 	to, subject, text string
+	// toOthers says that another user than the recipient has caused it.
+	toOthers bool
 	// id is the Message-ID: after an attempt with an unknown result the message may arrive twice.
 	id   string
 	born time.Time
@@ -100,22 +104,35 @@ func New(c Config) (*Mailer, error) {
 // Configured reports whether there is a mail server.
 func (m *Mailer) Configured() bool { return m.configured }
 
+// ToOthers sends messages to users who have not requested them, such as invitations. They have a queue
+// of their own, so that a flood of them neither drops nor delays the others.
+type ToOthers struct{ *Mailer }
+
+// Send is Mailer.Send for the queue of messages to others.
+func (o ToOthers) Send(ctx context.Context, to, subject, text string) {
+	o.send(ctx, to, subject, text, true)
+}
+
 // Send queues a plain text message. The subject may be logged and must not identify a user.
 // Messages with an invalid address or subject, and any beyond maxWaiting, are dropped.
 func (m *Mailer) Send(ctx context.Context, to, subject, text string) {
+	m.send(ctx, to, subject, text, false)
+}
+
+func (m *Mailer) send(ctx context.Context, to, subject, text string, toOthers bool) {
 	if !isAddress(to) || strings.ContainsFunc(subject, unicode.IsControl) {
 		m.log.WarnContext(ctx, "mail not sent: invalid address or subject")
 		return
 	}
 	now := time.Now()
-	l := &message{to: to, subject: subject, text: text, id: rand.Text(), born: now, due: now}
+	l := &message{to: to, subject: subject, text: text, toOthers: toOthers, id: rand.Text(), born: now, due: now}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		m.log.WarnContext(ctx, "mail not sent: the server is shutting down", "subject", subject)
 		return
 	}
-	if len(m.waiting) >= maxWaiting {
+	if m.count(toOthers) >= maxWaiting {
 		if !m.full {
 			m.log.WarnContext(ctx, "mail dropped: the queue for the mail server is full", "messages", len(m.waiting))
 		}
@@ -127,6 +144,16 @@ func (m *Mailer) Send(ctx context.Context, to, subject, text string) {
 	case m.wake <- struct{}{}:
 	default:
 	}
+}
+
+// count returns the number of waiting messages of a queue.
+func (m *Mailer) count(toOthers bool) (n int) {
+	for _, l := range m.waiting {
+		if l.toOthers == toOthers {
+			n++
+		}
+	}
+	return n
 }
 
 // isAddress reports whether a text is an address alone, in one line.
@@ -185,13 +212,21 @@ func (m *Mailer) next(now time.Time) (*message, time.Duration) {
 	if len(m.waiting) == 0 {
 		return nil, time.Hour // or until there is one
 	}
-	soonest := m.waiting[0]
-	for _, l := range m.waiting[1:] {
-		if l.due.Before(soonest.due) {
-			soonest = l
-		}
-	}
+	soonest := slices.MinFunc(m.waiting, func(a, b *message) int {
+		return cmp.Or(compareTurns(a, b, now), a.due.Compare(b.due))
+	})
 	return soonest, max(soonest.due.Sub(now), m.rest.Sub(now))
+}
+
+// compareTurns puts messages that are due and that users request for themselves first.
+func compareTurns(a, b *message, now time.Time) int {
+	first := func(l *message) int {
+		if !l.toOthers && !l.due.After(now) {
+			return 0
+		}
+		return 1
+	}
+	return first(a) - first(b)
 }
 
 // sleep waits for a duration, the next Send or the end of the context.

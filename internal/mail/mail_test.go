@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -507,4 +508,35 @@ func TestQueue_WithoutAServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestToOthers_DelaysNoOthers: a flood of messages to others neither drops nor delays one that a user
+// has requested.
+func TestToOthers_DelaysNoOthers(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		var subjects []string
+		o := prepare(t, j, func(_ context.Context, l *message) error {
+			subjects = append(subjects, l.subject)
+			time.Sleep(time.Second)
+			return nil
+		})
+		for range maxWaiting + 10 {
+			ToOthers{o.Mailer}.Send(t.Context(), "stranger@example.com", "an invitation", "")
+		}
+		j.says(t, "the queue for the mail server is full", 1)
+		for range maxWaiting {
+			o.Send(t.Context(), "user@example.com", "a reset", "")
+		}
+		o.run(t)
+		pass((maxWaiting - 1) * time.Second)
+		if n := slices.Index(subjects, "an invitation"); n >= 0 {
+			t.Errorf("an invitation was sent as message %d, before resets", n)
+		}
+		pass((maxWaiting + 1) * time.Second)
+		if len(subjects) != 2*maxWaiting {
+			t.Errorf("%d messages were sent, want %d", len(subjects), 2*maxWaiting)
+		}
+	})
 }

@@ -23,6 +23,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "clean-up", Every: jobInterval, Run: s.Links.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
+		{Name: "slugs", Every: jobInterval, Run: s.Workspaces.ReleaseSlugs},
 		{Name: "audit log", Every: jobInterval, Run: s.Audit.CleanUp},
 		{Name: "granted hits", Every: jobInterval, Run: s.QuotaStore.ForgetUsage},
 		{Name: "visitors", Every: jobInterval, Run: s.Stats.ForgetVisitors},

@@ -87,7 +87,7 @@ func Open(o Options) (*Stores, error) {
 	}
 	s := &Stores{
 		DB:          o.DB,
-		APIKeys:     &apikey.Store{DB: o.DB, Now: o.Now},
+		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
 		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Stats:       &stats.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now},
@@ -145,8 +145,9 @@ func (s *Stores) openTenants(o Options) {
 		Now:        o.Now,
 	}
 	s.Workspaces = &workspace.Store{
-		DB: o.DB, Accounts: s.Accounts, Mail: o.Mailer, Limits: s.Limits, PublicURL: o.Config.PublicURL, Log: o.Log,
-		Now: o.Now,
+		DB: o.DB, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,
+		PublicURL: o.Config.PublicURL, Log: o.Log,
+		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
 	s.Domains = &domain.Store{
 		DB: o.DB, Own: s.OwnHosts, Resolver: net.DefaultResolver, Limits: s.Limits, Log: o.Log, Now: o.Now,

@@ -25,8 +25,13 @@ const (
 	invitationPrefix = "invite_"
 )
 
-// invitationsPerWorkspace bounds the mail that a workspace causes.
-var invitationsPerWorkspace = ratelimit.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
+// The rates of invitations bound the mail that a workspace and an account cause, and the mail that a
+// recipient receives.
+var (
+	invitationsPerWorkspace = ratelimit.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
+	invitationsPerAccount   = ratelimit.Rate{Name: "invitations-account", Attempts: 50, Window: time.Hour}
+	invitationsPerRecipient = ratelimit.Rate{Name: "invitations-recipient", Attempts: 5, Window: 24 * time.Hour}
+)
 
 // Invitation makes the bearer of its token, or the owner of its address, a member.
 type Invitation struct {
@@ -61,7 +66,7 @@ func (s *Store) Invite(
 	if email, err = account.CheckEmail(email); err != nil {
 		return nil, "", err
 	}
-	if err := s.Limits.Charge(ctx, invitationsPerWorkspace, m.ID()); err != nil {
+	if err := s.mayInvite(ctx, m, email); err != nil {
 		return nil, "", err
 	}
 	now := s.now()
@@ -81,6 +86,29 @@ func (s *Store) Invite(
 	}
 	s.mailInvitation(ctx, m, i, token)
 	return i, token, nil
+}
+
+// mayInvite returns Forbidden if the inviting account has not verified its address although mail is
+// sent, or RateLimited.
+func (s *Store) mayInvite(ctx context.Context, m Membership, email string) error {
+	if s.Mail != nil && s.Mail.Configured() && m.accountID != "" {
+		_, verified, err := s.Accounts.Emails(ctx, account.Actor{AccountID: m.accountID})
+		if err != nil {
+			return err
+		}
+		if !verified {
+			return errs.New(errs.Forbidden, "Invitations are sent by mail: verify your own e-mail address first (verifyEmail).")
+		}
+	}
+	for _, c := range []struct {
+		rate    ratelimit.Rate
+		subject string
+	}{{invitationsPerWorkspace, m.ID()}, {invitationsPerAccount, m.accountID}, {invitationsPerRecipient, email}} {
+		if err := s.Limits.Charge(ctx, c.rate, c.subject); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) insertInvitation(ctx context.Context, tx bun.Tx, m Membership, i *Invitation) error {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // postbox stores sent mail.
@@ -194,6 +197,14 @@ func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 		b, mail := inviting(t, d)
 		mail.configured = true
 		m := b.create(t, b.ada, "team")
+		verify := func(a account.Actor) {
+			t.Helper()
+			if _, err := d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
+				Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		verify(b.ada)
 		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
 		if _, err := b.Accept(t.Context(), person(t, d), token); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("by another user: %v", err)
@@ -201,10 +212,7 @@ func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("unverified: %v", err)
 		}
-		if _, err := d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, b.eve.AccountID).
-			Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		verify(b.eve)
 		if _, err := b.Accept(t.Context(), b.eve, token); err != nil {
 			t.Errorf("verified: %v", err)
 		}
@@ -300,4 +308,59 @@ type leaving struct{ *bundle }
 func (l leaving) Emails(ctx context.Context, a account.Actor) (string, bool, error) {
 	_, err := l.DB.NewRaw("UPDATE accounts SET deleted_at = ? WHERE id = ?", noon, a.AccountID).Exec(ctx)
 	return "", false, err
+}
+
+// TestInvite_BoundsAccountAndRecipient: an account cannot send more by using many workspaces, and a
+// stranger receives few invitations.
+func TestInvite_BoundsAccountAndRecipient(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+		b.Limits = ratelimit.Limiter{KV: k, Log: slog.New(slog.DiscardHandler)}
+		sent, refused := 0, 0
+		for i := range 60 {
+			m := b.create(t, b.ada, fmt.Sprint("mine-", i))
+			switch _, _, err := b.Invite(t.Context(), m, fmt.Sprintf("stranger-%d@example.com", i), Viewer); {
+			case err == nil:
+				sent++
+			case errs.Is(err, errs.RateLimited) && errs.From(err).RetryAfter > 0:
+				refused++
+			default:
+				t.Fatal(err)
+			}
+		}
+		if sent != 50 || refused != 10 {
+			t.Errorf("%d invitations were sent and %d refused, want 50 and 10", sent, refused)
+		}
+		received := 0
+		for i := range 8 {
+			one := b.create(t, person(t, b.DB), fmt.Sprint("other-", i))
+			if _, _, err := b.Invite(t.Context(), one, "victim@example.com", Viewer); err == nil {
+				received++
+			}
+		}
+		if received != 5 {
+			t.Errorf("a stranger received %d invitations, want 5", received)
+		}
+	})
+}
+
+// unverified is an account whose address is not verified, and a mail server.
+type unverified struct{}
+
+func (unverified) Emails(context.Context, account.Actor) (string, bool, error) {
+	return "ada@example.com", false, nil
+}
+func (unverified) Configured() bool                             { return true }
+func (unverified) Send(context.Context, string, string, string) {}
+
+// TestInvite_RequiresVerifiedSender: where mail is sent.
+func TestInvite_RequiresVerifiedSender(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	m := b.create(t, b.ada, "mine")
+	b.Accounts, b.Mail = unverified{}, unverified{}
+	if _, _, err := b.Invite(t.Context(), m, "stranger@example.com", Viewer); !errs.Is(err, errs.Forbidden) {
+		t.Errorf("%v, want Forbidden", err)
+	}
 }

@@ -41,6 +41,9 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 			return err
 		}
 		if c.Slug != nil {
+			if err := s.checkSlugChanges(ctx, tx, changed.workspace, *c.Slug); err != nil {
+				return err
+			}
 			if err := s.reserveSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,6 +67,9 @@ type Store struct {
 	PublicURL string
 	Log       *slog.Logger
 	Now       func() time.Time
+	// MaxWorkspaces is the number of workspaces that an account may own when it creates another,
+	// SlugChanges the number of new slugs of a workspace in a calendar month (UTC). Zero means no limit.
+	MaxWorkspaces, SlugChanges int
 
 	proofs batcher.Batcher[proofKey, struct{}, membershipRow]
 }
@@ -129,6 +133,9 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 		if err := requireAccount(ctx, tx, a.AccountID); err != nil {
 			return err
 		}
+		if err := s.checkNumber(ctx, tx, a.AccountID); err != nil {
+			return err
+		}
 		owner := &Member{WorkspaceID: w.ID, AccountID: a.AccountID, Role: Owner, CreatedAt: w.CreatedAt}
 		if _, err := tx.NewInsert().Model(owner).Exec(ctx); err != nil {
 			return err
@@ -139,6 +146,26 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 		return Membership{}, fmt.Errorf("creating a workspace: %w", err)
 	}
 	return m, nil
+}
+
+// checkNumber returns QuotaExceeded if the account owns as many workspaces as it may create. It locks
+// the account, so that concurrent calls wait for each other.
+func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, accountID string) error {
+	if s.MaxWorkspaces == 0 {
+		return nil
+	}
+	var found string
+	account := tx.NewSelect().Table("accounts").Column("id").Where("id = ?", accountID)
+	if err := s.DB.ForChange(account).Scan(ctx, &found); err != nil {
+		return err
+	}
+	owned, err := tx.NewSelect().Model((*Member)(nil)).Join("JOIN workspaces AS w ON w.id = member.workspace_id").
+		Where("member.account_id = ?", accountID).Where("member.role = ?", Owner).Where("w.deleted_at IS NULL").Count(ctx)
+	if err == nil && int(owned) >= s.MaxWorkspaces {
+		return errs.New(errs.QuotaExceeded, "You own %d workspaces, the maximum. Delete one, or transfer its ownership.",
+			s.MaxWorkspaces)
+	}
+	return err
 }
 
 // slugRow reserves a slug that a workspace has or had.
@@ -163,6 +190,35 @@ func (s *Store) reserveSlug(ctx context.Context, tx bun.Tx, workspaceID, slug st
 		return errSlugTaken()
 	}
 	return err
+}
+
+// checkSlugChanges returns QuotaExceeded if the workspace has had as many new slugs in the month as it
+// may have. A slug that it has had before is not new. The workspace is locked.
+func (s *Store) checkSlugChanges(ctx context.Context, tx bun.Tx, w *Workspace, slug string) error {
+	now := s.now()
+	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	var others []string
+	err := tx.NewSelect().Model((*slugRow)(nil)).Column("slug").Where("workspace_id = ?", w.ID).
+		Where("created_at >= ?", month).Where("created_at > ?", w.CreatedAt).Scan(ctx, &others)
+	if err != nil || s.SlugChanges == 0 || len(others) < s.SlugChanges || slices.Contains(others, slug) {
+		return err
+	}
+	return errs.New(errs.QuotaExceeded, "The workspace has changed its slug %d times this month, the maximum.",
+		s.SlugChanges).At("slug")
+}
+
+// ReleaseSlugs releases former slugs of workspaces none of whose links was ever followed, a day after
+// they were taken: nobody has used their short URLs.
+func (s *Store) ReleaseSlugs(ctx context.Context) error {
+	followed := s.DB.NewSelect().Table("click_totals").ColumnExpr("1").
+		Where("click_totals.subject_id = slug.workspace_id").Where("click_totals.clicks > 0")
+	current := s.DB.NewSelect().Table("workspaces").ColumnExpr("1").Where("workspaces.slug = slug.slug")
+	_, err := s.DB.NewDelete().Model((*slugRow)(nil)).Where("created_at < ?", s.now().Add(-24*time.Hour)).
+		Where("NOT EXISTS (?)", followed).Where("NOT EXISTS (?)", current).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("releasing slugs: %w", err)
+	}
+	return nil
 }
 
 func errSlugTaken() error {

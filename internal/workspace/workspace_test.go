@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -306,6 +307,108 @@ func TestList_ReturnsRole(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCreate_BoundsWorkspaces: concurrent calls of an account create as many as it may own.
+func TestCreate_BoundsWorkspaces(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.MaxWorkspaces = 3
+		var created, refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				_, err := b.Create(t.Context(), b.ada, "Mine", fmt.Sprint("mine-", i))
+				switch {
+				case err == nil:
+					created.Add(1)
+				case errs.Is(err, errs.QuotaExceeded):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if created.Load() != 3 || refused.Load() != 17 {
+			t.Errorf("%d workspaces were created and %d refused, want 3 and 17", created.Load(), refused.Load())
+		}
+		b.create(t, b.eve, "of-eve")
+	})
+}
+
+// TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among them.
+func TestUpdate_BoundsSlugChanges(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.SlugChanges = 10
+		now := noon
+		b.Now = func() time.Time { return now }
+		m := b.create(t, b.ada, "first")
+		rename := func(slug string) error {
+			_, err := b.Update(t.Context(), m, Change{Slug: &slug})
+			return err
+		}
+		now = now.Add(time.Minute)
+		for i := range 10 {
+			if err := rename(fmt.Sprint("slug-", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rename("slug-10"); !errs.Is(err, errs.QuotaExceeded) {
+			t.Errorf("the eleventh slug: %v", err)
+		}
+		if err := rename("slug-3"); err != nil {
+			t.Errorf("a slug that it has had: %v", err)
+		}
+		if _, err := b.Create(t.Context(), b.eve, "Other", "slug-10"); err != nil {
+			t.Errorf("a refused slug is reserved: %v", err)
+		}
+		now = now.AddDate(0, 1, 0)
+		if err := rename("slug-11"); err != nil {
+			t.Errorf("in the next month: %v", err)
+		}
+	})
+}
+
+// TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a day.
+func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		now := noon
+		b.Now = func() time.Time { return now }
+		quiet, busy := b.create(t, b.ada, "quiet"), b.create(t, b.ada, "busy")
+		for m, slug := range map[Membership]string{quiet: "quiet-2", busy: "busy-2"} {
+			if _, err := b.Update(t.Context(), m, Change{Slug: &slug}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), "INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
+			"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			after time.Duration
+			taken map[string]bool
+		}{
+			{time.Hour, map[string]bool{"quiet": true, "busy": true, "quiet-2": true, "busy-2": true}},
+			{25 * time.Hour, map[string]bool{"quiet": false, "busy": true, "quiet-2": true, "busy-2": true}},
+		} {
+			now = noon.Add(step.after)
+			if err := b.ReleaseSlugs(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for slug, taken := range step.taken {
+				_, err := b.IDBySlug(t.Context(), slug)
+				if taken != (err == nil) {
+					t.Errorf("after %s, %s: %v, want it taken: %t", step.after, slug, err, taken)
+				}
+			}
 		}
 	})
 }
