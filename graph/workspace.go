@@ -145,6 +145,11 @@ func (r *workspaceResolver) Links(
 	if err != nil {
 		return nil, err
 	}
+	leave, err := enterList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	p, err := r.LinkList.List(ctx, *m, filter, request)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,8 @@ type Config struct {
 	// Maximum duration of a statement in PostgreSQL, up to 24h; 0: unlimited. Empty: 30s, or
 	// LINKFORGE_OPERATION_DEADLINE if longer.
 	StatementTimeout time.Duration `env:"LINKFORGE_DATABASE_STATEMENT_TIMEOUT" min:"0" max:"24h"`
+	// Maximum duration of a statement of a list of links, up to 24h.
+	ListTimeout time.Duration `env:"LINKFORGE_LIST_TIMEOUT" default:"3s" min:"1ms" max:"24h"`
 	// Maximum wait of a statement for a lock, up to 24h; 0: unlimited.
 	LockTimeout time.Duration `env:"LINKFORGE_DATABASE_LOCK_TIMEOUT" default:"10s" min:"0" max:"24h"`
 	// redis:// URL; redis+sentinel:// and redis+cluster:// take several hosts, rediss uses TLS.

@@ -38,6 +38,8 @@ type DB struct {
 	Kind Kind
 	// Replica serves reads that may lag; nil if there is none.
 	Replica *Replica
+	// ListTimeout bounds the statements of Briefly on SQLite.
+	ListTimeout time.Duration
 
 	fair fairness
 }
@@ -54,6 +56,8 @@ type Server struct {
 	// StatementTimeout and LockTimeout are unlimited if zero. They do not apply to the scopes of the
 	// system and the owner: jobs and migrations take as long as they need.
 	StatementTimeout, LockTimeout time.Duration
+	// ListTimeout is the statement timeout of Briefly; zero means StatementTimeout.
+	ListTimeout time.Duration
 }
 
 // OpenPostgres opens a Server without timeouts.
@@ -107,6 +111,8 @@ type File struct {
 	Pool int
 	// CacheBytes bounds the page caches of all connections together; zero means the default.
 	CacheBytes int64
+	// ListTimeout bounds the statements of Briefly; zero means no bound.
+	ListTimeout time.Duration
 }
 
 const (
@@ -154,7 +160,7 @@ func (f File) Open() (*DB, error) {
 		reads: newConnections(f.Pool - f.Pool/reserveDivisor), writes: newConnections(1), primary: writer,
 		route: readPool{readers},
 	}
-	return &DB{DB: fair.open(sqlitedialect.New()), Kind: SQLite, fair: fair}, nil
+	return &DB{DB: fair.open(sqlitedialect.New()), Kind: SQLite, ListTimeout: f.ListTimeout, fair: fair}, nil
 }
 
 // cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative number.

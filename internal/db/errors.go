@@ -47,14 +47,18 @@ func explain(ctx context.Context, err error) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case code == lockNotAvailable || code == queryCanceled:
-		return errs.New(errs.Unavailable,
-			"The database took too long. Try again in a moment, or request fewer items.").Because(err)
+		return errTooLong().Because(err)
 	case isUnavailable(err):
 		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
 	case code == "42P05" || code == "26000": // duplicate_prepared_statement, invalid_sql_statement_name
 		return fmt.Errorf("%w: %w", errShared, err) // a pooler gave the session to another connection
 	}
 	return err
+}
+
+func errTooLong() *errs.Error {
+	return errs.New(errs.Unavailable,
+		"The database took too long. Try again in a moment, request fewer items, or use a narrower filter.")
 }
 
 // isUnavailable reports whether there is no server, or one that accepts no statements for now.

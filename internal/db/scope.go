@@ -23,8 +23,11 @@ const (
 )
 
 // scope bounds the visible rows of a statement: one workspace and the memberships of one account.
-// The zero scope sees no tenant's rows.
-type scope struct{ role, workspace, account string }
+// The zero scope sees no tenant's rows. Statements of a brief scope have ListTimeout.
+type scope struct {
+	role, workspace, account string
+	brief                    bool
+}
 
 // has reports whether statements of another scope can run in this one: an equal one, or that of the
 // account whose membership was entered.
@@ -73,14 +76,25 @@ func scopeOf(ctx context.Context) scope {
 	return scope{role: tenantRole}
 }
 
+// Briefly returns a context in whose scope statements end after ListTimeout, with Unavailable: for
+// lists, whose filter may find little among many rows. Call it after the scope is entered.
+func (d *DB) Briefly(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.Kind == SQLite && d.ListTimeout > 0 {
+		return context.WithTimeoutCause(ctx, d.ListTimeout, errTooLong())
+	}
+	s := scopeOf(ctx)
+	s.brief = true
+	return context.WithValue(ctx, scopeKey{}, s), func() {}
+}
+
 // patience holds a scope's timeouts as the server reads them.
-type patience struct{ statement, lock string }
+type patience struct{ statement, lock, list string }
 
 // forEver is for the scopes of the system and the owner.
-var forEver = patience{"0", "0"}
+var forEver = patience{"0", "0", "0"}
 
 func patienceOf(s Server) patience {
-	return patience{milliseconds(s.StatementTimeout), milliseconds(s.LockTimeout)}
+	return patience{milliseconds(s.StatementTimeout), milliseconds(s.LockTimeout), milliseconds(s.ListTimeout)}
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -138,6 +152,9 @@ func (c *scopedConn) enter(ctx context.Context) error {
 	waits := c.patience
 	if wanted.role == systemRole || wanted.role == ownerRole {
 		waits = forEver
+	}
+	if wanted.brief && waits.list != "0" {
+		waits.statement = waits.list
 	}
 	_, err := c.Conn.Conn().Exec(ctx,
 		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), "+

@@ -37,6 +37,8 @@ func (s *Store) List(
 	if err != nil {
 		return page.Page[*link.Link]{}, err
 	}
+	ctx, cancel := s.DB.Briefly(ctx)
+	defer cancel()
 	q, err := s.prepare(ctx, m, f, maxCandidates)
 	if err != nil {
 		return page.Page[*link.Link]{}, err
@@ -51,6 +53,8 @@ func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (i
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := s.DB.Briefly(ctx)
+	defer cancel()
 	q, err := s.prepare(ctx, m, f, maxCandidates)
 	if err != nil {
 		return 0, err

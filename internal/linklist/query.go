@@ -96,7 +96,9 @@ func (q *query) narrow(ctx context.Context, limit int) error {
 	}
 	// The resolver sees the links of all workspaces: PostgreSQL does not use the text index before it
 	// has checked whose a row is. All candidates are read again in the scope of the workspace.
-	return q.narrowTo(db.AsResolver(ctx), limit, lookups...)
+	ctx, cancel := q.DB.Briefly(db.AsResolver(ctx))
+	defer cancel()
+	return q.narrowTo(ctx, limit, lookups...)
 }
 
 // narrowTo makes the IDs that the lookups find together the candidates, if there are at most limit.

@@ -60,10 +60,11 @@ func OpenDatabase(c config.Config, cacheBytes int64) (*db.DB, error) {
 		if err := checkDatabaseFile(c); err != nil {
 			return nil, err
 		}
-		return db.File{Path: DatabaseFile(c), Pool: c.DatabasePool, CacheBytes: cacheBytes}.Open()
+		return db.File{Path: DatabaseFile(c), Pool: c.DatabasePool, CacheBytes: cacheBytes, ListTimeout: c.ListTimeout}.Open()
 	}
 	return db.Server{
 		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout,
+		ListTimeout: c.ListTimeout,
 		LockTimeout: c.LockTimeout,
 	}.Open()
 }
