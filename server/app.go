@@ -30,7 +30,6 @@ import (
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/migrations"
@@ -177,9 +176,6 @@ func (a *app) wire() error {
 	a.redirects = &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
-	}
-	if a.config.RateLimits {
-		a.redirects.LinkRate, a.redirects.UnknownCodes = throttle.New(a.config.LinkRate), throttle.New(a.config.UnknownCodes)
 	}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {

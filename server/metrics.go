@@ -74,11 +74,6 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			"Records of the click log that were set aside because they cannot be ingested.",
 			clicks.Poison),
 	}
-	links, codes := a.redirects.Throttled()
-	for reason, refused := range map[string]int64{"link": links, "unknown": codes} {
-		all = append(all, obs.Counter("linkforge_redirects_throttled_total",
-			"Requests for short URLs that exceeded a rate of their network, by reason.", refused).By("reason", reason))
-	}
 	for status, answers := range a.redirects.Answers() {
 		all = append(all, obs.Counter("linkforge_redirects_total", "Requests for short URLs, by status code.",
 			answers).

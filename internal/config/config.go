@@ -111,10 +111,6 @@ type Config struct {
 	// Limit the rates of requests, log-ins, registrations, mail, anonymous links, reports and checks:
 	// on or off.
 	RateLimits bool `env:"LINKFORGE_RATE_LIMITS" default:"on"`
-	// Redirects per minute of a link to one address network. 0: unlimited.
-	LinkRate int64 `env:"LINKFORGE_LINK_RATE" default:"60" min:"0" max:"1000000000"`
-	// Requests for unknown codes per minute of an address network. 0: unlimited.
-	UnknownCodes int64 `env:"LINKFORGE_UNKNOWN_CODES" default:"300" min:"0" max:"1000000000"`
 	// GraphQL requests per minute of a user, an API key or an anonymous address. Empty: 60000 in
 	// development, 6000 in production.
 	RequestRate int64 `env:"LINKFORGE_REQUEST_RATE" development:"60000" production:"6000" min:"1" max:"1099511627776"`

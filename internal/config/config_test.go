@@ -63,9 +63,8 @@ func TestLoad_Defaults(t *testing.T) {
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13, SumMonths: 25,
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		DestinationChecks: true,
-		ListTimeout:       3 * time.Second,
-		LinkRate:          60, UnknownCodes: 300, MaxAPIKeys: 100, MaxWorkspaces: 50, SlugChanges: 10,
-		RequestRate: 60_000, CostRate: 6_000_000, Bounds: usualBounds, Hosts: []string{"localhost"},
+		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, MaxWorkspaces: 50, SlugChanges: 10,
+		RequestRate:       60_000, CostRate: 6_000_000, Bounds: usualBounds, Hosts: []string{"localhost"},
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelInfo,
 	}
 	for name, read := range map[string]func() (Config, error){
@@ -213,7 +212,6 @@ func TestLoad_SetsValues(t *testing.T) {
 	f["LINKFORGE_HOSTS"] = "Internal, bücher.example"
 	f["LINKFORGE_REQUEST_RATE"] = "77"
 	f["LINKFORGE_LIST_TIMEOUT"] = "4s"
-	f["LINKFORGE_LINK_RATE"], f["LINKFORGE_UNKNOWN_CODES"] = "61", "301"
 	f["LINKFORGE_MAX_API_KEYS"], f["LINKFORGE_MAX_WORKSPACES"], f["LINKFORGE_SLUG_CHANGES"] = "62", "63", "64"
 	f["LINKFORGE_SMTP_URL"] = "smtp://h"
 	f["LINKFORGE_MAIL_FROM"] = "x@y.z"
@@ -233,7 +231,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		HitQuota: 11, LinkQuota: 12, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true,
 		AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
-		ListTimeout: 4 * time.Second, LinkRate: 61, UnknownCodes: 301, MaxAPIKeys: 62, MaxWorkspaces: 63, SlugChanges: 64,
+		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, MaxWorkspaces: 63, SlugChanges: 64,
 		RequestRate: 77, CostRate: 6_000_000, Bounds: bounds,
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},

@@ -5,11 +5,9 @@ package redirect
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
@@ -44,9 +41,6 @@ type Handler struct {
 	Keys   *ingest.Keys
 	// Unmatched counts requests without a destination.
 	Unmatched *unmatched.Recorder
-	// LinkRate bounds the redirects of a link to an address network, UnknownCodes the requests of a
-	// network for unknown codes.
-	LinkRate, UnknownCodes *throttle.Throttle
 	// Log receives failures of dependencies, and panics.
 	Log *slog.Logger
 	// Now is the clock.
@@ -54,21 +48,19 @@ type Handler struct {
 
 	month   atomic.Pointer[hitquota.Month]
 	answers [len(statuses)]atomic.Int64
-	// throttled counts the requests that each rate refused.
-	throttledLinks, throttledCodes atomic.Int64
 }
 
 // Serve answers a request: it resolves the address, decides, consumes quotas, records the
 // click and writes the response. Every GET that receives a destination is one click.
 // HEAD consumes nothing.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
-	arrived, address := h.Now(), web.Peer(r)
+	arrived := h.Now()
 	defer web.Recovered(h.Log, w, r)
-	request := routing.Request{Now: arrived, Head: r.Method != http.MethodGet}
-	target, err := h.resolve(r.Context(), at, address, &request)
+	target, err := h.Resolver.Resolve(r.Context(), at, arrived)
+	request := routing.Request{Now: arrived, Head: r.Method != http.MethodGet, Failed: err != nil}
 	answer := routing.Decide(&target.Program, request)
 	if answer.Page == routing.Redirect {
-		if err = h.consume(r, &target, address, answer, &request); request.Refused() {
+		if err = h.consume(r, &target, answer, &request); request.Refused() {
 			answer = routing.Decide(&target.Program, request)
 		}
 	}
@@ -76,33 +68,10 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		web.NameRequest(w, r)
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
-	h.write(w, r, answer, &request)
+	h.write(w, r, answer, arrived)
 	if answer.Page != routing.Redirect {
 		h.recordUnmatched(r, target.WorkspaceID, at.Code, answer.Status, arrived)
 	}
-}
-
-// resolve finds the target of an address. Networks that request many unknown codes get targets from
-// memory only.
-func (h *Handler) resolve(
-	ctx context.Context, at resolve.Address, address netip.Addr, request *routing.Request,
-) (resolve.Target, error) {
-	wait := h.UnknownCodes.Wait(request.Now, "", address)
-	if wait > 0 {
-		ctx = resolve.FromMemory(ctx)
-	}
-	target, err := h.Resolver.Resolve(ctx, at, request.Now)
-	if err == nil && target.Unknown && wait == 0 {
-		wait = h.UnknownCodes.Count(request.Now, "", address)
-	}
-	unknown := err == nil && target.Unknown || errors.Is(err, resolve.ErrNotInMemory)
-	if wait > 0 && unknown {
-		request.TooFast = wait
-		h.throttledCodes.Add(1)
-		return target, nil
-	}
-	request.Failed = err != nil
-	return target, err
 }
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace.
@@ -116,15 +85,11 @@ func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, sta
 // consume consumes the quotas of a redirect and records the click, or sets in the request why the
 // redirect is refused.
 func (h *Handler) consume(
-	r *http.Request, t *resolve.Target, address netip.Addr, redirect routing.Decision, request *routing.Request,
+	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
 ) (err error) {
 	switch {
 	case !request.Head:
-		if request.TooFast = h.LinkRate.Count(request.Now, t.ID, address); request.TooFast > 0 {
-			h.throttledLinks.Add(1)
-			return nil
-		}
-		err = h.follow(r, t, address, redirect, request)
+		err = h.follow(r, t, redirect, request)
 	case t.MaxClicks != 0:
 		request.Exhausted, err = h.Quotas.Exhausted(r.Context(), t.ID)
 	}
@@ -136,7 +101,7 @@ func (h *Handler) consume(
 // link's own clicks come first: a link that is exhausted consumes no monthly hit. A unit that was
 // consumed for a visitor who does not receive the destination is released.
 func (h *Handler) follow(
-	r *http.Request, t *resolve.Target, address netip.Addr, redirect routing.Decision, request *routing.Request,
+	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
 ) error {
 	ctx, arrived := r.Context(), request.Now
 	month, limit := h.monthOf(arrived), h.HitQuota
@@ -159,7 +124,7 @@ func (h *Handler) follow(
 		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.Status,
 		HitLease: hit.LeaseNumber(), ClickLease: grant.LeaseNumber(),
 	}
-	h.visit(r, t, address, &c)
+	h.visit(r, t, &c)
 	c.LatencyMs = float64(h.Now().Sub(arrived)) / float64(time.Millisecond)
 	h.Clicks.Record(&c)
 	grant.Commit()
@@ -180,7 +145,8 @@ func (h *Handler) takeGrant(
 
 // visit sets the properties of the visit. A visitor who opted out by a privacy header gets no
 // visitor key.
-func (h *Handler) visit(r *http.Request, t *resolve.Target, address netip.Addr, c *click.Click) {
+func (h *Handler) visit(r *http.Request, t *resolve.Target, c *click.Click) {
+	address := web.Peer(r)
 	c.Visit = h.Visits.Read(r, address, t.Location)
 	if key := h.Keys.Of(c.ClickedAt); key != nil && !c.Bot && !visitor.IsPrivate(r.Header) {
 		c.Visitor = key.Visitor(t.ID, address.String(), r.UserAgent())
@@ -213,19 +179,15 @@ var pages = [...]page{
 		"The owner has closed the workspace of this link."},
 	routing.OverQuota: {"This link reached its monthly click limit",
 		"It works again from the first day of next month."},
-	routing.TooFast: {"Too many requests",
-		"Your network has opened this address too often. Wait a minute."},
 	routing.Unavailable: {"Try again in a moment",
 		"This service is temporarily unavailable."},
 }
 
 // retryAfter returns the value of Retry-After; zero means none.
-func (h *Handler) retryAfter(p routing.Page, request *routing.Request) time.Duration {
+func (h *Handler) retryAfter(p routing.Page, now time.Time) time.Duration {
 	switch p {
 	case routing.OverQuota:
-		return h.monthOf(request.Now).End.Sub(request.Now)
-	case routing.TooFast:
-		return request.TooFast
+		return h.monthOf(now).End.Sub(now)
 	case routing.Unavailable:
 		return unavailableRetry
 	}
@@ -241,12 +203,12 @@ var (
 	noContent      = []string{"0"}
 )
 
-func (h *Handler) write(w http.ResponseWriter, r *http.Request, a routing.Decision, request *routing.Request) {
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, a routing.Decision, now time.Time) {
 	h.count(a.Status)
 	head := w.Header()
 	if a.Page != routing.Redirect {
 		web.NameRequest(w, r)
-		if wait := h.retryAfter(a.Page, request); wait > 0 {
+		if wait := h.retryAfter(a.Page, now); wait > 0 {
 			head.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		}
 		web.Page(w, r, a.Status, pages[a.Page].title, pages[a.Page].text)
@@ -270,12 +232,6 @@ func (h *Handler) count(status int) {
 			return
 		}
 	}
-}
-
-// Throttled is how often a rate refused a request since the process began: that of a link, and that of
-// unknown codes.
-func (h *Handler) Throttled() (links, codes int64) {
-	return h.throttledLinks.Load(), h.throttledCodes.Load()
 }
 
 // Answers is how often each status was answered since the process began.

@@ -200,9 +200,6 @@ func (s *Resolver) workspaceFacts(
 // those of missing subjects, which may exist by now.
 func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
 	if !s.feed.fresh(now) {
-		if ctx.Value(fromMemory{}) != nil {
-			return 0, "", ErrNotInMemory
-		}
 		return s.loadAlone(ctx, at)
 	}
 	key := s.key(at)
@@ -222,23 +219,9 @@ func absenceHolds(since read, now time.Time) bool {
 	return now.UnixMicro()-int64(since.number(8)) < absenceLife.Microseconds()
 }
 
-// fromMemory is the context key of requests that query no database.
-type fromMemory struct{}
-
-// ErrNotInMemory is the error of Resolve for a request of FromMemory that needs the database.
-var ErrNotInMemory = errs.New(errs.RateLimited, "Too many requests for unknown codes.")
-
-// FromMemory returns a context in which Resolve queries no database.
-func FromMemory(ctx context.Context) context.Context {
-	return context.WithValue(ctx, fromMemory{}, true)
-}
-
 // load queries the database once for all concurrent requests for a subject. It continues if the
 // client of the first request disconnects.
 func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
-	if ctx.Value(fromMemory{}) != nil {
-		return 0, "", ErrNotInMemory
-	}
 	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
 		return s.query(context.WithoutCancel(ctx), at)
 	}))

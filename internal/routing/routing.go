@@ -44,22 +44,20 @@ func NewProgram(s *Settings, location string) Program {
 	}
 }
 
-// Request has the facts about one request. TooFast, Exhausted and OverQuota are zero at first. When
-// Decide returns a redirect, the handler checks the client's rate and takes a grant and a hit. If one
-// is refused, it sets the field and calls Decide again.
+// Request has the facts about one request. Exhausted and OverQuota are false at first. When Decide
+// returns a redirect, the handler takes a grant and a hit. If one is refused, it sets the flag and
+// calls Decide again.
 type Request struct {
 	Now time.Time
 	// Head means that the request is not counted.
 	Head                 bool
 	Exhausted, OverQuota bool
-	// TooFast is how long a client that has exceeded a rate must wait.
-	TooFast time.Duration
 	// Failed means that a dependency was unavailable.
 	Failed bool
 }
 
 // Refused reports whether a fact forbids the redirect.
-func (r *Request) Refused() bool { return r.Exhausted || r.OverQuota || r.TooFast > 0 || r.Failed }
+func (r *Request) Refused() bool { return r.Exhausted || r.OverQuota || r.Failed }
 
 // Page names an answer without a destination.
 type Page int
@@ -73,14 +71,12 @@ const (
 	TakenDown
 	Gone
 	OverQuota
-	TooFast
 	Unavailable
 )
 
 // statuses are the HTTP statuses of the pages.
 var statuses = [...]int{
-	NotFound: 404, Ended: 410, UsedUp: 410, TakenDown: 410, Gone: 410, OverQuota: 429, TooFast: 429,
-	Unavailable: 503,
+	NotFound: 404, Ended: 410, UsedUp: 410, TakenDown: 410, Gone: 410, OverQuota: 429, Unavailable: 503,
 }
 
 // Decision is an answer: a redirect with a location and a status, or a page.
@@ -98,8 +94,6 @@ func Decide(p *Program, r Request) Decision {
 	switch {
 	case r.Failed:
 		return show(Unavailable)
-	case r.TooFast > 0:
-		return show(TooFast)
 	case p.WorkspaceDeleted:
 		return show(Gone)
 	case p.Unknown:
