@@ -105,7 +105,7 @@ func testAdminRoutes(t *testing.T, a *app) {
 }
 
 // labels are the allowed labels of metrics. Each has few values, which are known in advance.
-var labels = []string{"code", "kind", "name", "status", "version"}
+var labels = []string{"code", "kind", "name", "reason", "status", "version"}
 
 // testMetrics compares the metrics with docs/OPERATIONS.md.
 func testMetrics(t *testing.T, a *app) {
