@@ -111,10 +111,10 @@ type Config struct {
 	CostRate int64 `env:"LINKFORGE_COST_RATE" development:"6000000" production:"600000" min:"1" max:"1099511627776"`
 	// Visits per minute of one link from an IPv4 address or an IPv6 /64, and four times as many from a
 	// /48, on each node; 0: unlimited.
-	LinkRate int64 `env:"LINKFORGE_LINK_RATE" default:"60" min:"0" max:"1000000"`
+	LinkRate int64 `env:"LINKFORGE_LINK_RATE" default:"60" min:"0" max:"16000"`
 	// Requests per minute for unknown codes from an IPv4 address or an IPv6 /64, and four times as many
 	// from a /48, on each node; 0: unlimited.
-	UnknownCodes int64 `env:"LINKFORGE_UNKNOWN_CODES" default:"300" min:"0" max:"1000000"`
+	UnknownCodes int64 `env:"LINKFORGE_UNKNOWN_CODES" default:"300" min:"0" max:"16000"`
 	// Bounds limit a single GraphQL request.
 	Bounds Bounds
 	// JSON file of persisted GraphQL documents by ID. Empty: none.

@@ -2,6 +2,7 @@ package redirect
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/throttle"
 )
 
@@ -180,3 +182,47 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 		t.Errorf("%d requests refused", n)
 	}
 }
+
+// BenchmarkHandler_Serve measures the handler alone, without and with the limits.
+func BenchmarkHandler_Serve(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		rate int64
+	}{{"unlimited", 0}, {"limited", throttle.MaxRate}} {
+		b.Run(c.name, func(b *testing.B) {
+			h := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)))
+			h.Log = slog.New(slog.DiscardHandler)
+			h.HitQuota, h.LinkRate, h.UnknownCodes = 1<<40, throttle.New(c.rate), throttle.New(c.rate)
+			clients := make([]string, 1024)
+			for i := range clients {
+				clients[i] = fmt.Sprintf("192.0.%d.%d:1000", i/256, i%256)
+			}
+			at := resolve.Address{Code: h.link(b, link.New{URL: "https://example.com/"}).Code}
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)
+			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				r.RemoteAddr = clients[i%len(clients)]
+				w := discard{header: http.Header{}}
+				if h.Serve(&w, r, at); w.status != http.StatusFound {
+					b.Fatal(w.status)
+				}
+			}
+		})
+	}
+}
+
+// discard is a response of which only the status remains.
+type discard struct {
+	header http.Header
+	status int
+}
+
+// Header implements http.ResponseWriter.
+func (w *discard) Header() http.Header { return w.header }
+
+// Write implements http.ResponseWriter.
+func (w *discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *discard) WriteHeader(status int) { w.status = status }

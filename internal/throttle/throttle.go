@@ -13,27 +13,29 @@ import (
 )
 
 const (
-	// window is the time after the first request of a network in which its requests are counted.
+	// window is the time after the first request of a network in which its requests are counted, to
+	// the second.
 	window = time.Minute
 	// wideFactor is how many times the rate of an IPv6 /64 a whole /48 has. A customer of a provider
 	// often has a /48, and so 65,536 networks of 64 bits.
 	wideFactor = 4
 	// MaxRate is the largest rate, so that no counter overflows.
-	MaxRate = 1_000_000
+	MaxRate = 16_000
 )
 
-// A limiter has shards*buckets*slots counters of 16 bytes: 2 MiB. A bucket is one cache line.
+// A limiter has shards*buckets*slots counters of 8 bytes: 256 KiB, which a processor's cache holds.
+// A bucket is one cache line. In a larger table, most requests would wait for the memory.
 const (
-	shards  = 64
-	buckets = 512
-	slots   = 4
+	shards  = 32
+	buckets = 128
+	slots   = 8
 )
 
 // Limiter limits each network to a rate per minute: an IPv4 address or an IPv6 /64, and each IPv6
 // /48 to wideFactor times the rate. Its methods can be called concurrently. A nil Limiter refuses
 // nothing.
 type Limiter struct {
-	rate    uint32
+	rate    uint16
 	seed    maphash.Seed
 	refused atomic.Int64
 	shards  [shards]shard
@@ -51,9 +53,9 @@ type bucket [slots]counter
 
 // counter counts the requests of a key since the start of its window.
 type counter struct {
-	key   uint64
-	start uint32 // in milliseconds, modulo 2^32
-	count uint32 // zero means that the slot is free
+	tag   uint32 // of the key; another part of the key selects the bucket
+	start uint16 // in seconds, modulo 2^16
+	count uint16 // zero means that the slot is free
 }
 
 // New returns a Limiter of requests per minute, at most MaxRate; nil for zero.
@@ -61,7 +63,7 @@ func New(rate int64) *Limiter {
 	if rate <= 0 {
 		return nil
 	}
-	l := &Limiter{rate: uint32(min(rate, MaxRate)), seed: maphash.MakeSeed()}
+	l := &Limiter{rate: uint16(min(rate, MaxRate)), seed: maphash.MakeSeed()}
 	for i := range l.shards {
 		l.shards[i].buckets = make([]bucket, buckets)
 	}
@@ -75,7 +77,7 @@ func (l *Limiter) Take(subject string, from netip.Addr, now time.Time) (wait tim
 	if l == nil {
 		return 0
 	}
-	at, narrow := milliseconds(now), l.key(subject, from, narrowBits)
+	at, narrow := seconds(now), l.key(subject, from, narrowBits)
 	wait = l.add(narrow, l.rate, at)
 	if wait == 0 && from.Is6() {
 		if wait = l.add(l.key(subject, from, wideBits), wideFactor*l.rate, at); wait > 0 {
@@ -93,7 +95,7 @@ func (l *Limiter) Release(subject string, from netip.Addr, now time.Time) {
 	if l == nil {
 		return
 	}
-	at := milliseconds(now)
+	at := seconds(now)
 	l.subtract(l.key(subject, from, narrowBits), at)
 	if from.Is6() {
 		l.subtract(l.key(subject, from, wideBits), at)
@@ -127,16 +129,19 @@ func (l *Limiter) key(subject string, from netip.Addr, bits int) uint64 {
 	}{subject, network, bits})
 }
 
-func milliseconds(now time.Time) uint32 { return uint32(now.UnixMilli()) }
+func seconds(now time.Time) uint16 { return uint16(now.Unix()) }
 
 // add counts a request of a key, unless the limit is reached: then it returns the rest of the window.
-func (l *Limiter) add(key uint64, limit, at uint32) (wait time.Duration) {
-	s, b := l.bucketOf(key)
+func (l *Limiter) add(key uint64, limit, at uint16) (wait time.Duration) {
+	s, b, tag := l.bucketOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := b.slot(key, at)
-	if c.key != key || c.used(at) == 0 {
-		*c = counter{key: key, start: at}
+	c := b.find(tag)
+	if c == nil {
+		c = b.leastUsed(at)
+	}
+	if c.tag != tag || c.used(at) == 0 {
+		*c = counter{tag: tag, start: at}
 	}
 	if c.count >= limit {
 		return window - c.age(at)
@@ -146,30 +151,36 @@ func (l *Limiter) add(key uint64, limit, at uint32) (wait time.Duration) {
 }
 
 // subtract reverts an add, if the window has not ended.
-func (l *Limiter) subtract(key uint64, at uint32) {
-	s, b := l.bucketOf(key)
+func (l *Limiter) subtract(key uint64, at uint16) {
+	s, b, tag := l.bucketOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := b.slot(key, at); c.key == key && c.used(at) > 0 {
+	if c := b.find(tag); c != nil && c.used(at) > 0 {
 		c.count--
 	}
 }
 
-func (l *Limiter) bucketOf(key uint64) (*shard, *bucket) {
-	s := &l.shards[key%shards]
-	return s, &s.buckets[key/shards%buckets]
+func (l *Limiter) bucketOf(key uint64) (s *shard, b *bucket, tag uint32) {
+	s = &l.shards[key%shards]
+	return s, &s.buckets[key/shards%buckets], uint32(key >> 32)
 }
 
-// slot returns the counter of a key, or the one that the key replaces: a free one, or the one with
-// the fewest requests. So a client cannot clear its counter by requests from other networks.
-func (b *bucket) slot(key uint64, at uint32) *counter {
-	least := &b[0]
+// find returns the counter of a key; nil if there is none.
+func (b *bucket) find(tag uint32) *counter {
 	for i := range b {
-		c := &b[i]
-		if c.key == key {
+		if c := &b[i]; c.tag == tag {
 			return c
 		}
-		if c.used(at) < least.used(at) {
+	}
+	return nil
+}
+
+// leastUsed returns the counter that a new key replaces: a free one, or the one with the fewest
+// requests. So a client cannot clear its counter by requests from other networks.
+func (b *bucket) leastUsed(at uint16) *counter {
+	least := &b[0]
+	for i := range b {
+		if c := &b[i]; c.used(at) < least.used(at) {
 			least = c
 		}
 	}
@@ -177,7 +188,7 @@ func (b *bucket) slot(key uint64, at uint32) *counter {
 }
 
 // used returns the number of requests in the present window.
-func (c *counter) used(at uint32) uint32 {
+func (c *counter) used(at uint16) uint16 {
 	if c.age(at) >= window {
 		return 0
 	}
@@ -186,4 +197,4 @@ func (c *counter) used(at uint32) uint32 {
 
 // age is the time since the start of the window. After a step of the clock backwards it is very
 // long, so that the window ends.
-func (c *counter) age(at uint32) time.Duration { return time.Duration(at-c.start) * time.Millisecond }
+func (c *counter) age(at uint16) time.Duration { return time.Duration(at-c.start) * time.Second }
