@@ -26,7 +26,7 @@ var layers = [][]string{
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
 		"internal/click", "internal/errs", "internal/id", "internal/optional",
 		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode",
-		"internal/statspage",
+		"internal/statspage", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces

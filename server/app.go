@@ -30,6 +30,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/migrations"
@@ -173,9 +174,14 @@ func (a *app) wire() error {
 		return err
 	}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
+	linkRate, unknownCodes := a.config.LinkRate, a.config.UnknownCodes
+	if !a.config.RateLimits {
+		linkRate, unknownCodes = 0, 0
+	}
 	a.redirects = &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
+		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
 	}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {

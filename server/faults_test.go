@@ -69,7 +69,7 @@ func bounded(bound time.Duration) time.Duration {
 func TestFault_RedisBlackHole(t *testing.T) {
 	t.Parallel()
 	b, _, redis := behindProxies(t, "")
-	node := start(t, b, "LINKFORGE_RATE_LIMITS=on")
+	node := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0")
 	who := node.tenant(t, "black")
 	l := who.shorten(t, "https://example.com/known").Link
 	follow := func() string {

@@ -79,6 +79,12 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			answers).
 			By("status", strconv.Itoa(status)))
 	}
+	for reason, refused := range map[string]int64{
+		"link": a.redirects.LinkRate.Refused(), "unknown": a.redirects.UnknownCodes.Refused(),
+	} {
+		all = append(all, obs.Counter("linkforge_redirects_throttled_total",
+			"Requests for short URLs refused because their network exceeded a rate.", refused).By("reason", reason))
+	}
 	return slices.Concat(all, a.operations(), a.jobNumbers())
 }
 

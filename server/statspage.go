@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,15 +34,24 @@ const (
 var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
 
 // stats responds to a short URL followed by + with the link's stats page, if they are public or the
-// caller is a member. Otherwise it responds as for an unknown link.
+// caller is a member. Otherwise it responds as for an unknown link, which counts as an unknown code
+// for the client's network.
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
+	guesses, from, arrived := a.redirects.UnknownCodes, web.Peer(r), a.now()
+	if wait := guesses.Take("", from, arrived); wait > 0 {
+		a.refuseStats(w, r, errs.New(errs.RateLimited, "Too many unknown links. Try again in a minute.").After(wait))
+		return
+	}
 	if err := a.Limits.Charge(ctx, statsPages, web.AddressOf(ctx)); err != nil {
 		a.refuseStats(w, r, err)
 		return
 	}
 	l, err := a.observed(ctx, at, r.Header.Get("Authorization"))
+	if ctx.Err() == nil && !errs.Is(err, errs.NotFound) {
+		guesses.Release("", from, arrived)
+	}
 	if err != nil {
 		a.refuseStats(w, r, err)
 		return
@@ -145,6 +156,9 @@ func slicesOf(ctx context.Context, s *stats.Stats, by click.Dimension) (slices [
 
 func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
 	e := errs.From(err)
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
 	switch e.Kind {
 	case errs.Internal:
 		a.log.ErrorContext(r.Context(), "stats page failed", "error", err)

@@ -302,7 +302,8 @@ func (l *layout) pointPooler() {
 }
 
 // startNodes starts all nodes at once: they take turns to migrate. Settings that are not here have
-// their defaults. Destinations are not checked, since they do not exist.
+// their defaults. Destinations are not checked, since they do not exist. Redirects are not limited,
+// since all visitors have one address.
 func (l *layout) startNodes(databaseURL string) {
 	data := l.folder("nodes")
 	common := []string{
@@ -310,6 +311,7 @@ func (l *layout) startNodes(databaseURL string) {
 		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redisURL(),
 		"LINKFORGE_DRAIN_DELAY=" + drain.String(), "LINKFORGE_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"LINKFORGE_CODE_SECRET=" + rand.Text() + rand.Text(), "LINKFORGE_DESTINATION_CHECKS=off",
+		"LINKFORGE_LINK_RATE=0", "LINKFORGE_UNKNOWN_CODES=0",
 	}
 	var all []func()
 	for i := range 3 {

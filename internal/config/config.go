@@ -108,8 +108,8 @@ type Config struct {
 	Tombstones time.Duration `env:"LINKFORGE_TOMBSTONES" default:"2160h" min:"1h" max:"87600h"`
 	// Check the destination of each link about once a day: on or off.
 	DestinationChecks bool `env:"LINKFORGE_DESTINATION_CHECKS" default:"on"`
-	// Limit the rates of requests, log-ins, registrations, mail, anonymous links, reports and checks:
-	// on or off.
+	// Limit the rates of requests, redirects, log-ins, registrations, mail, anonymous links, reports and
+	// checks: on or off.
 	RateLimits bool `env:"LINKFORGE_RATE_LIMITS" default:"on"`
 	// GraphQL requests per minute of a user, an API key or an anonymous address. Empty: 60000 in
 	// development, 6000 in production.
@@ -117,6 +117,12 @@ type Config struct {
 	// Cost per minute of the GraphQL operations of a user, an API key or an anonymous address, at
 	// least LINKFORGE_MAX_COST. Empty: 6000000 in development, 600000 in production.
 	CostRate int64 `env:"LINKFORGE_COST_RATE" development:"6000000" production:"600000" min:"1" max:"1099511627776"`
+	// Visits per minute of one link from an IPv4 address or an IPv6 /64, and four times as many from a
+	// /48, on each node; 0: unlimited.
+	LinkRate int64 `env:"LINKFORGE_LINK_RATE" default:"60" min:"0" max:"16000"`
+	// Requests per minute for unknown codes from an IPv4 address or an IPv6 /64, and four times as many
+	// from a /48, on each node; 0: unlimited.
+	UnknownCodes int64 `env:"LINKFORGE_UNKNOWN_CODES" default:"300" min:"0" max:"16000"`
 	// Bounds limit a single GraphQL request.
 	Bounds Bounds
 	// JSON file of persisted GraphQL documents by ID. Empty: none.

@@ -64,7 +64,8 @@ func TestLoad_Defaults(t *testing.T) {
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		DestinationChecks: true,
 		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, MaxWorkspaces: 50, SlugChanges: 10,
-		RequestRate:       60_000, CostRate: 6_000_000, Bounds: usualBounds, Hosts: []string{"localhost"},
+		RequestRate: 60_000, CostRate: 6_000_000, LinkRate: 60, UnknownCodes: 300, Bounds: usualBounds,
+		Hosts:       []string{"localhost"},
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelInfo,
 	}
 	for name, read := range map[string]func() (Config, error){
@@ -218,6 +219,7 @@ func TestLoad_SetsValues(t *testing.T) {
 	f["LINKFORGE_ADMIN_LISTEN"] = "127.0.0.1:9090"
 	f["LINKFORGE_DATABASE_READ_URL"] = "postgres://standby/n"
 	f["LINKFORGE_DATABASE_LOCK_TIMEOUT"], f["LINKFORGE_OPERATION_DEADLINE"] = "0", "2m"
+	f["LINKFORGE_LINK_RATE"], f["LINKFORGE_UNKNOWN_CODES"] = "0", "12"
 	bounds := usualBounds
 	bounds.Deadline = 2 * time.Minute
 	want := Config{
@@ -232,7 +234,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true,
 		AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
 		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, MaxWorkspaces: 63, SlugChanges: 64,
-		RequestRate: 77, CostRate: 6_000_000, Bounds: bounds,
+		RequestRate: 77, CostRate: 6_000_000, UnknownCodes: 12, Bounds: bounds,
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},
 		SMTPURL: "smtp://h", MailFrom: "x@y.z",

@@ -56,7 +56,7 @@ func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, e
 	t.Helper()
 	began := time.Now()
 	polltest.Until(t, fmt.Sprintf("the node sees the change of %+v", a), func() bool {
-		return want(s.Resolver.Resolve(t.Context(), a, time.Now()))
+		return want(s.Resolver.Resolve(t.Context(), a, time.Now(), nil))
 	})
 	return time.Since(began)
 }
@@ -142,22 +142,22 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		promo := resolve.Address{Slug: "mine", Code: "promo"}
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || !target.Unknown {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
 		}
 		l, _ := b.create(t, New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new("promo")})
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || target.ID != l.ID {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.ID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
 		b.update(t, l, Change{URL: to("https://example.com/new")})
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil ||
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil ||
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Status(noon) != routing.Deleted {
 			t.Errorf("after it is deleted: %v", err)
 		}
@@ -183,7 +183,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 		} {
 			t.Run(c.table+" "+c.set, func(t *testing.T) {
 				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-					_, _ = other.Resolver.Resolve(t.Context(), a, time.Now()) // it is in memory
+					_, _ = other.Resolver.Resolve(t.Context(), a, time.Now(), nil) // it is in memory
 				}
 				where, what := "id = ?", l.ID
 				if c.table == "workspaces" {
@@ -202,8 +202,8 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now())
-					want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now())
+					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now(), nil)
+					want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now(), nil)
 					if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
 						t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
 					}
@@ -226,7 +226,7 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 		slow, _ := b.create(t, New{URL: "https://example.com/slow"})
 		fast, _ := b.create(t, New{URL: "https://example.com/fast"})
 		for _, l := range []*Link{slow, fast} {
-			if _, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now()); err != nil {
+			if _, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -244,7 +244,7 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 		if err := other.Resolver.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now()); err != nil ||
+		if target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now(), nil); err != nil ||
 			target.RedirectStatus != 307 {
 			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)
 		}

@@ -5,9 +5,11 @@ package redirect
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
@@ -39,6 +42,9 @@ type Handler struct {
 	Clicks *ingest.Recorder
 	Visits *visitor.Reader
 	Keys   *ingest.Keys
+	// LinkRate limits the visits of one link by an address network, UnknownCodes the requests of a
+	// network for codes without a link. Nil limits nothing.
+	LinkRate, UnknownCodes *throttle.Limiter
 	// Unmatched counts requests without a destination.
 	Unmatched *unmatched.Recorder
 	// Log receives failures of dependencies, and panics.
@@ -52,15 +58,15 @@ type Handler struct {
 
 // Serve answers a request: it resolves the address, decides, consumes quotas, records the
 // click and writes the response. Every GET that receives a destination is one click.
-// HEAD consumes nothing.
+// HEAD consumes nothing, but counts for the rates of its network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	arrived := h.Now()
 	defer web.Recovered(h.Log, w, r)
-	target, err := h.Resolver.Resolve(r.Context(), at, arrived)
-	request := routing.Request{Now: arrived, Head: r.Method != http.MethodGet, Failed: err != nil}
-	answer := routing.Decide(&target.Program, request)
+	from := web.Peer(r)
+	request := routing.Request{Now: arrived, Head: r.Method != http.MethodGet}
+	target, answer, err := h.find(r, at, from, &request)
 	if answer.Page == routing.Redirect {
-		if err = h.consume(r, &target, answer, &request); request.Refused() {
+		if err = h.consume(r, &target, answer, &request, from); request.Refused() {
 			answer = routing.Decide(&target.Program, request)
 		}
 	}
@@ -68,10 +74,40 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		web.NameRequest(w, r)
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
-	h.write(w, r, answer, arrived)
-	if answer.Page != routing.Redirect {
+	h.write(w, r, answer, &request)
+	if answer.Page != routing.Redirect && answer.Page != routing.Throttled {
 		h.recordUnmatched(r, target.WorkspaceID, at.Code, answer.Status, arrived)
 	}
+}
+
+// find resolves the address, and decides without quotas. It counts requests that need the database
+// or lead to no link for the address network. A network above the rate of UnknownCodes causes no
+// query and does not learn whether a code is unknown; links in memory still redirect it.
+func (h *Handler) find(
+	r *http.Request, at resolve.Address, from netip.Addr, request *routing.Request,
+) (target resolve.Target, answer routing.Decision, err error) {
+	isCounted := false
+	count := func() bool { // before the query, so that concurrent guesses cannot exceed the rate
+		if !isCounted {
+			request.Throttled = h.UnknownCodes.Take("", from, request.Now)
+			isCounted = request.Throttled == 0
+		}
+		return isCounted
+	}
+	target, err = h.Resolver.Resolve(r.Context(), at, request.Now, count)
+	if errors.Is(err, resolve.ErrNotAdmitted) {
+		return target, routing.Decide(&target.Program, *request), nil
+	}
+	request.Failed = err != nil
+	answer = routing.Decide(&target.Program, *request)
+	isUnknown := err == nil && (target.Unknown || answer.Page == routing.NotFound)
+	switch {
+	case isUnknown && !count():
+		answer = routing.Decide(&target.Program, *request)
+	case isCounted && !isUnknown && r.Context().Err() == nil: // the query of a disconnected client goes on
+		h.UnknownCodes.Release("", from, request.Now)
+	}
+	return target, answer, err
 }
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace.
@@ -83,13 +119,16 @@ func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, sta
 }
 
 // consume consumes the quotas of a redirect and records the click, or sets in the request why the
-// redirect is refused.
+// redirect is refused. It checks the rate of the network first: a throttled visitor consumes
+// nothing.
 func (h *Handler) consume(
-	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
+	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request, from netip.Addr,
 ) (err error) {
+	request.Throttled = h.LinkRate.Take(t.ID, from, request.Now)
 	switch {
+	case request.Throttled > 0:
 	case !request.Head:
-		err = h.follow(r, t, redirect, request)
+		err = h.follow(r, t, redirect, request, from)
 	case t.MaxClicks != 0:
 		request.Exhausted, err = h.Quotas.Exhausted(r.Context(), t.ID)
 	}
@@ -101,7 +140,7 @@ func (h *Handler) consume(
 // link's own clicks come first: a link that is exhausted consumes no monthly hit. A unit that was
 // consumed for a visitor who does not receive the destination is released.
 func (h *Handler) follow(
-	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
+	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request, from netip.Addr,
 ) error {
 	ctx, arrived := r.Context(), request.Now
 	month, limit := h.monthOf(arrived), h.HitQuota
@@ -124,7 +163,7 @@ func (h *Handler) follow(
 		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.Status,
 		HitLease: hit.LeaseNumber(), ClickLease: grant.LeaseNumber(),
 	}
-	h.visit(r, t, &c)
+	h.visit(r, t, from, &c)
 	c.LatencyMs = float64(h.Now().Sub(arrived)) / float64(time.Millisecond)
 	h.Clicks.Record(&c)
 	grant.Commit()
@@ -145,11 +184,10 @@ func (h *Handler) takeGrant(
 
 // visit sets the properties of the visit. A visitor who opted out by a privacy header gets no
 // visitor key.
-func (h *Handler) visit(r *http.Request, t *resolve.Target, c *click.Click) {
-	address := web.Peer(r)
-	c.Visit = h.Visits.Read(r, address, t.Location)
+func (h *Handler) visit(r *http.Request, t *resolve.Target, from netip.Addr, c *click.Click) {
+	c.Visit = h.Visits.Read(r, from, t.Location)
 	if key := h.Keys.Of(c.ClickedAt); key != nil && !c.Bot && !visitor.IsPrivate(r.Header) {
-		c.Visitor = key.Visitor(t.ID, address.String(), r.UserAgent())
+		c.Visitor = key.Visitor(t.ID, from.String(), r.UserAgent())
 	}
 }
 
@@ -179,15 +217,19 @@ var pages = [...]page{
 		"The owner has closed the workspace of this link."},
 	routing.OverQuota: {"This link reached its monthly click limit",
 		"It works again from the first day of next month."},
+	routing.Throttled: {"Too many requests",
+		"Your network has sent too many requests. Wait a minute, then try again."},
 	routing.Unavailable: {"Try again in a moment",
 		"This service is temporarily unavailable."},
 }
 
 // retryAfter returns the value of Retry-After; zero means none.
-func (h *Handler) retryAfter(p routing.Page, now time.Time) time.Duration {
+func (h *Handler) retryAfter(p routing.Page, request *routing.Request) time.Duration {
 	switch p {
 	case routing.OverQuota:
-		return h.monthOf(now).End.Sub(now)
+		return h.monthOf(request.Now).End.Sub(request.Now)
+	case routing.Throttled:
+		return request.Throttled
 	case routing.Unavailable:
 		return unavailableRetry
 	}
@@ -203,12 +245,12 @@ var (
 	noContent      = []string{"0"}
 )
 
-func (h *Handler) write(w http.ResponseWriter, r *http.Request, a routing.Decision, now time.Time) {
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, a routing.Decision, request *routing.Request) {
 	h.count(a.Status)
 	head := w.Header()
 	if a.Page != routing.Redirect {
 		web.NameRequest(w, r)
-		if wait := h.retryAfter(a.Page, now); wait > 0 {
+		if wait := h.retryAfter(a.Page, request); wait > 0 {
 			head.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		}
 		web.Page(w, r, a.Status, pages[a.Page].title, pages[a.Page].text)

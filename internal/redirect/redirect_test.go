@@ -47,7 +47,7 @@ type bundle struct {
 	closed func()
 }
 
-func setup(t *testing.T, d *db.DB) *bundle {
+func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{now: db.Instant(time.Now()), mux: http.NewServeMux()}
 	b.turnTo(b.now)
@@ -92,7 +92,7 @@ func (b *bundle) turnTo(now time.Time) {
 	b.clock.Store(now.UnixNano())
 }
 
-func (b *bundle) link(t *testing.T, in link.New) *link.Link {
+func (b *bundle) link(t testing.TB, in link.New) *link.Link {
 	t.Helper()
 	l, _, err := b.links.Create(t.Context(), b.mine, in)
 	if err != nil {

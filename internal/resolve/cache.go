@@ -138,23 +138,29 @@ func (s *Resolver) CacheStats() CacheStats {
 	}
 }
 
+// ErrNotAdmitted is the error of requests that would need the database and are not admitted to it.
+var ErrNotAdmitted = errors.New("resolving a code: the request is not admitted to the database")
+
+// Admit decides before each query of a request whether it may use the database.
+type Admit func() bool
+
 // Resolve finds the link at the address, in any state, from the cache if possible. If there is
 // none, the target is Unknown; it names the workspace if the address belongs to one. An error
-// means that the database is unavailable.
-func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time) (Target, error) {
+// means that the database is unavailable, or is ErrNotAdmitted. A nil admit admits every query.
+func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit Admit) (Target, error) {
 	unknown := Target{Program: routing.Program{Unknown: true}}
 	if !a.plausible() {
 		return unknown, nil
 	}
 	at := subject{root, a.Code}
 	if a.Slug != "" || a.Host != "" {
-		workspaceID, err := s.placeOf(ctx, a, now)
+		workspaceID, err := s.placeOf(ctx, a, now, admit)
 		if err != nil || workspaceID == "" {
 			return unknown, err
 		}
 		at.space = workspaceID
 	}
-	kind, rest, err := s.lookUp(ctx, at, now)
+	kind, rest, err := s.lookUp(ctx, at, now, admit)
 	if err != nil {
 		return unknown, err
 	}
@@ -164,17 +170,17 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time) (Targe
 	} else if t.WorkspaceID = at.space; at.space == root {
 		return t, nil
 	}
-	t.HitQuota, t.WorkspaceDeleted, err = s.workspaceFacts(ctx, t.WorkspaceID, now)
+	t.HitQuota, t.WorkspaceDeleted, err = s.workspaceFacts(ctx, t.WorkspaceID, now, admit)
 	return t, err
 }
 
 // placeOf returns the workspace that has or had the slug, or that has the host; empty if none.
-func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time) (string, error) {
+func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time, admit Admit) (string, error) {
 	at := subject{hosts, a.Host}
 	if a.Host == "" {
 		at = subject{slugs, a.Slug}
 	}
-	kind, rest, err := s.lookUp(ctx, at, now)
+	kind, rest, err := s.lookUp(ctx, at, now, admit)
 	if err != nil || kind == entryAbsent {
 		return "", err
 	}
@@ -183,9 +189,9 @@ func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time) (strin
 
 // workspaceFacts returns what applies to all links of a workspace.
 func (s *Resolver) workspaceFacts(
-	ctx context.Context, workspaceID string, now time.Time,
+	ctx context.Context, workspaceID string, now time.Time, admit Admit,
 ) (hitQuota int64, gone bool, err error) {
-	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now)
+	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now, admit)
 	if err != nil {
 		return 0, false, err
 	}
@@ -198,21 +204,34 @@ func (s *Resolver) workspaceFacts(
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
 // per subject. While the database is unavailable, cached entries are used for staleLife, except
 // those of missing subjects, which may exist by now.
-func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
-	if !s.feed.fresh(now) {
-		return s.loadAlone(ctx, at)
-	}
-	key := s.key(at)
-	if e, ok := s.entries.GetIfPresent(key); ok {
-		kind, rest, ok := e.open(at)
-		if ok && (kind != entryAbsent || absenceHolds(rest, now)) {
+func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, read, error) {
+	isFresh, key := s.feed.fresh(now), s.key(at)
+	if isFresh {
+		if kind, rest, ok := s.cached(at, key, now); ok {
 			return kind, rest, nil
 		}
-		if ok {
-			s.entries.Invalidate(key)
-		}
+	}
+	if admit != nil && !admit() {
+		return 0, "", ErrNotAdmitted
+	}
+	if !isFresh {
+		return s.loadAlone(ctx, at)
 	}
 	return s.load(ctx, at, key)
+}
+
+// cached returns the entry of a subject from the cache. It removes one that has expired.
+func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, read, bool) {
+	e, ok := s.entries.GetIfPresent(key)
+	if !ok {
+		return 0, "", false
+	}
+	kind, rest, ok := e.open(at)
+	if ok && kind == entryAbsent && !absenceHolds(rest, now) {
+		s.entries.Invalidate(key)
+		return 0, "", false
+	}
+	return kind, rest, ok
 }
 
 func absenceHolds(since read, now time.Time) bool {

@@ -59,7 +59,7 @@ func TestResolver_MemoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20_000 {
-		target, err := r.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}, time.Now())
+		target, err := r.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}, time.Now(), nil)
 		if err != nil || !target.Unknown {
 			t.Fatal(target, err)
 		}

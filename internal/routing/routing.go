@@ -44,20 +44,23 @@ func NewProgram(s *Settings, location string) Program {
 	}
 }
 
-// Request has the facts about one request. Exhausted and OverQuota are false at first. When Decide
-// returns a redirect, the handler takes a grant and a hit. If one is refused, it sets the flag and
-// calls Decide again.
+// Request has the facts about one request. Exhausted, OverQuota and Throttled are not set at first.
+// When Decide returns a redirect, the handler checks the client's rate, and takes a grant and a hit.
+// If one is refused, it sets the field and calls Decide again.
 type Request struct {
 	Now time.Time
 	// Head means that the request is not counted.
 	Head                 bool
 	Exhausted, OverQuota bool
+	// Throttled is positive if the address network of the client has exceeded a rate: the time after
+	// which it may try again.
+	Throttled time.Duration
 	// Failed means that a dependency was unavailable.
 	Failed bool
 }
 
 // Refused reports whether a fact forbids the redirect.
-func (r *Request) Refused() bool { return r.Exhausted || r.OverQuota || r.Failed }
+func (r *Request) Refused() bool { return r.Exhausted || r.OverQuota || r.Throttled > 0 || r.Failed }
 
 // Page names an answer without a destination.
 type Page int
@@ -71,12 +74,14 @@ const (
 	TakenDown
 	Gone
 	OverQuota
+	Throttled
 	Unavailable
 )
 
 // statuses are the HTTP statuses of the pages.
 var statuses = [...]int{
-	NotFound: 404, Ended: 410, UsedUp: 410, TakenDown: 410, Gone: 410, OverQuota: 429, Unavailable: 503,
+	NotFound: 404, Ended: 410, UsedUp: 410, TakenDown: 410, Gone: 410, OverQuota: 429, Throttled: 429,
+	Unavailable: 503,
 }
 
 // Decision is an answer: a redirect with a location and a status, or a page.
@@ -94,6 +99,8 @@ func Decide(p *Program, r Request) Decision {
 	switch {
 	case r.Failed:
 		return show(Unavailable)
+	case r.Throttled > 0:
+		return show(Throttled)
 	case p.WorkspaceDeleted:
 		return show(Gone)
 	case p.Unknown:

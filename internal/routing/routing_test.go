@@ -22,10 +22,13 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 		request Request
 		want    Decision
 	}{
-		"redirect":          {plain, Request{}, Decision{Status: 302, Location: "https://example.com/"}},
-		"head":              {plain, Request{Head: true}, Decision{Status: 302, Location: "https://example.com/"}},
-		"limited":           {limited, Request{}, Decision{Status: 302, Location: "https://example.com/"}},
-		"limited head":      {limited, Request{Head: true}, Decision{Status: 302}},
+		"redirect":     {plain, Request{}, Decision{Status: 302, Location: "https://example.com/"}},
+		"head":         {plain, Request{Head: true}, Decision{Status: 302, Location: "https://example.com/"}},
+		"limited":      {limited, Request{}, Decision{Status: 302, Location: "https://example.com/"}},
+		"limited head": {limited, Request{Head: true}, Decision{Status: 302}},
+		"throttled":    {plain, Request{Throttled: time.Second}, Decision{Page: Throttled, Status: 429}},
+		"throttled, unknown": {&Program{Unknown: true}, Request{Throttled: time.Second},
+			Decision{Page: Throttled, Status: 429}},
 		"unknown":           {&Program{Unknown: true}, Request{}, Decision{Page: NotFound, Status: 404}},
 		"deleted workspace": {&Program{Unknown: true, WorkspaceDeleted: true}, Request{}, Decision{Page: Gone, Status: 410}},
 		"workspace, link": {link(func(p *Program) { p.WorkspaceDeleted = true }), Request{},

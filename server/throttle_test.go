@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// TestServer_ThrottlesRedirects: requests on the fast path and through net/http count together, for
+// the client that a trusted proxy names. A refused visit is no click.
+func TestServer_ThrottlesRedirects(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		admin := freeAddress(t)
+		s := start(t, b.alone(t), "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=6", "LINKFORGE_UNKNOWN_CODES=8",
+			"LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8", "LINKFORGE_ADMIN_LISTEN="+admin)
+		who := s.tenant(t, "followed")
+		l := who.shorten(t, "https://example.com/").Link
+		follow := func(client, path string, i int) answer {
+			t.Helper()
+			headers := "X-Forwarded-For: " + client + "\r\n"
+			if i%2 == 1 {
+				headers += "Pragma: no-cache\r\n" // net/http responds
+			}
+			return s.raw(t, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, s.address, headers))
+		}
+		const first, second = "203.0.113.1", "203.0.113.2"
+		for i := range 20 {
+			want := http.StatusFound
+			if i >= 6 {
+				want = http.StatusTooManyRequests
+			}
+			a := follow(first, l.path(s), i)
+			if a.status != want || (a.header.Get("Retry-After") != "") != (want == http.StatusTooManyRequests) {
+				t.Errorf("visit %d: %d with Retry-After %q, want %d", i, a.status, a.header.Get("Retry-After"), want)
+			}
+		}
+		if a := follow(second, l.path(s), 0); a.status != http.StatusFound {
+			t.Errorf("another client: %d", a.status)
+		}
+		suffixes := []string{"", "", statsSuffix}
+		for i := range 30 { // from five networks of one /48
+			client := fmt.Sprintf("2001:db8:1:%x::1", i/6)
+			if a := follow(client, fmt.Sprintf("/unknown%d%s", i, suffixes[i%3]), i); a.status != http.StatusNotFound {
+				t.Errorf("guess %d: %d", i, a.status)
+			}
+		}
+		for i := range 8 {
+			want := http.StatusNotFound
+			if i >= 2 {
+				want = http.StatusTooManyRequests
+			}
+			if a := follow("2001:db8:1:ff::1", fmt.Sprintf("/another%d%s", i, suffixes[i%3]), i); a.status != want ||
+				want == http.StatusTooManyRequests && a.header.Get("Retry-After") == "" {
+				t.Errorf("guess %d from a further /64: %d with Retry-After %q, want %d", i, a.status,
+					a.header.Get("Retry-After"), want)
+			}
+		}
+		if a := follow("2001:db8:1:ff::1", l.path(s), 0); a.status != http.StatusFound {
+			t.Errorf("a link in memory, for the client that guessed: %d", a.status)
+		}
+		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 8 })
+		metrics := scrape(t, admin)
+		for _, want := range []string{`{reason="link"} 14`, `{reason="unknown"} 6`} {
+			if !strings.Contains(metrics, "linkforge_redirects_throttled_total"+want+"\n") {
+				t.Errorf("no linkforge_redirects_throttled_total%s", want)
+			}
+		}
+		s.stop()
+		if hits := chargedOf(t, b, l.ID); hits != 8 {
+			t.Errorf("%d hits are charged, want 8", hits)
+		}
+	})
+}
+
+// TestServer_TurnsThrottlingOff by either setting.
+func TestServer_TurnsThrottlingOff(t *testing.T) {
+	t.Parallel()
+	for _, settings := range [][]string{
+		{"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_LINK_RATE=1", "LINKFORGE_UNKNOWN_CODES=1"},
+		{"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0", "LINKFORGE_UNKNOWN_CODES=0"},
+	} {
+		s := start(t, embedded(t), settings...)
+		l := s.tenant(t, "followed").shorten(t, "https://example.com/").Link
+		for range 3 {
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+			s.expect(t, http.StatusNotFound, http.MethodGet, "/unknown")
+		}
+	}
+}
