@@ -348,7 +348,9 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 				}
 				finder := clicktest.NewLeaseRecorder(t, d, t.TempDir(),
 					clicktest.RecoverFunc(func(_ context.Context, logID string, leases []hitquota.Lease) error {
-						t.Errorf("%d leases of the copied log %s were ended", len(leases), logID)
+						if alive { // else they have no rows any more, and ending them has no effect
+							t.Errorf("%d leases of the copied log %s were ended", len(leases), logID)
+						}
 						return nil
 					}))
 				finder.Dir = dir

@@ -516,9 +516,12 @@ func TestToOthers_DelaysNoOthers(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var subjects []string
 		o := prepare(t, j, func(_ context.Context, l *message) error {
+			mu.Lock()
 			subjects = append(subjects, l.subject)
+			mu.Unlock()
 			time.Sleep(time.Second)
 			return nil
 		})
@@ -531,10 +534,14 @@ func TestToOthers_DelaysNoOthers(t *testing.T) {
 		}
 		o.run(t)
 		pass((maxWaiting - 1) * time.Second)
+		mu.Lock()
 		if n := slices.Index(subjects, "an invitation"); n >= 0 {
 			t.Errorf("an invitation was sent as message %d, before resets", n)
 		}
-		pass((maxWaiting + 1) * time.Second)
+		mu.Unlock()
+		pass((maxWaiting + 2) * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(subjects) != 2*maxWaiting {
 			t.Errorf("%d messages were sent, want %d", len(subjects), 2*maxWaiting)
 		}
