@@ -1,6 +1,6 @@
 // Package admission bounds concurrent work on a node and divides it fairly between subjects, such
 // as accounts, workspaces and addresses: none of them can take more than its share, and those that
-// wait take turns. It does not know what the work is. Accounts (password hashes), the database
+// wait take turns. It is independent of the kind of work. Accounts (password hashes), the database
 // (connections) and the GraphQL endpoint (request bodies) call it.
 package admission
 
@@ -15,7 +15,7 @@ import (
 
 // Config are the bounds of a Gate. All are required.
 type Config struct {
-	// Name says what is bounded, in the plural: "Too many log-ins are in progress".
+	// Name is the bounded work, in the plural: "Too many log-ins are in progress".
 	Name string
 	// Capacity is the work that may be in progress at once, in units of the caller's choice. Share is
 	// the part of it that one subject may have.
@@ -190,7 +190,7 @@ func (g *Gate) remove(subject string, i int) {
 	}
 }
 
-// retryAfter is what refused callers are told: the work of a moment.
+// retryAfter is the delay after which refused callers may try again.
 const retryAfter = time.Second
 
 func (g *Gate) tooMany() *errs.Error {
