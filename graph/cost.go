@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (
@@ -27,6 +28,11 @@ const (
 	freePerBatchItem = 15
 	// longTextCost is the cost of a field of up to 8 KiB.
 	longTextCost = 5
+	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB, is
+	// below the maximum of an operation.
+	bytesPerPoint = 2048
+	// linksPerPoint is how many links of a workspace add a point to a search or a count there.
+	linksPerPoint = 100
 )
 
 // seriesCost is the typical number of points of a series.
@@ -66,8 +72,21 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textCost, textCost, textCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
-	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int { return batchCost(child, len(in.Links)) }
-	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int { return batchCost(child, len(in.Links)) }
+	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
+		size := 0
+		for _, l := range in.Links {
+			size += textSize(l.URL, optional.Value(l.Title), optional.Value(l.Note), l.Tags)
+		}
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+	}
+	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int {
+		size := 0
+		for _, l := range in.Links {
+			size += textSize(optional.Value(l.URL), optional.Value(l.Title.Value()), optional.Value(l.Note.Value()),
+				l.Tags.Value())
+		}
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+	}
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int {
 		return claimCost * batchCost(child, len(in.ClaimTokens))
@@ -80,6 +99,25 @@ func costs() gen.ComplexityRoot {
 // batchCost is lower than a page's as long as few fields of each link are requested: the batch and
 // these fields take a constant number of statements.
 func batchCost(child, size int) int { return 1 + size*max(1, child-freePerBatchItem) }
+
+// textSize is the number of bytes of a link's texts.
+func textSize(url, title, note string, tags []string) int {
+	size := len(url) + len(title) + len(note)
+	for _, tag := range tags {
+		size += len(tag)
+	}
+	return size
+}
+
+// chargeSize takes what a search or a count of many links costs from the caller's budget: the cost
+// functions do not know the workspace. It returns RateLimited.
+func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error {
+	size, err := r.LinkList.Size(ctx, m)
+	if points := size / linksPerPoint; err == nil && points > 0 {
+		err = r.cost.ChargeWork(ctx, points)
+	}
+	return err
+}
 
 func textCost(int) int { return longTextCost }
 

@@ -62,6 +62,8 @@ type Config struct {
 // resolver is the root of the resolvers. Each type's resolver is in the file of its entity.
 type resolver struct {
 	Config
+	// cost is the budget of a caller's operations.
+	cost     transport.Budget
 	platform platformCache
 }
 
@@ -85,12 +87,12 @@ type (
 
 // New returns the handler of GraphQL operations.
 func New(c Config) *transport.Handler {
-	r := &resolver{Config: c}
+	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate)}
 	t := c.Config
 	t.Schema = gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
 	t.Extensions = []graphql.HandlerExtension{extension{r}}
 	t.Authenticate = r.authenticate
-	t.Requests, t.Cost = r.budget("requests", c.RequestRate), r.budget("cost", c.CostRate)
+	t.Requests, t.Cost = r.budget("requests", c.RequestRate), r.cost
 	t.Passwords = limit.Passwords{Fields: passwordFields, Charge: r.chargePasswords}
 	return transport.New(t)
 }

@@ -231,6 +231,9 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		}
 	}
 	e.follow(t)
+	if _, err := b.LinkList.Size(t.Context(), e.ada.workspace); err != nil { // remembered: not part of a page
+		t.Fatal(err)
+	}
 	return e
 }
 

@@ -150,6 +150,11 @@ func (r *workspaceResolver) Links(
 		return nil, err
 	}
 	defer leave()
+	if filter != nil && filter.Search != nil {
+		if err := (*resolver)(r).chargeSize(ctx, *m); err != nil {
+			return nil, err
+		}
+	}
 	p, err := r.LinkList.List(ctx, *m, filter, request)
 	if err != nil {
 		return nil, err
@@ -161,9 +166,18 @@ func (r *workspaceResolver) Links(
 	}
 	connection := &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}
 	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
-		connection.TotalCount, err = r.LinkList.Count(ctx, *m, filter)
+		connection.TotalCount, err = r.countLinks(ctx, *m, filter)
 	}
 	return connection, err
+}
+
+func (r *workspaceResolver) countLinks(
+	ctx context.Context, m workspace.Membership, filter *linklist.Filter,
+) (int64, error) {
+	if err := (*resolver)(r).chargeSize(ctx, m); err != nil {
+		return 0, err
+	}
+	return r.LinkList.Count(ctx, m, filter)
 }
 
 func (r *workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (*gen.Usage, error) {

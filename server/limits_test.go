@@ -4,117 +4,230 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
+	"io/fs"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// rateNames are the variables of rates and their rows in the guide.
-var rateNames = map[string]string{
-	"wrongFromAddress":        "wrong passwords of an account from an address network | 10 in 15 minutes",
-	"wrongOfAccount":          "wrong passwords of an account from all addresses | 100 in 15 minutes",
-	"lastFromAddress":         "then 1 from each address",
-	"wrongOfSession":          "wrong passwords of a logged-in session | 10 in 15 minutes",
-	"wrongPerAddress":         "wrong passwords from an address network | 100 in 15 minutes",
-	"rightOfAccount":          "correct passwords of an account | 60 in 15 minutes",
-	"rightPerAddress":         "correct passwords from an address network | 600 in 15 minutes",
-	"registersPerAddress":     "registrations from an address network | 200 in an hour",
-	"verificationsPerAccount": "mails to verify an address, for an account | 5 in an hour",
-	"requestsPerEmail":        "mails to reset a password, for an e-mail address | 3 in an hour",
-	"requestsPerAddress":      "requests to reset a password from an address network | 20 in an hour",
-	"resetsPerAddress":        "password resets with a token from an address network | 100 in an hour",
-	"invitationsPerWorkspace": "invitations of a workspace | 100 in an hour",
-	"invitationsPerAccount":   "invitations of an account | 50 in an hour",
-	"invitationsPerRecipient": "invitations of a recipient | 5 in a day",
+// fixedLimits are the limit and the subject of rows without a variable, by the constant or rate in the
+// code.
+var fixedLimits = map[string]string{
+	"graph.callersOfKeys": "requests and cost, as multiples of these rates | " +
+		"API keys of a workspace, or of one creator",
+	"graph.callersOfNetwork":                     "requests and cost, as multiples of these rates | address network",
+	"graph.callersOfWideNetwork":                 "requests and cost, as multiples of these rates | IPv6 /48",
+	"graph.maxLists":                             "lists of links at once | operation",
+	"graph/limit.maxPasswords":                   "password operations (log-in, registration, password check) | operation",
+	"graph/transport.maxStreamsOfCaller":         "subscriptions at once | caller",
+	"graph/transport.maxStreamsOfGroup":          "subscriptions at once | group of callers",
+	"graph/transport.maxStreams":                 "subscriptions at once | node",
+	"graph/transport.maxSocketsOfCaller":         "WebSocket connections at once | caller",
+	"graph/transport.maxSocketsOfGroup":          "WebSocket connections at once | group of callers",
+	"graph/transport.maxSockets":                 "WebSocket connections at once | node",
+	"graph/transport.maxOperations":              "operations at once | WebSocket connection",
+	"internal/account.maxWaiting":                "password checks that wait | address network",
+	"internal/account.wrongFromAddress":          "wrong passwords | account from an address network",
+	"internal/account.wrongOfAccount":            "wrong passwords | account from all addresses",
+	"internal/account.lastFromAddress":           "wrong passwords after that | account from an address network",
+	"internal/account.wrongOfSession":            "wrong passwords | session",
+	"internal/account.wrongPerAddress":           "wrong passwords | address network",
+	"internal/account.rightOfAccount":            "correct passwords | account",
+	"internal/account.rightPerAddress":           "correct passwords | address network",
+	"internal/account.registersPerAddress":       "registrations | address network",
+	"internal/account.verificationsPerAccount":   "mails to verify an address | account",
+	"internal/account.requestsPerEmail":          "mails to reset a password | e-mail address",
+	"internal/account.requestsPerAddress":        "requests to reset a password | address network",
+	"internal/account.resetsPerAddress":          "password resets with a token | address network",
+	"internal/domain.maxPerWorkspace":            "domains | workspace",
+	"internal/domain.verificationsPerWorkspace":  "verifications of domains | workspace",
+	"internal/link.anonymousPerAddress":          "anonymous links | address network",
+	"internal/moderation.reportsPerAddress":      "reports of abuse | address network",
+	"internal/probe.perWorkspace":                "checks of destinations on request | workspace",
+	"internal/workspace.invitationsPerWorkspace": "invitations | workspace",
+	"internal/workspace.invitationsPerAccount":   "invitations | account; where mail is sent, with a verified address",
+	"internal/workspace.invitationsPerRecipient": "invitations | recipient",
+	"server.exports":                             "exports | user or API key",
+	"server.statsPages":                          "public stats pages | address network",
 }
 
-// windows are the durations of rates in the code and in the guide.
-var windows = map[string]string{"15 * time.Minute": "15 minutes", "time.Hour": "an hour", "24 * time.Hour": "a day"}
+// limitVariable are the variables that limit what callers may do; others configure the node.
+var limitVariable = regexp.MustCompile(`^LINKFORGE_(MAX_\w+|\w+_RATE|\w+_QUOTA|BODIES_IN_FLIGHT|UNKNOWN_CODES|` +
+	`SLUG_CHANGES|LIST_TIMEOUT|OPERATION_DEADLINE)$`)
 
-// TestLimits_AreDocumented compares the rates of accounts and invitations in the guide with the code:
-// each row has the number and the window of its variable, and each variable has a row.
+// inWords are defaults that the guide does not give as a number.
+var inWords = map[string]string{"LINKFORGE_DATABASE_POOL": "half of the pool"}
+
+// TestLimits_AreDocumented compares the table of limits in the guide with the settings, and with the
+// constants and rates of the code: each has a row with its value, and each row is one of them.
 func TestLimits_AreDocumented(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../docs/guide/limits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]bool{}
-	for _, folder := range []string{"../internal/account", "../internal/workspace"} {
-		for variable, rate := range ratesIn(t, folder) {
-			row, ok := rateNames[variable]
-			if !ok {
-				t.Errorf("the rate %s is not in the guide", variable)
-				continue
+	rows := limitRows(t)
+	defaults := settingDefaults(t)
+	for name, value := range defaults {
+		i := slices.IndexFunc(rows, func(r limitRow) bool { return r.variable == name })
+		if i < 0 {
+			if limitVariable.MatchString(name) {
+				t.Errorf("%s is not in the table", name)
 			}
-			found[variable] = true
-			if !strings.Contains(string(guide), row) {
-				t.Errorf("the guide has no %q", row)
-			}
-			number, window, inRow := rate[0], windows[rate[1]], regexp.MustCompile(`\b\d+ (in|from)`).FindString(row)
-			if !strings.HasPrefix(inRow, number+" ") || strings.HasSuffix(inRow, "in") && !strings.Contains(row, window) {
-				t.Errorf("%s is %s in %s, the guide says %q", variable, number, window, row)
-			}
+			continue
+		}
+		if want, ok := inWords[name]; ok {
+			value = want
+		}
+		if got := plainValue(rows[i].value); got != value {
+			t.Errorf("%s is %s by default, the table says %s", name, value, got)
 		}
 	}
-	for variable := range rateNames {
-		if !found[variable] {
-			t.Errorf("the code has no rate %s", variable)
+	code := limitsInCode(t)
+	for name, value := range code {
+		if fixedLimits[name] == "" {
+			t.Errorf("the rate %s is not in the table: name its row in fixedLimits", name)
+		}
+		i := slices.IndexFunc(rows, func(r limitRow) bool {
+			return r.variable == "–" && r.limit+" | "+r.subject == fixedLimits[name]
+		})
+		if i < 0 {
+			t.Errorf("%s has no row %q", name, fixedLimits[name])
+		} else if got := plainValue(rows[i].value); got != value && !regexp.MustCompile(`^`+value+`;`).MatchString(got) {
+			t.Errorf("%s is %s, the table says %s", name, value, got)
+		}
+	}
+	for name := range fixedLimits {
+		if code[name] == "" {
+			t.Errorf("the code has no %s", name)
+		}
+	}
+	for _, r := range rows {
+		if _, known := defaults[r.variable]; !known && r.variable != "–" {
+			t.Errorf("the row %q has the unknown variable %s", r.limit, r.variable)
+		}
+		fixed := false
+		for _, row := range fixedLimits {
+			fixed = fixed || row == r.limit+" | "+r.subject
+		}
+		if r.variable == "–" && !fixed {
+			t.Errorf("the row %q of %q is compared with nothing", r.limit, r.subject)
+		}
+		for _, code := range regexp.MustCompile(`[A-Z_]{4,}`).FindAllString(r.error, -1) {
+			if errs.Coded(code) == errs.Internal {
+				t.Errorf("the row %q has the unknown error %s", r.limit, code)
+			}
 		}
 	}
 }
 
-// ratesIn returns the attempts and the window, as they are written, of the ratelimit.Rate variables of
-// a package.
-func ratesIn(t *testing.T, folder string) map[string][2]string {
+// limitRow is a row of the guide's table.
+type limitRow struct{ limit, subject, value, variable, error string }
+
+func limitRows(t *testing.T) (rows []limitRow) {
 	t.Helper()
-	rates := map[string][2]string{}
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+	for line := range strings.Lines(readFile(t, "../docs/guide/limits.md")) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 5 || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| limit |") {
 			continue
 		}
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || len(spec.Values) != 1 {
-				return true
-			}
-			literal, ok := spec.Values[0].(*ast.CompositeLit)
-			if !ok {
-				return true
-			}
-			var rate [2]string
-			for _, e := range literal.Elts {
-				pair, ok := e.(*ast.KeyValueExpr)
-				if !ok {
-					continue
-				}
-				text := strings.TrimSpace(string(source[pair.Value.Pos()-parsed.FileStart : pair.Value.End()-parsed.FileStart]))
-				switch pair.Key.(*ast.Ident).Name {
-				case "Attempts":
-					rate[0] = text
-				case "Window":
-					rate[1] = text
-				}
-			}
-			if rate[0] != "" {
-				rates[spec.Names[0].Name] = rate
-			}
-			return true
-		})
+		rows = append(rows, limitRow{cells[0], cells[1], cells[2], strings.Trim(cells[3], "`"), cells[4]})
 	}
-	return rates
+	return rows
+}
+
+// settingDefaults returns the default of each variable: the guide's table of settings is generated.
+func settingDefaults(t *testing.T) map[string]string {
+	t.Helper()
+	defaults := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `(LINKFORGE_\\w+)` \\| ([^|]*) \\|")
+	for _, m := range row.FindAllStringSubmatch(readFile(t, "../docs/guide/configuration.md"), -1) {
+		defaults[m[1]] = strings.ReplaceAll(strings.TrimSpace(m[2]), "`", "")
+	}
+	return defaults
+}
+
+// plainValue returns a value of the table as it is written in the code: sizes in bytes, without commas.
+func plainValue(text string) string {
+	text = strings.ReplaceAll(text, ",", "")
+	if m := regexp.MustCompile(`^(\d+) ([KM])iB$`).FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return strconv.Itoa(n << map[string]int{"K": 10, "M": 20}[m[2]])
+	}
+	return regexp.MustCompile(`^(\d+) s$`).ReplaceAllString(text, "${1}s")
+}
+
+// windows are durations of rates as they are written in the code and in the guide.
+var windows = map[string]string{
+	"time.Minute": "a minute", "15 * time.Minute": "15 minutes", "time.Hour": "an hour", "24 * time.Hour": "a day",
+}
+
+// limitsInCode returns the values of all rates, and of the constants that fixedLimits names, by folder
+// and name.
+func limitsInCode(t *testing.T) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	for _, root := range []string{"../graph", "../internal", "."} {
+		if err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+				strings.Contains(name, "/gen/") {
+				return err
+			}
+			source := readFile(t, name)
+			file, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
+			if err != nil {
+				return err
+			}
+			folder := strings.TrimPrefix(path.Dir(name), "../")
+			if folder == "." {
+				folder = "server"
+			}
+			collectLimits(file, source, folder, values)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return values
+}
+
+// collectLimits adds the rates of a file, and its constants that fixedLimits names.
+func collectLimits(file *ast.File, source, folder string, values map[string]string) {
+	text := func(n ast.Node) string { return source[n.Pos()-file.FileStart : n.End()-file.FileStart] }
+	for _, declaration := range file.Decls {
+		group, ok := declaration.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range group.Specs {
+			spec, ok := s.(*ast.ValueSpec)
+			if !ok || len(spec.Values) == 0 {
+				continue
+			}
+			name := folder + "." + spec.Names[0].Name
+			if literal, ok := spec.Values[0].(*ast.CompositeLit); ok {
+				if literal.Type != nil && text(literal.Type) == "ratelimit.Rate" {
+					values[name] = rateText(literal, text)
+				}
+			} else if fixedLimits[name] != "" {
+				values[name] = text(spec.Values[0])
+			}
+		}
+	}
+}
+
+// rateText returns the number and the window of a ratelimit.Rate.
+func rateText(literal *ast.CompositeLit, text func(ast.Node) string) string {
+	fields := map[string]string{}
+	for _, e := range literal.Elts {
+		if pair, ok := e.(*ast.KeyValueExpr); ok {
+			fields[text(pair.Key)] = text(pair.Value)
+		}
+	}
+	return fields["Attempts"] + " in " + windows[fields["Window"]]
 }

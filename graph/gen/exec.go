@@ -5713,7 +5713,7 @@ type ClickEdge {
 type RateLimit {
   "The budget per minute in points; null if rate limits are off."
   limit: Int64
-  "The cost of this operation."
+  "The cost of this operation, without the points that its searches and counts cost in a workspace with many links."
   cost: Int!
   "The remaining points after this operation; null if rate limits are off, or while Redis is unavailable."
   remaining: Int64

@@ -647,7 +647,7 @@ type PlatformStats struct {
 type RateLimit struct {
 	// The budget per minute in points; null if rate limits are off.
 	Limit *int64 `json:"limit,omitempty"`
-	// The cost of this operation.
+	// The cost of this operation, without the points that its searches and counts cost in a workspace with many links.
 	Cost int `json:"cost"`
 	// The remaining points after this operation; null if rate limits are off, or while Redis is unavailable.
 	Remaining *int64 `json:"remaining,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/99designs/gqlgen/complexity"
@@ -25,7 +26,10 @@ type Cost struct {
 
 // Bill is the cost of an operation, and the remaining budget of its caller.
 type Bill struct {
+	// Cost is the cost that is known before the operation is executed.
 	Cost int
+	// Work is the cost that became known while it was executed.
+	Work atomic.Int64
 	// Known is false if the budget is not limited or not available. Otherwise Remaining points are
 	// left until ResetsAt.
 	Known     bool
@@ -45,6 +49,9 @@ func BillOf(operation *graphql.OperationContext) *Bill {
 	b, _ := operation.Stats.GetExtension(billKey).(*Bill)
 	return b
 }
+
+// Total is the cost that the caller has been charged so far.
+func (b *Bill) Total() int { return b.Cost + int(b.Work.Load()) }
 
 func (*Cost) ExtensionName() string { return "CostLimit" }
 
@@ -71,7 +78,8 @@ func (c *Cost) InterceptResponse(ctx context.Context, next graphql.ResponseHandl
 		return response
 	}
 	cost := map[string]any{
-		"requested": b.Cost, "actual": c.actual(ctx, operation, response.Data), "remaining": nil, "resetsAt": nil,
+		"requested": b.Total(), "actual": c.actual(ctx, operation, response.Data) + int(b.Work.Load()),
+		"remaining": nil, "resetsAt": nil,
 	}
 	if b.Known {
 		cost["remaining"], cost["resetsAt"] = b.Remaining, b.ResetsAt

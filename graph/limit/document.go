@@ -31,6 +31,9 @@ type Document struct {
 	passwordCall *regexp.Regexp
 }
 
+// maxPasswords bounds the fields of an operation that hash a password.
+const maxPasswords = 1
+
 // Passwords are the root fields that hash a password, which costs as much as a thousand other
 // fields.
 type Passwords struct {
@@ -65,7 +68,7 @@ func (l *Document) MutateOperationParameters(ctx context.Context, p *graphql.Raw
 		return nil
 	}
 	problem, attempts := l.measure(doc)
-	if attempts > 1 {
+	if attempts > maxPasswords {
 		l.Passwords.Charge(ctx, attempts)
 	}
 	return problem
@@ -77,7 +80,7 @@ func (l *Document) chargeUnparsed(ctx context.Context, text string) {
 	if l.passwordCall == nil {
 		return
 	}
-	if n := len(l.passwordCall.FindAllStringIndex(text, -1)); n > 1 {
+	if n := len(l.passwordCall.FindAllStringIndex(text, -1)); n > maxPasswords {
 		l.Passwords.Charge(ctx, n)
 	}
 }
@@ -116,7 +119,7 @@ func (l *Document) measure(doc *ast.QueryDocument) (problem *gqlerror.Error, pas
 	s := &shapes{doc: doc, passwordFields: l.Passwords.Fields, known: map[string]shape{}, open: map[string]bool{}}
 	operations, fragments := s.measure()
 	for _, got := range operations {
-		if got.passwords > 1 {
+		if got.passwords > maxPasswords {
 			problem = Refusal(errs.BadRequest, "An operation may log in, register or check a password only once.")
 			return problem, got.passwords
 		}

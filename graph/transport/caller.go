@@ -99,14 +99,28 @@ func (h *Handler) authenticate(
 // expensive operations are limited like many cheap requests.
 func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationContext) error {
 	b := limit.BillOf(operation)
-	allowance, err := h.config.Cost.spend(ctx, callerOf(ctx), int64(b.Cost))
+	allowance, err := h.config.Cost.spendOn(ctx, b.Cost)
 	b.Known, b.Remaining = allowance.Known, allowance.Left
 	b.ResetsAt = h.config.Now().Add(allowance.Reset).UTC().Truncate(time.Microsecond)
+	return err
+}
+
+// ChargeWork takes points from the caller's budget for a part of the running operation whose cost was
+// not known before. It returns RateLimited.
+func (b Budget) ChargeWork(ctx context.Context, points int) error {
+	limit.BillOf(graphql.GetOperationContext(ctx)).Work.Add(int64(points))
+	_, err := b.spendOn(ctx, points)
+	return err
+}
+
+// spendOn takes points from the budget of an operation's caller. It returns RateLimited.
+func (b Budget) spendOn(ctx context.Context, points int) (Allowance, error) {
+	allowance, err := b.spend(ctx, callerOf(ctx), int64(points))
 	if errs.Is(err, errs.RateLimited) && !allowance.OfGroup {
-		return errs.New(errs.RateLimited,
+		err = errs.New(errs.RateLimited,
 			"The operation would exceed your budget of %d points per minute. "+
 				"Try again in %s, or request fewer fields or smaller pages.", allowance.Limit, allowance.Reset).
 			After(allowance.Reset)
 	}
-	return err
+	return allowance, err
 }

@@ -40,8 +40,13 @@ type Passwords struct {
 	unknown string
 }
 
-// maxWait bounds the wait for a turn.
-const maxWait = 10 * time.Second
+const (
+	// maxWait bounds the wait for a turn, maxWaiting the waiting checks of an address network, and
+	// maxAllWaiting those of all.
+	maxWait       = 10 * time.Second
+	maxWaiting    = 16
+	maxAllWaiting = 256
+)
 
 // cost is bcrypt's work factor.
 const cost = 12
@@ -63,7 +68,8 @@ func newPasswords(cost int) *Passwords {
 	return &Passwords{
 		cost: cost,
 		gate: admission.New(admission.Config{
-			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: 16, Queue: 256, MaxWait: maxWait,
+			Name: "log-ins", Capacity: turns, Share: max(1, turns/2),
+			Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
 		}),
 		unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
 	}

@@ -26,6 +26,7 @@ type Store struct {
 	Now func() time.Time
 
 	indexed atomic.Bool // the text index covers all links, and so it will
+	sizes   sizes
 }
 
 // List returns one page, with cursors, of the workspace's links that match the filter, in the order

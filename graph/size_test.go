@@ -1,0 +1,129 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+)
+
+// manyLinks creates links in p's workspace.
+func (b *bundle) manyLinks(t *testing.T, p person, n int) {
+	t.Helper()
+	links := make([]*link.New, n)
+	for i := range links {
+		links[i] = &link.New{URL: fmt.Sprintf("https://example.com/many/%d", i)}
+	}
+	results, err := b.Links.CreateMany(t.Context(), p.workspace, link.Batch{Links: links})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// TestCost_GrowsWithTheWorkspace searches and counts 500 links: a point for 100 links, for each.
+func TestCost_GrowsWithTheWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada, eve := b.person(t, "ada"), b.person(t, "eve")
+		b.manyLinks(t, ada, 500)
+		for fields, work := range map[string]int{
+			`links(first: 1) { edges { node { id } } }`:                                0,
+			`links(first: 1) { totalCount }`:                                           5,
+			`links(first: 1, filter: {search: "many"}) { edges { node { id } } }`:      5,
+			`links(first: 1, filter: {search: "many"}) { totalCount }`:                 10,
+			`a: links(first: 1) { totalCount } b: links(first: 1) { totalCount }`:      10,
+			`links(first: 1, filter: {status: [ACTIVE]}) { edges { node { title } } }`: 0,
+		} {
+			query := `query ($w: ID!) { workspace(by: {id: $w}) { ` + fields + ` } }`
+			variables := func(p person) map[string]any { return map[string]any{"w": p.workspace.ID()} }
+			large, r := b.askBill(t, ada.token, query, variables(ada))
+			small, r2 := b.askBill(t, eve.token, query, variables(eve))
+			if large.Extensions.Cost == nil || small.Extensions.Cost == nil || len(r.Errors)+len(r2.Errors) > 0 {
+				t.Fatal(r.text, r2.text)
+			}
+			if got := large.Extensions.Cost.Requested - small.Extensions.Cost.Requested; got != work {
+				t.Errorf("%s: %d points more than in an empty workspace, want %d", fields, got, work)
+			}
+		}
+	})
+}
+
+// TestCost_OfWorkIsTakenFromTheBudget counts until no point remains: the count is refused, and not
+// executed.
+func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	ada := setup(t, d).person(t, "ada")
+	setup(t, d).manyLinks(t, ada, 500)
+	b := setup(t, d, func(c *Config) {
+		c.CostRate = 60
+		limits := c.Limits.Limiter
+		c.Limits = ratelimit.NewMeter(limits, c.Now)
+	})
+	const query = `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { totalCount } } }`
+	var r reply
+	for range 3 {
+		if r = b.ask(t, ada.token, query, "w", ada.workspace.ID()); len(r.Errors) > 0 {
+			break
+		}
+	}
+	if r.codes() != "RATE_LIMITED" || !strings.Contains(r.text, "budget of 60 points") ||
+		!strings.Contains(r.text, `"retryAfter"`) || strings.Contains(r.text, "totalCount\":500") {
+		t.Error(r.text)
+	}
+}
+
+// TestCreateLinks_LargestBatch creates and changes 1,000 links with the longest texts, which fill the
+// largest body.
+func TestCreateLinks_LargestBatch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		var links, changes []any
+		text := func(i, length int) string { return fmt.Sprintf("%0*d", length, i) }
+		for i := range link.MaxBatch {
+			url := "https://example.com/"
+			links = append(links, map[string]any{"url": url + text(i, 8192-len(url)), "title": text(i, 200),
+				"note": text(i, 2000)})
+		}
+		const create = `mutation ($w: ID!, $links: [NewLinkInput!]!) { createLinks(input: {workspaceId: $w,
+			links: $links, onError: ALL_OR_NOTHING}) { results { created link { id } errors { message } } } }`
+		got, r := b.askBill(t, ada.token, create, map[string]any{"w": ada.workspace.ID(), "links": links})
+		cost := got.Extensions.Cost
+		if created := strings.Count(r.text, `"created":true`); created != link.MaxBatch || cost == nil {
+			t.Fatalf("%d of %d links created: %.300s", created, link.MaxBatch, r.text)
+		}
+		if texts := link.MaxBatch * (8192 + 200 + 2000) / bytesPerPoint; cost.Requested < link.MaxBatch+texts ||
+			cost.Requested > bounds().Cost {
+			t.Errorf("the batch costs %d points, %d for its texts", cost.Requested, texts)
+		}
+		var data struct {
+			CreateLinks struct {
+				Results []struct{ Link struct{ ID string } }
+			}
+		}
+		r.into(t, &data)
+		for i, result := range data.CreateLinks.Results {
+			changes = append(changes, map[string]any{"id": result.Link.ID, "title": text(i+1, 200),
+				"note": text(i+1, 2000)})
+		}
+		const update = `mutation ($w: ID!, $links: [UpdateLinkInput!]!) { updateLinks(input: {workspaceId: $w,
+			links: $links, onError: ALL_OR_NOTHING}) { results { link { id } errors { message } } } }`
+		got, r = b.askBill(t, ada.token, update, map[string]any{"w": ada.workspace.ID(), "links": changes})
+		if cost = got.Extensions.Cost; cost == nil || len(r.Errors) > 0 ||
+			cost.Requested < link.MaxBatch+link.MaxBatch*2200/bytesPerPoint {
+			t.Errorf("%+v: %.300s", cost, r.text)
+		}
+	})
+}
