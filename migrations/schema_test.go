@@ -75,7 +75,8 @@ func selectColumn(t *testing.T, d *db.DB, query string) (answers []string) {
 var apart = map[db.Kind]*regexp.Regexp{
 	db.Postgres: regexp.MustCompile(`^(link_texts|link_text_queue|link_text_backfill)[ .]|^CREATE INDEX link_text\w+ |` +
 		`^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid `),
-	db.SQLite: regexp.MustCompile(`^(link_numbers|link_search|link_search_(config|data|docsize|idx))[ .]`),
+	db.SQLite: regexp.MustCompile(`^(link_numbers|link_text_queue|link_search(_config|_data|_docsize|_idx)?)[ .]|` +
+		`^CREATE INDEX link_text\w+ `),
 }
 
 // What PostgreSQL writes out though it was left open, or in a way of its own: words, and

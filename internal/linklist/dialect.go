@@ -13,38 +13,60 @@ import (
 
 // This file has the SQL that differs between PostgreSQL and SQLite.
 
+// reindexing are the statements that replace the texts of links in the index.
+var reindexing = map[db.Kind][]string{
+	db.Postgres: {
+		"DELETE FROM link_texts WHERE link_id IN (?)",
+		"INSERT INTO link_texts (link_id, workspace_id, search) " +
+			"SELECT id, workspace_id, search FROM links WHERE id IN (?) AND purged_at IS NULL",
+	},
+	db.SQLite: {
+		"INSERT OR IGNORE INTO link_numbers (link_id) SELECT id FROM links WHERE id IN (?)",
+		"DELETE FROM link_search WHERE rowid IN (SELECT number FROM link_numbers WHERE link_id IN (?))",
+		"INSERT INTO link_search (rowid, search) SELECT n.number, l.search FROM link_numbers AS n " +
+			"JOIN links AS l ON l.id = n.link_id WHERE l.id IN (?) AND l.purged_at IS NULL",
+	},
+}
+
 // textLookups select, together, the IDs of links that contain all the words that the text index can
 // find, perhaps including links of other workspaces. There are none if the index can find none of
 // the words. They must run in this order: a text moves from the queue to the index.
 func (s *Store) textLookups(workspaceID string, words []string) []*bun.SelectQuery {
-	if s.DB.Kind == db.Postgres {
-		return s.trigramLookups(workspaceID, words)
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !indexable[s.DB.Kind](word) })
+	if len(words) == 0 {
+		return nil
 	}
-	return s.ftsLookups(words)
+	waiting := s.DB.NewSelect().TableExpr("link_text_queue AS q").Join("JOIN links AS l ON l.id = q.link_id").
+		ColumnExpr("l.id").Where("q.workspace_id = ?", workspaceID)
+	for _, word := range words {
+		waiting = s.DB.Contains(waiting, "l.search", word)
+	}
+	if s.DB.Kind == db.SQLite {
+		return []*bun.SelectQuery{waiting, s.ftsLookup(words)}
+	}
+	return []*bun.SelectQuery{waiting, s.trigramLookup(workspaceID, words)}
+}
+
+// indexable reports whether the index can find a word. pg_trgm cannot find those without three letters
+// or digits in a row, and would read the whole index
+// (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8); FTS5 needs three characters.
+var indexable = map[db.Kind]func(word string) bool{
+	db.Postgres: hasTrigram,
+	db.SQLite:   func(word string) bool { return utf8.RuneCountInString(word) >= 3 },
 }
 
 // stopsAtLimit reports whether a text lookup reads no more than its limit. PostgreSQL reads all
 // entries of the index first.
 func (s *Store) stopsAtLimit() bool { return s.DB.Kind == db.SQLite }
 
-// trigramLookups use the words that have three letters or digits in a row: pg_trgm cannot find
-// others, and would read the whole index
-// (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8).
-func (s *Store) trigramLookups(workspaceID string, words []string) []*bun.SelectQuery {
-	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !hasTrigram(word) })
-	if len(words) == 0 {
-		return nil
-	}
-	// Without an order: PostgreSQL estimates the number of rows badly, because it uses no statistics
-	// on rows that a policy guards, and would sort them all.
-	waiting := s.DB.NewSelect().TableExpr("link_text_queue AS q").Join("JOIN links AS l ON l.id = q.link_id").
-		ColumnExpr("l.id").Where("q.workspace_id = ?", workspaceID)
+// trigramLookup has no order: PostgreSQL estimates the number of rows badly, because it uses no
+// statistics on rows that a policy guards, and would sort them all.
+func (s *Store) trigramLookup(workspaceID string, words []string) *bun.SelectQuery {
 	indexed := s.DB.NewSelect().Table("link_texts").Column("link_id").Where("workspace_id = ?", workspaceID)
 	for _, word := range words {
-		pattern := "%" + likeEscaper.Replace(word) + "%"
-		waiting, indexed = waiting.Where("l.search LIKE ?", pattern), indexed.Where("search LIKE ?", pattern)
+		indexed = indexed.Where("search LIKE ?", "%"+likeEscaper.Replace(word)+"%")
 	}
-	return []*bun.SelectQuery{waiting, indexed}
+	return indexed
 }
 
 // likeEscaper escapes the special characters of LIKE.
@@ -64,19 +86,14 @@ func hasTrigram(word string) bool {
 	return false
 }
 
-// ftsLookups use the words of at least three characters, each quoted so that it has no special
-// characters (https://www.sqlite.org/fts5.html#the_trigram_tokenizer).
-func (s *Store) ftsLookups(words []string) []*bun.SelectQuery {
+// ftsLookup quotes each word, so that it has no special characters
+// (https://www.sqlite.org/fts5.html#the_trigram_tokenizer).
+func (s *Store) ftsLookup(words []string) *bun.SelectQuery {
 	var quoted []string
 	for _, word := range words {
-		if utf8.RuneCountInString(word) >= 3 {
-			quoted = append(quoted, `"`+strings.ReplaceAll(word, `"`, `""`)+`"`)
-		}
+		quoted = append(quoted, `"`+strings.ReplaceAll(word, `"`, `""`)+`"`)
 	}
-	if len(quoted) == 0 {
-		return nil
-	}
-	return []*bun.SelectQuery{s.DB.NewSelect().TableExpr("link_search").ColumnExpr("n.link_id").
+	return s.DB.NewSelect().TableExpr("link_search").ColumnExpr("n.link_id").
 		Join("JOIN link_numbers AS n ON n.number = link_search.rowid").
-		Where("link_search MATCH ?", strings.Join(quoted, " "))}
+		Where("link_search MATCH ?", strings.Join(quoted, " "))
 }

@@ -26,12 +26,12 @@ const (
 	indexDeadline = 30 * time.Second
 )
 
-// RunIndex indexes the texts of new and changed links until the context ends. Only PostgreSQL needs
-// it: searches read the texts that wait. Of several nodes one works at a time. It returns nil.
+// indexLength bounds the texts of a batch in characters. On SQLite the other writers wait for it.
+var indexLength = map[db.Kind]int{db.Postgres: 4 << 20, db.SQLite: 128 << 10}
+
+// RunIndex indexes the texts of new and changed links until the context ends. Searches read the texts
+// that wait. Of several nodes one works at a time. It returns nil.
 func (s *Store) RunIndex(ctx context.Context, log *slog.Logger) error {
-	if s.DB.Kind != db.Postgres {
-		return nil
-	}
 	failures := poll.Failures{Log: log, Message: "indexing the texts of links failed"}
 	pause := indexInterval
 	for poll.Wait(ctx, pause) == nil {
@@ -56,22 +56,20 @@ func (s *Store) IndexAll(ctx context.Context) error {
 
 // indexSome indexes a batch of links and returns their number.
 func (s *Store) indexSome(ctx context.Context) (n int, err error) {
-	if s.DB.Kind != db.Postgres {
-		return 0, nil
-	}
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), indexDeadline)
 	defer cancel()
+	if waits, err := s.textsWait(ctx); err != nil || !waits {
+		return 0, err
+	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var first bool
-		if err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(hashtext('linkforge.link_texts'))").
-			Scan(ctx, &first); err != nil || !first {
+		if first, err := s.leadsIndexing(ctx, tx); err != nil || !first {
 			return err
 		}
 		ids, err := s.dequeue(ctx, tx)
 		if n = len(ids); err != nil || n == 0 {
 			return err
 		}
-		return reindex(ctx, tx, ids)
+		return s.reindex(ctx, tx, ids)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("indexing texts: %w", err)
@@ -79,12 +77,57 @@ func (s *Store) indexSome(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
+// textsWait reports whether there are texts to index, so that an idle node takes no lock.
+func (s *Store) textsWait(ctx context.Context) (bool, error) {
+	waits, err := s.DB.NewSelect().Table("link_text_queue").Exists(ctx)
+	if err == nil && !waits {
+		var indexed bool
+		indexed, err = s.isIndexed(ctx)
+		waits = !indexed
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the queue of texts: %w", err)
+	}
+	return waits, nil
+}
+
+// leadsIndexing reports whether no other node indexes texts now.
+func (s *Store) leadsIndexing(ctx context.Context, tx bun.Tx) (first bool, err error) {
+	if s.DB.Kind == db.SQLite {
+		return true, nil
+	}
+	return first, tx.NewRaw("SELECT pg_try_advisory_xact_lock(hashtext('linkforge.link_texts'))").Scan(ctx, &first)
+}
+
 // dequeue removes links from the queue or, when that is empty, from those that are older than it.
 func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (ids []string, err error) {
-	oldest := tx.NewSelect().Table("link_text_queue").Column("number").Order("number").Limit(indexBatch)
-	if err := tx.NewDelete().Table("link_text_queue").Where("number IN (?)", oldest).Returning("link_id").
-		Scan(ctx, &ids); err != nil || len(ids) > 0 {
-		return ids, err
+	var queued []struct {
+		Number int64
+		LinkID string
+		Length int
+	}
+	if err := tx.NewSelect().TableExpr("link_text_queue AS q").Join("LEFT JOIN links AS l ON l.id = q.link_id").
+		ColumnExpr("q.number, q.link_id, COALESCE(length(l.search), 0) AS length").Order("q.number").Limit(indexBatch).
+		Scan(ctx, &queued); err != nil {
+		return nil, err
+	}
+	if len(queued) == 0 {
+		return s.dequeueOlder(ctx, tx)
+	}
+	var numbers []int64
+	for length := 0; len(numbers) < len(queued) && length < indexLength[s.DB.Kind]; {
+		next := queued[len(numbers)]
+		numbers, ids = append(numbers, next.Number), append(ids, next.LinkID)
+		length += next.Length
+	}
+	_, err = tx.NewDelete().Table("link_text_queue").Where("number IN (?)", bun.In(numbers)).Exec(ctx)
+	return ids, err
+}
+
+// dequeueOlder returns links of before the queue that have not been indexed. SQLite has none.
+func (s *Store) dequeueOlder(ctx context.Context, tx bun.Tx) (ids []string, err error) {
+	if s.DB.Kind == db.SQLite {
+		return nil, nil
 	}
 	var after string
 	err = tx.NewSelect().Table("link_text_backfill").Column("after_id").Scan(ctx, &after)
@@ -113,13 +156,13 @@ func advance(ctx context.Context, tx bun.Tx, ids []string) (err error) {
 
 // reindex replaces the texts of links in the index. It reads them after it has removed the links from
 // the queue: a later change has a place of its own there.
-func reindex(ctx context.Context, tx bun.Tx, ids []string) error {
-	if _, err := tx.NewDelete().Table("link_texts").Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
-		return err
+func (s *Store) reindex(ctx context.Context, tx bun.Tx, ids []string) error {
+	for _, statement := range reindexing[s.DB.Kind] {
+		if _, err := tx.NewRaw(statement, bun.In(ids)).Exec(ctx); err != nil {
+			return err
+		}
 	}
-	_, err := tx.NewRaw("INSERT INTO link_texts (link_id, workspace_id, search) SELECT id, workspace_id, search "+
-		"FROM links WHERE id IN (?) AND purged_at IS NULL", bun.In(ids)).Exec(ctx)
-	return err
+	return nil
 }
 
 // isIndexed reports whether the index and its queue cover all links. They do not for a while after

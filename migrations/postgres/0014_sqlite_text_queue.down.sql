@@ -1,0 +1,1 @@
+-- SQLite only: PostgreSQL has this queue since migration 0013.
