@@ -162,13 +162,14 @@ func (b *batch) generateCodes(ctx context.Context) error {
 
 // findOrInsert finds the links that exist, and inserts or revives the others in one transaction.
 func (b *batch) findOrInsert(ctx context.Context) error {
-	if b.key == nil { // results of a key are found and saved in one transaction
-		if err := b.findExisting(ctx, b.DB, b.unresolved()); err != nil {
-			return err
-		}
+	if err := b.findExisting(ctx, b.DB, b.unresolved()); err != nil {
+		return err
+	}
+	failed := b.policy == AllOrNothing && b.failed() // writes nothing, instead of rolling it back
+	if b.key == nil || failed {                      // other results of a key are found and saved in one transaction
 		b.finish()
 	}
-	if len(b.unresolved()) == 0 {
+	if failed || b.key == nil && len(b.unresolved()) == 0 {
 		return nil
 	}
 	if slices.ContainsFunc(b.items, func(it *item) bool { return it.pending() && it.draft.MaxClicks != nil }) {

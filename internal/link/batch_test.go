@@ -101,6 +101,43 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 	})
 }
 
+// inserts records whether links were inserted.
+type inserts struct{ any bool }
+
+func (i *inserts) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+func (i *inserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
+	i.any = i.any || strings.Contains(event.Query, `INSERT INTO "links"`)
+}
+
+// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole because of a taken code or the
+// quota inserts no links that are rolled back.
+func TestStore_FailingBatchesWriteNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var written inserts
+		b := setup(t, &db.DB{DB: d.WithQueryHook(&written), Kind: d.Kind})
+		b.LinkQuota = 5
+		promo := "promo"
+		b.create(t, New{URL: "https://example.com/there", CustomCode: &promo})
+		if !written.any {
+			t.Fatal("the creation of a link is not seen")
+		}
+		for name, batch := range map[string][]*New{
+			"a taken code": append(urls(0, 2), &New{URL: "https://example.com/b", CustomCode: &promo}),
+			"the quota":    urls(0, 5),
+		} {
+			for _, key := range []*string{nil, &name} {
+				written.any = false
+				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: batch, OnError: AllOrNothing, IdempotencyKey: key})
+				if err != nil || written.any || slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil }) {
+					t.Errorf("%s: %v, inserted: %t, error: %v", name, outcomes(results), written.any, err)
+				}
+			}
+		}
+	})
+}
+
 func TestStore_CreateManyAllOrNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -39,6 +39,15 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	if err != nil {
 		return err
 	}
+	if b.policy == AllOrNothing && left < consumed {
+		if err := b.findExisting(ctx, tx, unresolved); err != nil {
+			return err
+		}
+		if unresolved = b.unresolved(); left < len(unresolved) { // inserts nothing, instead of rolling it back
+			b.refuseForQuota(unresolved)
+			return errFailed
+		}
+	}
 	created := 0
 	for ; len(unresolved) > 0; unresolved = b.unresolved() {
 		candidates := unresolved[:min(len(unresolved), max(left-created, 0))]
@@ -54,9 +63,7 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 			return err
 		}
 		if created >= left {
-			for _, it := range b.unresolved() {
-				it.attempt.Err = b.errQuota(b.member, b.now)
-			}
+			b.refuseForQuota(b.unresolved())
 		}
 	}
 	if err := b.revive(ctx, tx); err != nil {
@@ -72,6 +79,13 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	return b.saveResults(ctx, tx)
+}
+
+// refuseForQuota fails items because the quota is used up.
+func (b *batch) refuseForQuota(items []*item) {
+	for _, it := range items {
+		it.attempt.Err = b.errQuota(b.member, b.now)
+	}
 }
 
 // tryNextCodes assigns the next code to the candidates that found their code taken.
