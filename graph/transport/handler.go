@@ -71,6 +71,8 @@ type Handler struct {
 	streams, sockets *slots
 	// bodies shares the memory of large request bodies between their owners.
 	bodies *admission.Gate
+	// expensive shares the processors between the owners of expensive operations.
+	expensive *admission.Gate
 	// stopping ends when the server stops, stop ends it.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -87,6 +89,7 @@ func New(c Config) *Handler {
 		streams:   &slots{max: maxStreams, maxOfCaller: maxStreamsOfCaller, maxOfGroup: maxStreamsOfGroup},
 		sockets:   &slots{max: maxSockets, maxOfCaller: maxSocketsOfCaller, maxOfGroup: maxSocketsOfGroup},
 		bodies:    newBodies(c.Bounds),
+		expensive: newExpensive(),
 	}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	h.exec.SetErrorPresenter(h.present)
@@ -238,6 +241,11 @@ func (h *Handler) execute(
 func (h *Handler) dispatch(ctx context.Context, operation *graphql.OperationContext) (answer result, err error) {
 	defer func() { observedIn(ctx).finished(answer.Errors, err) }()
 	defer recoverTo(&err)
+	leave, err := h.enterExpensive(ctx, operation)
+	if err != nil {
+		return result{}, err
+	}
+	defer leave()
 	responses, ctx := h.exec.DispatchOperation(ctx, operation)
 	response := responses(ctx)
 	if response == nil {

@@ -1,0 +1,55 @@
+package transport
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// TestExpensive_TakesTurns: the expensive operations of one owner wait for each other, cheap ones and
+// those of others do not.
+func TestExpensive_TakesTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &Handler{expensive: newExpensive()}
+		enter := func(owner string, cost int) error {
+			operation := &graphql.OperationContext{}
+			limit.SetBill(operation, &limit.Bill{Cost: cost})
+			_, err := h.enterExpensive(Caller{Owner: owner}.attach(t.Context()), operation)
+			return err
+		}
+		for range h.expensive.Share {
+			if err := enter("flood", expensiveCost); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, c := range map[string]struct {
+			owner string
+			cost  int
+			want  error
+		}{
+			"another of the owner":     {"flood", expensiveCost, errs.New(errs.Unavailable, "")},
+			"a cheap one of the owner": {"flood", expensiveCost - 1, nil},
+			"one of another owner":     {"victim", expensiveCost, nil},
+			"a cheap one of another":   {"victim", 1, nil},
+		} {
+			if err := enter(c.owner, c.cost); errs.From(errors.Join(err)).Kind != errs.From(errors.Join(c.want)).Kind {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+		other := &Handler{expensive: newExpensive()}
+		operation := &graphql.OperationContext{}
+		limit.SetBill(operation, &limit.Bill{Cost: 9 * pointsPerTurn})
+		if _, err := other.enterExpensive(Caller{Owner: "one"}.attach(t.Context()), operation); err != nil {
+			t.Fatal(err)
+		}
+		if used, _ := other.expensive.Stats(); used != min(10, other.expensive.Share) {
+			t.Errorf("an operation of the largest cost has %d turns", used)
+		}
+	})
+}
