@@ -135,6 +135,8 @@ type backend struct {
 	fails bool
 	// busy means concurrent load: servers have the race detector if the tests do.
 	busy bool
+	// binary replaces the program that is built for tests; optional.
+	binary func() (string, error)
 }
 
 // raced is the backend for tests that ask many things at once.
@@ -247,6 +249,9 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 		s := &server{t: t, address: freeAddress(t), fails: b.fails, binary: plainBinary}
 		if b.busy {
 			s.binary = racedBinary
+		}
+		if b.binary != nil {
+			s.binary = b.binary
 		}
 		if s.public = "http://" + s.address; len(all) > 0 {
 			s.public = all[0].public
