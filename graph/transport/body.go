@@ -14,7 +14,7 @@ const (
 	// them.
 	smallBody = 64 << 10
 	// bodyShares is the number of owners whose largest bodies fit into the memory at once.
-	bodyShares = 4
+	bodyShares = 8
 	// maxBodyWait bounds the wait for a turn.
 	maxBodyWait = 5 * time.Second
 )

@@ -165,7 +165,7 @@ type Bounds struct {
 	// Maximum size of the body of an anonymous request, and of a WebSocket message, in bytes.
 	AnonymousBody int `env:"LINKFORGE_MAX_ANONYMOUS_BODY" default:"262144" min:"1" max:"1073741824"`
 	// Total size of the larger request bodies, above 64 KiB, that a node processes at once, in bytes. An
-	// account or workspace gets a quarter of it.
+	// account or workspace gets an eighth of it.
 	BodiesInFlight int `env:"LINKFORGE_BODIES_IN_FLIGHT" default:"134217728" min:"1" max:"1099511627776"`
 	// Maximum number of values in the JSON of a request.
 	Values int `env:"LINKFORGE_MAX_VALUES" default:"100000" min:"1" max:"1073741824"`
