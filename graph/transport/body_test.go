@@ -31,10 +31,10 @@ func TestBodies_AreSharedBetweenOwners(t *testing.T) {
 			refused bool
 		}{
 			"the second large body of an owner": {"flood", 1 << 20, true},
-			"one of unknown size":              {"flood", -1, true},
-			"a small one":                      {"flood", smallBody, false},
-			"one of another owner":             {"victim", 1 << 20, false},
-			"one that announces too much":      {"victim", 1 << 40, false}, // it is refused when it is read
+			"one of unknown size":               {"flood", -1, true},
+			"a small one":                       {"flood", smallBody, false},
+			"one of another owner":              {"victim", 1 << 20, false},
+			"one that announces too much":       {"victim", 1 << 40, false}, // it is refused when it is read
 		} {
 			var held []func()
 			for range 1 { // a share is an eighth of eight
