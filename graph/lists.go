@@ -8,7 +8,7 @@ import (
 
 // maxLists is the number of lists of links that one operation reads at once: aliases do not multiply
 // its load on the database.
-const maxLists = 4
+const maxLists = 2
 
 // listsKey is the context key of an operation's turns to read lists.
 type listsKey struct{}

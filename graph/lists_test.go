@@ -8,7 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// TestEnterList_BoundsAnOperation: four lists of an operation at once; those of another do not wait.
+// TestEnterList_BoundsAnOperation: two lists of an operation at once; those of another do not wait.
 func TestEnterList_BoundsAnOperation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,19 +26,19 @@ func TestEnterList_BoundsAnOperation(t *testing.T) {
 			enter(ctx)
 		}
 		enter(withLists(t.Context()))
-		fifth := make(chan error, 1)
+		third := make(chan error, 1)
 		go func() {
 			_, err := enterList(ctx)
-			fifth <- err
+			third <- err
 		}()
 		synctest.Wait()
 		select {
-		case err := <-fifth:
-			t.Fatalf("a fifth list did not wait: %v", err)
+		case err := <-third:
+			t.Fatalf("a third list did not wait: %v", err)
 		default:
 		}
 		held[0]()
-		if err := <-fifth; err != nil {
+		if err := <-third; err != nil {
 			t.Errorf("after another has ended: %v", err)
 		}
 		cancel()

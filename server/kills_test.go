@@ -576,7 +576,7 @@ var (
 
 // holdingUp is a statement that makes the step wait near its end, on PostgreSQL: a transaction that
 // has made something of the name of the last thing that the step makes, or that reads the table it
-// alters.
+// alters. A step that has only a comment there waits for nothing.
 func holdingUp(t *testing.T, step string) string {
 	t.Helper()
 	script, err := migrations.Files.ReadFile("postgres/" + step + ".up.sql")
@@ -592,6 +592,9 @@ func holdingUp(t *testing.T, step string) string {
 	// planning a query of links locks all their indexes
 	if strings.Contains(string(script), "ALTER INDEX links_") {
 		return "SELECT FROM links"
+	}
+	if strings.HasPrefix(string(script), "-- SQLite only") {
+		return ""
 	}
 	t.Fatalf("%s neither makes nor alters a table: say here what it waits for", step)
 	return ""
@@ -614,6 +617,9 @@ func TestMigration_SurvivesKill(t *testing.T) {
 			k.bringTo(n)
 			if n == withLinks {
 				k.addLinks(links)
+			}
+			if b.nodes > 1 && holdingUp(t, step) == "" {
+				continue // on PostgreSQL there is nothing to interrupt
 			}
 			before := k.schema()
 			for tries := 0; !k.within(holdingUp(t, step), 0, time.Duration(tries%10)*100*time.Microsecond, "migrate", "up") ||

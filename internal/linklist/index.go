@@ -27,7 +27,7 @@ const (
 )
 
 // indexLength bounds the texts of a batch in characters. On SQLite the other writers wait for it.
-var indexLength = map[db.Kind]int{db.Postgres: 4 << 20, db.SQLite: 128 << 10}
+var indexLength = map[db.Kind]int{db.Postgres: 4 << 20, db.SQLite: 32 << 10}
 
 // RunIndex indexes the texts of new and changed links until the context ends. Searches read the texts
 // that wait. Of several nodes one works at a time. It returns nil.
