@@ -1,0 +1,333 @@
+package routing
+
+import "strings"
+
+// MaxLocation is the largest location in bytes. Beyond it, the visitor's query and path are left out.
+const MaxLocation = 8192
+
+// Mode is how query parameters of the short URL reach the destination.
+type Mode string
+
+// The modes.
+const (
+	// Off forwards no parameters.
+	Off Mode = "OFF"
+	// Add forwards parameters whose names the destination does not have.
+	Add Mode = "ADD"
+	// Replace forwards parameters, which replace those of the destination with the same names.
+	Replace Mode = "REPLACE"
+)
+
+// Forwarding selects the query parameters that reach the destination.
+type Forwarding struct {
+	Mode Mode
+	// Names are decoded. Only these are forwarded, or, with Except, all others; empty means all.
+	Names  []string
+	Except bool
+}
+
+// Parameter is a decoded query parameter that the link adds to its destination.
+type Parameter struct{ Name, Value string }
+
+// Location adds to a destination, whose bytes stay as they are: parameters that it does not have yet,
+// the visitor's raw query as far as it is forwarded, and the path after the code, which PathAllowed has
+// accepted. Everything goes before the fragment. The visitor's part never reaches scheme, host or port.
+func (f *Forwarding) Location(destination string, added []Parameter, rawQuery, path string) string {
+	location := f.form(destination, added, rawQuery, path)
+	if len(location) > MaxLocation && (rawQuery != "" || path != "") {
+		return f.form(destination, added, "", "")
+	}
+	return location
+}
+
+func (f *Forwarding) form(destination string, added []Parameter, rawQuery, path string) string {
+	if f.Mode != Add && f.Mode != Replace {
+		rawQuery = ""
+	}
+	rest, fragment := cutBefore(destination, '#')
+	base, query := cutBefore(rest, '?')
+	b := new(strings.Builder)
+	b.Grow(len(destination) + len(rawQuery) + len(path) + 64*len(added) + 2)
+	b.WriteString(base)
+	appendPath(b, base, path)
+	pairs := pieces{b: b, separator: '?'}
+	f.keep(&pairs, query, rawQuery)
+	for _, p := range added {
+		if !hasName(query, p.Name) && (f.Mode != Replace || !f.forwards(rawQuery, p.Name)) {
+			pairs.addDecoded(p)
+		}
+	}
+	for piece := range strings.SplitSeq(rawQuery, "&") {
+		name := nameOf(piece)
+		taken := f.Mode == Add && (hasSameName(query, name) || isAdded(added, name))
+		if piece != "" && f.allows(name) && !taken {
+			pairs.add(piece)
+		}
+	}
+	b.WriteString(fragment)
+	return b.String()
+}
+
+// keep writes the destination's own query, without the parameters that the visitor's replace.
+func (f *Forwarding) keep(pairs *pieces, query, rawQuery string) {
+	if query == "" {
+		return
+	}
+	if f.Mode != Replace || rawQuery == "" {
+		pairs.b.WriteString(query)
+		pairs.separator = '&'
+		if last := query[len(query)-1]; last == '?' || last == '&' {
+			pairs.separator = 0
+		}
+		return
+	}
+	for piece := range strings.SplitSeq(query[1:], "&") {
+		if piece != "" && !f.forwardsSame(rawQuery, nameOf(piece)) {
+			pairs.next()
+			pairs.b.WriteString(piece)
+		}
+	}
+}
+
+// allows reports whether parameters of the encoded name are forwarded.
+func (f *Forwarding) allows(name string) bool {
+	if len(f.Names) == 0 {
+		return true
+	}
+	for _, wanted := range f.Names {
+		if isDecoded(name, wanted) {
+			return !f.Except
+		}
+	}
+	return f.Except
+}
+
+// forwards reports whether the visitor's query has a forwarded parameter of the decoded name.
+func (f *Forwarding) forwards(rawQuery, name string) bool {
+	for piece := range strings.SplitSeq(rawQuery, "&") {
+		if n := nameOf(piece); piece != "" && f.allows(n) && isDecoded(n, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// forwardsSame is forwards for an encoded name.
+func (f *Forwarding) forwardsSame(rawQuery, name string) bool {
+	for piece := range strings.SplitSeq(rawQuery, "&") {
+		if n := nameOf(piece); piece != "" && f.allows(n) && sameName(n, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// pieces writes parameters, each after a separator; zero means that there is one already.
+type pieces struct {
+	b         *strings.Builder
+	separator byte
+}
+
+func (p *pieces) next() {
+	if p.separator != 0 {
+		p.b.WriteByte(p.separator)
+	}
+	p.separator = '&'
+}
+
+func (p *pieces) add(piece string) {
+	p.next()
+	writeSafe(p.b, piece, "#")
+}
+
+func (p *pieces) addDecoded(added Parameter) {
+	p.next()
+	p.b.WriteString(added.Name)
+	p.b.WriteByte('=')
+	writeSafe(p.b, added.Value, "%&#+=;")
+}
+
+// writeSafe writes printable ASCII as it is, and percent-encodes all other bytes and those in also.
+func writeSafe(b *strings.Builder, text, also string) {
+	const digits = "0123456789ABCDEF"
+	for i := range len(text) {
+		if c := text[i]; c > ' ' && c < 0x7f && strings.IndexByte(also, c) < 0 {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+}
+
+// appendPath writes the path after the code behind that of the destination, with one slash between.
+func appendPath(b *strings.Builder, base, path string) {
+	if path == "" {
+		return
+	}
+	if strings.HasSuffix(base, "/") && strings.Count(base, "/") > 2 {
+		path = path[1:]
+	}
+	writeSafe(b, path, `?#`)
+}
+
+// PathAllowed reports whether the path after a code, with its leading slash and still encoded, may be
+// forwarded: no segment is empty, "." or "..", and none has a backslash or a control character, in any
+// encoding.
+func PathAllowed(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return false
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		if !segmentAllowed(segment) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxEncodings is how often a segment is decoded at most: a server behind the destination may decode
+// again what another has decoded.
+const maxEncodings = 4
+
+func segmentAllowed(segment string) bool {
+	for range maxEncodings {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+		for i := range len(segment) {
+			if c := segment[i]; c < ' ' || c == 0x7f || c == '\\' {
+				return false
+			}
+		}
+		for part := range strings.SplitSeq(segment, "/") { // of an encoded slash
+			if part == "." || part == ".." {
+				return false
+			}
+		}
+		decoded := decodePath(segment)
+		if decoded == segment {
+			return true
+		}
+		segment = decoded
+	}
+	return false
+}
+
+// decodePath replaces percent-encoded bytes once. What is not an encoding stays.
+func decodePath(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if c, ok := encodedByte(s[i:]); ok {
+			b = append(b, c)
+			i += 2
+		} else {
+			b = append(b, s[i])
+		}
+	}
+	return string(b)
+}
+
+// cutBefore divides s before the first separator, which begins the second part.
+func cutBefore(s string, separator byte) (before, rest string) {
+	if i := strings.IndexByte(s, separator); i >= 0 {
+		return s[:i], s[i:]
+	}
+	return s, ""
+}
+
+// nameOf returns the encoded name of a parameter.
+func nameOf(piece string) string {
+	name, _, _ := strings.Cut(piece, "=")
+	return name
+}
+
+// hasName reports whether a query, with its question mark, has a parameter of the decoded name.
+func hasName(query, name string) bool {
+	for piece := range strings.SplitSeq(strings.TrimPrefix(query, "?"), "&") {
+		if piece != "" && isDecoded(nameOf(piece), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasSameName is hasName for an encoded name.
+func hasSameName(query, name string) bool {
+	for piece := range strings.SplitSeq(strings.TrimPrefix(query, "?"), "&") {
+		if piece != "" && sameName(nameOf(piece), name) {
+			return true
+		}
+	}
+	return false
+}
+
+func isAdded(added []Parameter, name string) bool {
+	for _, p := range added {
+		if isDecoded(name, p.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDecoded reports whether an encoded name is the decoded one.
+func isDecoded(encoded, decoded string) bool {
+	for len(encoded) > 0 && len(decoded) > 0 {
+		c, n := nextByte(encoded)
+		if c != decoded[0] {
+			return false
+		}
+		encoded, decoded = encoded[n:], decoded[1:]
+	}
+	return encoded == decoded // both are empty
+}
+
+// sameName reports whether two encoded names are equal when they are decoded.
+func sameName(a, b string) bool {
+	for len(a) > 0 && len(b) > 0 {
+		x, n := nextByte(a)
+		y, m := nextByte(b)
+		if x != y {
+			return false
+		}
+		a, b = a[n:], b[m:]
+	}
+	return a == b // both are empty
+}
+
+// nextByte decodes the first byte of a form-encoded text, and returns how many bytes it takes.
+func nextByte(s string) (c byte, length int) {
+	if s[0] == '+' {
+		return ' ', 1
+	}
+	if c, ok := encodedByte(s); ok {
+		return c, 3
+	}
+	return s[0], 1
+}
+
+// encodedByte decodes a percent-encoded byte at the start of a text.
+func encodedByte(s string) (c byte, ok bool) {
+	if len(s) < 3 || s[0] != '%' {
+		return 0, false
+	}
+	high, ok1 := digit(s[1])
+	low, ok2 := digit(s[2])
+	return high<<4 | low, ok1 && ok2
+}
+
+func digit(c byte) (n byte, ok bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}
