@@ -1,0 +1,68 @@
+package routing
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"net/netip"
+)
+
+// Stickiness says whether a visitor gets the same target of a rule again.
+type Stickiness string
+
+// The kinds of stickiness.
+const (
+	// NotSticky draws a target for each visit.
+	NotSticky Stickiness = "NONE"
+	// ByVisitor draws the same target for the same network and agent.
+	ByVisitor Stickiness = "VISITOR"
+	// ByCookie remembers the target in a cookie.
+	ByCookie Stickiness = "COOKIE"
+)
+
+// maxSeedAgent is how many bytes of a user agent distinguish visitors.
+const maxSeedAgent = 512
+
+// VisitorSeed is the seed of a draw that does not change for the same link, rule, network and user
+// agent. The key never changes and is the same on all nodes.
+func VisitorSeed(key []byte, linkID, ruleID string, address netip.Addr, agent string) uint64 {
+	mac := hmac.New(sha256.New, key)
+	for _, part := range []string{linkID, ruleID, networkOf(address), agent[:min(len(agent), maxSeedAgent)]} {
+		mac.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(part))))
+		mac.Write([]byte(part))
+	}
+	return binary.LittleEndian.Uint64(mac.Sum(nil))
+}
+
+// networkOf returns the network that a visitor keeps: the IPv4 address, or the IPv6 /64.
+func networkOf(address netip.Addr) string {
+	address = address.Unmap().WithZone("")
+	if address.Is4() || !address.IsValid() {
+		return address.String()
+	}
+	prefix, _ := address.Prefix(64) // 64 is a valid length
+	return prefix.Addr().String()
+}
+
+// targetHash is the part of a target in a draw.
+func targetHash(targetID string) uint64 {
+	sum := sha256.Sum256([]byte(targetID))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// rank is the rank of a target in a draw by weighted rendezvous hashing: the lowest wins. Raising a
+// share moves visitors into that target only; removing a target moves only its own.
+func rank(seed, target uint64, share int) float64 {
+	x := splitmix64(seed ^ target)
+	u := (float64(x>>11) + 0.5) / (1 << 53)
+	return -math.Log(u) / float64(share)
+}
+
+// splitmix64 mixes the bits of a number (https://prng.di.unimi.it/splitmix64.c).
+func splitmix64(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
