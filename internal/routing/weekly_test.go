@@ -1,0 +1,51 @@
+package routing
+
+import (
+	"testing"
+	"time"
+)
+
+func TestWeekly_FollowsTheWallClock(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	office := Weekly{Zone: berlin, Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * 60, To: 17 * 60}
+	night := Weekly{Zone: berlin, Days: []time.Weekday{time.Saturday}, From: 22 * 60, To: 6 * 60}
+	whole := Weekly{Zone: berlin, Days: []time.Weekday{time.Sunday}, From: 0, To: 24 * 60}
+	twice := Weekly{Zone: berlin, Days: []time.Weekday{time.Sunday}, From: 2*60 + 15, To: 2*60 + 45}
+	for _, c := range []struct {
+		window Weekly
+		at     string // UTC
+		want   bool
+	}{
+		{office, "2026-06-15T07:00:00Z", true}, // Monday, 9:00 in summer
+		{office, "2026-06-15T06:59:59Z", false},
+		{office, "2026-06-15T14:59:59Z", true},
+		{office, "2026-06-15T15:00:00Z", false},
+		{office, "2026-01-12T07:30:00Z", false}, // Monday, 8:30 in winter
+		{office, "2026-01-12T08:00:00Z", true},
+		{office, "2026-06-16T08:00:00Z", false}, // Tuesday
+		{night, "2026-06-20T20:00:00Z", true},   // Saturday, 22:00
+		{night, "2026-06-20T19:59:00Z", false},
+		{night, "2026-06-21T03:59:00Z", true}, // Sunday, 5:59
+		{night, "2026-06-21T04:00:00Z", false},
+		{night, "2026-06-21T20:30:00Z", false}, // Sunday, 22:30
+		{whole, "2026-06-20T22:00:00Z", true},  // Sunday, 0:00
+		{whole, "2026-06-21T21:59:59Z", true},
+		{whole, "2026-06-21T22:00:00Z", false},
+		{twice, "2026-10-25T00:30:00Z", true},  // 2:30 in summer time
+		{twice, "2026-10-25T01:30:00Z", true},  // 2:30 again in winter time
+		{twice, "2026-03-29T00:30:00Z", false}, // 1:30; 2:30 is skipped
+		{twice, "2026-03-29T01:30:00Z", false}, // 3:30
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.window.Holds(at); got != c.want {
+			t.Errorf("%+v at %s: %t", c.window, c.at, got)
+		}
+	}
+}
