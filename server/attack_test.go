@@ -34,23 +34,20 @@ type attack struct {
 	check func(t *testing.T)
 }
 
-// attacks are the cases of an adversary with an ordinary account, by what they try to use up.
-var attacks = map[string]struct {
-	settings []string
-	prepare  func(t *testing.T, s *scene) attack
-}{
-	"H1 batches that fail":     {nil, failingBatches},
-	"H2 searches":              {nil, manySearches},
-	"H3 correct passwords":     {nil, correctPasswords},
-	"H4 API keys":              {nil, manyKeys},
-	"H5 invitations":           {nil, manyInvitations},
-	"M1 sockets":               {nil, manySockets},
-	"M2 subscriptions":         {nil, manySubscriptions},
-	"M3 bodies":                {nil, bodiesAtOnce},
-	"M5 wrong passwords":       {nil, wrongPasswords},
-	"M6 visits of one link":    {nil, manyVisits},
-	"M8 slugs":                 {nil, manySlugs},
-	"L5 unknown codes by IPv6": {nil, manyGuesses},
+// attacks are those of an adversary with an ordinary account, by what they use up.
+var attacks = map[string]func(t *testing.T, s *scene) attack{
+	"H1 batches that fail":     failingBatches,
+	"H2 searches":              manySearches,
+	"H3 correct passwords":     correctPasswords,
+	"H4 API keys":              manyKeys,
+	"H5 invitations":           manyInvitations,
+	"M1 sockets":               manySockets,
+	"M2 subscriptions":         manySubscriptions,
+	"M3 bodies":                bodiesAtOnce,
+	"M5 wrong passwords":       wrongPasswords,
+	"M6 visits of one link":    manyVisits,
+	"M8 slugs":                 manySlugs,
+	"L5 unknown codes by IPv6": manyGuesses,
 }
 
 // TestAttack_HarmsNobodyElse: while one account or address does as much as it can, another tenant
@@ -62,8 +59,8 @@ func TestAttack_HarmsNobodyElse(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) backend{"sqlite": embedded, "postgres": production} {
 		for _, one := range slices.Sorted(maps.Keys(attacks)) {
 			t.Run(name+"/"+one, func(t *testing.T) {
-				s := newScene(t, open(t).alone(t), attacks[one].settings...)
-				s.run(t, attacks[one].prepare(t, s))
+				s := newScene(t, open(t).alone(t))
+				s.run(t, attacks[one](t, s))
 			})
 		}
 	}
@@ -87,13 +84,13 @@ var honestBinary = sync.OnceValues(func() (string, error) {
 // freshLinks is the number of links that the victim's visitors follow once.
 const freshLinks = 1500
 
-func newScene(t *testing.T, b backend, settings ...string) *scene {
+func newScene(t *testing.T, b backend) *scene {
 	t.Helper()
 	s := &scene{mail: newMailbox(t), backend: b}
 	b.binary = honestBinary
-	s.server = start(t, b, append(settings, "LINKFORGE_ENV=production", "LINKFORGE_RATE_LIMITS=on",
+	s.server = start(t, b, "LINKFORGE_ENV=production", "LINKFORGE_RATE_LIMITS=on",
 		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET="+codeSecret,
-		"LINKFORGE_SMTP_URL=smtp://"+s.mail.address+"?tls=off", "LINKFORGE_MAIL_FROM=Linkforge <no-reply@example.com>")...)
+		"LINKFORGE_SMTP_URL=smtp://"+s.mail.address+"?tls=off", "LINKFORGE_MAIL_FROM=Linkforge <no-reply@example.com>")
 	s.victim = s.from("192.0.2.1").tenant(t, "victim")
 	s.attacker = s.from("198.51.100.1").tenant(t, "attacker")
 	s.popular = s.victim.shorten(t, "https://example.com/popular").Link.path(s.server)
@@ -157,7 +154,7 @@ type work struct {
 	once  func() error
 }
 
-// normalWork is what the victim does all the time.
+// normalWork returns the kinds of work of the victim.
 func (s *scene) normalWork() map[string]work {
 	v, visitor := s.victim, s.fromEach(randomIPv4)
 	var created, followed atomic.Int64
@@ -301,8 +298,8 @@ func (s *scene) run(t *testing.T, a attack) {
 	}
 }
 
-// refusedPause is the pause of an attacker's worker after an error: the load generator, which has the
-// same processors as the node, is not what is measured.
+// refusedPause is the pause of an attacker's worker after an error. The load generator shares the
+// processors with the node, and its own load is not measured.
 const refusedPause = 50 * time.Millisecond
 
 // attackFloor is the shortest time that counts as the duration before an attack: attackers and victim

@@ -576,8 +576,7 @@ var (
 
 // holdingUp is a statement that makes the step wait near its end, on PostgreSQL: a transaction that
 // has made something of the name of the last thing that the step makes, or that reads the table it
-// alters. A step that has only a comment there waits for nothing. It is empty for a step
-// of SQLite alone.
+// alters. It is empty for a step of SQLite alone.
 func holdingUp(t *testing.T, step string) string {
 	t.Helper()
 	script, err := migrations.Files.ReadFile("postgres/" + step + ".up.sql")

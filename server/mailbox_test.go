@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/proctest"
 )
 
-// mailbox is a mail server that keeps what it receives.
+// mailbox is a mail server that stores all messages.
 type mailbox struct {
 	address  string
 	mu       sync.Mutex

@@ -1,7 +1,7 @@
 // Package admission bounds concurrent work on a node and divides it fairly between subjects, such
 // as accounts, workspaces and addresses: none of them can take more than its share, and those that
 // wait take turns. It is independent of the kind of work. Accounts (password hashes), the database
-// (connections) and the GraphQL endpoint (request bodies) call it.
+// (connections) and the GraphQL endpoint (request bodies, expensive operations) call it.
 package admission
 
 import (

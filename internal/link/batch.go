@@ -162,8 +162,10 @@ func (b *batch) generateCodes(ctx context.Context) error {
 
 // findOrInsert finds the links that exist, and inserts or revives the others in one transaction.
 func (b *batch) findOrInsert(ctx context.Context) error {
-	if err := b.findExisting(ctx, b.DB, b.unresolved()); err != nil {
-		return err
+	if b.key == nil || b.policy == AllOrNothing {
+		if err := b.findExisting(ctx, b.DB, b.unresolved()); err != nil {
+			return err
+		}
 	}
 	failed := b.policy == AllOrNothing && b.failed() // writes nothing, instead of rolling it back
 	if b.key == nil || failed {                      // other results of a key are found and saved in one transaction

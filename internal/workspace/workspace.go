@@ -195,12 +195,15 @@ func (s *Store) reserveSlug(ctx context.Context, tx bun.Tx, workspaceID, slug st
 // checkSlugChanges returns QuotaExceeded if the workspace has had as many new slugs in the month as it
 // may have. A slug that it has had before is not new. The workspace is locked.
 func (s *Store) checkSlugChanges(ctx context.Context, tx bun.Tx, w *Workspace, slug string) error {
+	if s.SlugChanges == 0 {
+		return nil
+	}
 	now := s.now()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	var others []string
 	err := tx.NewSelect().Model((*slugRow)(nil)).Column("slug").Where("workspace_id = ?", w.ID).
 		Where("created_at >= ?", month).Where("created_at > ?", w.CreatedAt).Scan(ctx, &others)
-	if err != nil || s.SlugChanges == 0 || len(others) < s.SlugChanges || slices.Contains(others, slug) {
+	if err != nil || len(others) < s.SlugChanges || slices.Contains(others, slug) {
 		return err
 	}
 	return errs.New(errs.QuotaExceeded, "The workspace has changed its slug %d times this month, the maximum.",
