@@ -24,7 +24,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
-		"internal/click", "internal/errs", "internal/id", "internal/optional",
+		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/optional",
 		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode",
 		"internal/statspage", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
@@ -50,12 +50,14 @@ var layers = [][]string{
 
 // within lists the imports inside a layer.
 var within = map[string][]string{
-	"internal/admission":   {"internal/errs"},
-	"internal/breaker":     {"internal/poll"},
-	"internal/click":       {"internal/id", "internal/visitor"},
-	"internal/ownhost":     {"internal/urlnorm"},
-	"internal/rollup":      {"internal/click"},
-	"internal/routing":     {"internal/optional"},
+	"internal/admission": {"internal/errs"},
+	"internal/breaker":   {"internal/poll"},
+	"internal/click":     {"internal/id", "internal/visitor"},
+	"internal/ownhost":   {"internal/urlnorm"},
+	"internal/rollup":    {"internal/click"},
+	"internal/routing": {
+		"internal/errs", "internal/flat", "internal/id", "internal/optional", "internal/urlnorm", "internal/validate",
+	},
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/validate":    {"internal/errs"},
 	"internal/visitor":     {"internal/poll", "internal/validate"},

@@ -27,6 +27,9 @@ const (
 	Log        Prefix = "log_"
 	Report     Prefix = "rep_"
 	Member     Prefix = "mem_"
+	Rule       Prefix = "rul_"
+	Target     Prefix = "tgt_"
+	Template   Prefix = "utm_"
 )
 
 // alphabet is Crockford's base32 in lower case: no i, l, o or u.

@@ -67,7 +67,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	target, answer, err := h.find(r, at, from, &request)
 	if answer.Page == routing.Redirect {
 		if err = h.consume(r, &target, answer, &request, from); request.Refused() {
-			answer = routing.Decide(&target.Program, request)
+			answer = routing.Decide(&target.Program, &request)
 		}
 	}
 	if err != nil && r.Context().Err() == nil { // a disconnected client is no failure
@@ -96,14 +96,14 @@ func (h *Handler) find(
 	}
 	target, err = h.Resolver.Resolve(r.Context(), at, request.Now, count)
 	if errors.Is(err, resolve.ErrNotAdmitted) {
-		return target, routing.Decide(&target.Program, *request), nil
+		return target, routing.Decide(&target.Program, request), nil
 	}
 	request.Failed = err != nil
-	answer = routing.Decide(&target.Program, *request)
+	answer = routing.Decide(&target.Program, request)
 	isUnknown := err == nil && (target.Unknown || answer.Page == routing.NotFound)
 	switch {
 	case isUnknown && !count():
-		answer = routing.Decide(&target.Program, *request)
+		answer = routing.Decide(&target.Program, request)
 	case isCounted && !isUnknown && r.Context().Err() == nil: // the query of a disconnected client goes on
 		h.UnknownCodes.Release("", from, request.Now)
 	}

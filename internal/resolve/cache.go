@@ -21,6 +21,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -166,7 +167,7 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	}
 	t := unknown
 	if kind == entryLink {
-		t = rest.target()
+		t = readTarget(rest)
 	} else if t.WorkspaceID = at.space; at.space == root {
 		return t, nil
 	}
@@ -198,13 +199,13 @@ func (s *Resolver) workspaceFacts(
 	if kind == entryAbsent { // purged between two queries
 		return -1, true, nil
 	}
-	return int64(rest.number(8)), rest.byte() == 1, nil
+	return int64(rest.Number(8)), rest.Byte() == 1, nil
 }
 
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
 // per subject. While the database is unavailable, cached entries are used for staleLife, except
 // those of missing subjects, which may exist by now.
-func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, read, error) {
+func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, flat.Reader, error) {
 	isFresh, key := s.feed.fresh(now), s.key(at)
 	if isFresh {
 		if kind, rest, ok := s.cached(at, key, now); ok {
@@ -221,7 +222,7 @@ func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit 
 }
 
 // cached returns the entry of a subject from the cache. It removes one that has expired.
-func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, read, bool) {
+func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, flat.Reader, bool) {
 	e, ok := s.entries.GetIfPresent(key)
 	if !ok {
 		return 0, "", false
@@ -234,13 +235,13 @@ func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, read, bo
 	return kind, rest, ok
 }
 
-func absenceHolds(since read, now time.Time) bool {
-	return now.UnixMicro()-int64(since.number(8)) < absenceLife.Microseconds()
+func absenceHolds(since flat.Reader, now time.Time) bool {
+	return now.UnixMicro()-int64(since.Number(8)) < absenceLife.Microseconds()
 }
 
 // load queries the database once for all concurrent requests for a subject. It continues if the
 // client of the first request disconnects.
-func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
+func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, flat.Reader, error) {
 	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
 		return s.query(context.WithoutCancel(ctx), at)
 	}))
@@ -254,7 +255,7 @@ func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read
 }
 
 // loadAlone queries the database without the cache.
-func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, read, error) {
+func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, flat.Reader, error) {
 	e, err := s.query(ctx, at)
 	if err != nil {
 		return 0, "", err
@@ -318,7 +319,7 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 		return "", err
 	}
 	t := Target{
-		ID: l.ID, WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(&l.Settings, urlnorm.Location(l.OriginalURL)),
+		ID: l.ID, WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
 	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return linkEntry(at, &t), nil

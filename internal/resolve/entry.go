@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
@@ -40,13 +41,8 @@ type entry string
 // appendSubject appends the start of an entry.
 func appendSubject(b []byte, kind byte, s subject) []byte {
 	b = append(b, kind)
-	b = appendText(b, s.space)
-	return appendText(b, s.name)
-}
-
-func appendText(b []byte, text string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(text)))
-	return append(b, text...)
+	b = flat.AppendText(b, s.space)
+	return flat.AppendText(b, s.name)
 }
 
 // absence returns the entry of a subject that does not exist, with the time of the query.
@@ -79,61 +75,29 @@ func linkEntry(s subject, t *Target) entry {
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.End))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.MaxClicks))
-	b = appendText(b, t.ID)
-	b = appendText(b, t.WorkspaceID)
+	b = flat.AppendText(b, t.ID)
+	b = flat.AppendText(b, t.WorkspaceID)
 	return entry(append(b, t.Location...))
-}
-
-// read decodes an entry from its front. Entries are written by this process, and never truncated.
-type read string
-
-func (r *read) byte() byte {
-	b := (*r)[0]
-	*r = (*r)[1:]
-	return b
-}
-
-func (r *read) number(bytes int) (n uint64) {
-	for i := range bytes {
-		n |= uint64((*r)[i]) << (8 * i)
-	}
-	*r = (*r)[bytes:]
-	return n
-}
-
-func (r *read) text() string {
-	n, shift := 0, 0
-	for {
-		b := r.byte()
-		n |= int(b&0x7f) << shift
-		if b < 0x80 {
-			break
-		}
-		shift += 7
-	}
-	text := (*r)[:n]
-	*r = (*r)[n:]
-	return string(text)
 }
 
 // open returns the kind and the fields of an entry. It reports false if the entry has another
 // subject with the same hash.
-func (e entry) open(s subject) (kind byte, rest read, ok bool) {
+func (e entry) open(s subject) (kind byte, rest flat.Reader, ok bool) {
 	if e == "" {
 		return 0, "", false
 	}
-	rest = read(e)
-	kind = rest.byte()
-	return kind, rest, rest.text() == s.space && rest.text() == s.name
+	rest = flat.Reader(e)
+	kind = rest.Byte()
+	return kind, rest, rest.Text() == s.space && rest.Text() == s.name
 }
 
-func (r read) target() Target {
+func readTarget(r flat.Reader) Target {
 	var t Target
-	flags := r.byte()
+	flags := r.Byte()
 	t.Deleted, t.Disabled = flags&isDeleted != 0, flags&isDisabled != 0
-	t.RedirectStatus = int(r.number(2))
-	t.Start, t.End, t.MaxClicks = int64(r.number(8)), int64(r.number(8)), int64(r.number(8))
-	t.ID, t.WorkspaceID = r.text(), r.text()
+	t.RedirectStatus = int(r.Number(2))
+	t.Start, t.End, t.MaxClicks = int64(r.Number(8)), int64(r.Number(8)), int64(r.Number(8))
+	t.ID, t.WorkspaceID = r.Text(), r.Text()
 	t.Location = string(r)
 	return t
 }

@@ -20,10 +20,11 @@ const (
 
 // Forwarding selects the query parameters that reach the destination.
 type Forwarding struct {
-	Mode Mode
-	// Names are decoded. Only these are forwarded, or, with Except, all others; empty means all.
-	Names  []string
-	Except bool
+	// Mode is empty for Off.
+	Mode Mode `json:"mode"`
+	// Only are the decoded names that are forwarded; empty means all but Except.
+	Only   []string `json:"only,omitempty"`
+	Except []string `json:"except,omitempty"`
 }
 
 // Parameter is a decoded query parameter that the link adds to its destination.
@@ -41,7 +42,7 @@ func (f *Forwarding) Location(destination string, added []Parameter, rawQuery, p
 }
 
 func (f *Forwarding) form(destination string, added []Parameter, rawQuery, path string) string {
-	if f.Mode != Add && f.Mode != Replace {
+	if f.Mode.isOff() {
 		rawQuery = ""
 	}
 	rest, fragment := cutBefore(destination, '#')
@@ -91,15 +92,17 @@ func (f *Forwarding) keep(pairs *pieces, query, rawQuery string) {
 
 // allows reports whether parameters of the encoded name are forwarded.
 func (f *Forwarding) allows(name string) bool {
-	if len(f.Names) == 0 {
-		return true
-	}
-	for _, wanted := range f.Names {
-		if isDecoded(name, wanted) {
-			return !f.Except
+	return (len(f.Only) == 0 || isListed(f.Only, name)) && !isListed(f.Except, name)
+}
+
+// isListed reports whether a list of decoded names has the encoded name.
+func isListed(names []string, encoded string) bool {
+	for _, name := range names {
+		if isDecoded(encoded, name) {
+			return true
 		}
 	}
-	return f.Except
+	return false
 }
 
 // forwards reports whether the visitor's query has a forwarded parameter of the decoded name.

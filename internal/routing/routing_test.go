@@ -30,7 +30,7 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 		"throttled, unknown": {&Program{Unknown: true}, Request{Throttled: time.Second},
 			Decision{Page: Throttled, Status: 429}},
 		"unknown":           {&Program{Unknown: true}, Request{}, Decision{Page: NotFound, Status: 404}},
-		"deleted workspace": {&Program{Unknown: true, WorkspaceDeleted: true}, Request{}, Decision{Page: Gone, Status: 410}},
+		"deleted workspace": {&Program{Unknown: true, WorkspaceDeleted: true}, Request{}, Decision{Page: NotFound, Status: 404}},
 		"workspace, link": {link(func(p *Program) { p.WorkspaceDeleted = true }), Request{},
 			Decision{Page: Gone, Status: 410}},
 		"disabled": {
@@ -49,7 +49,9 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.request.Now = noon
-			if got := Decide(c.program, c.request); got != c.want {
+			got := Decide(c.program, &c.request)
+			got.Reason = "" // see TestExplain_NamesTheReason
+			if got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
@@ -58,7 +60,7 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 
 func TestDecide_AllocatesNothing(t *testing.T) {
 	p := &Program{Lifecycle: NewLifecycle(nil, nil), Location: "https://example.com/", RedirectStatus: 302}
-	if n := testing.AllocsPerRun(100, func() { Decide(p, Request{Now: noon}) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Decide(p, &Request{Now: noon}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

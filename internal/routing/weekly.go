@@ -1,29 +1,29 @@
 package routing
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// Weekly are times of the week on the clock of a time zone. If To is not after From, the window ends on
+// weekly are times of the week on the clock of a time zone. If to is not after from, the window ends on
 // the next day, and belongs to the day on which it begins.
-type Weekly struct {
-	Zone *time.Location
-	Days []time.Weekday
-	// From and To are minutes of the day, 0 to 1439 and 0 to 1440, and differ.
-	From, To int
+type weekly struct {
+	zone *time.Location
+	// days has a bit for each time.Weekday.
+	days byte
+	// from and to are minutes of the day, 0 to 1439 and 0 to 1440, and differ.
+	from, to int
 }
 
-// Holds reports whether the window is open at an instant. A local time that occurs twice is in the
+// holds reports whether the window is open at an instant. A local time that occurs twice is in the
 // window twice; one that is skipped never is.
-func (w *Weekly) Holds(at time.Time) bool {
-	local := at.In(w.Zone)
+func (w *weekly) holds(at time.Time) bool {
+	local := at.In(w.zone)
 	minute, day := local.Hour()*60+local.Minute(), local.Weekday()
-	if w.From < w.To {
-		return minute >= w.From && minute < w.To && slices.Contains(w.Days, day)
+	if w.from < w.to {
+		return minute >= w.from && minute < w.to && w.has(day)
 	}
-	if minute >= w.From {
-		return slices.Contains(w.Days, day)
+	if minute >= w.from {
+		return w.has(day)
 	}
-	return minute < w.To && slices.Contains(w.Days, (day+6)%7)
+	return minute < w.to && w.has((day+6)%7)
 }
+
+func (w *weekly) has(day time.Weekday) bool { return w.days&(1<<day) != 0 }

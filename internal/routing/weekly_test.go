@@ -11,12 +11,12 @@ func TestWeekly_FollowsTheWallClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	office := Weekly{Zone: berlin, Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * 60, To: 17 * 60}
-	night := Weekly{Zone: berlin, Days: []time.Weekday{time.Saturday}, From: 22 * 60, To: 6 * 60}
-	whole := Weekly{Zone: berlin, Days: []time.Weekday{time.Sunday}, From: 0, To: 24 * 60}
-	twice := Weekly{Zone: berlin, Days: []time.Weekday{time.Sunday}, From: 2*60 + 15, To: 2*60 + 45}
+	office := weekly{zone: berlin, days: 1<<time.Monday | 1<<time.Friday, from: 9 * 60, to: 17 * 60}
+	night := weekly{zone: berlin, days: 1 << time.Saturday, from: 22 * 60, to: 6 * 60}
+	whole := weekly{zone: berlin, days: 1 << time.Sunday, from: 0, to: 24 * 60}
+	twice := weekly{zone: berlin, days: 1 << time.Sunday, from: 2*60 + 15, to: 2*60 + 45}
 	for _, c := range []struct {
-		window Weekly
+		window weekly
 		at     string // UTC
 		want   bool
 	}{
@@ -44,7 +44,7 @@ func TestWeekly_FollowsTheWallClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.window.Holds(at); got != c.want {
+		if got := c.window.holds(at); got != c.want {
 			t.Errorf("%+v at %s: %t", c.window, c.at, got)
 		}
 	}

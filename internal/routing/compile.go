@@ -1,0 +1,335 @@
+package routing
+
+import (
+	"cmp"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that
+// the link has no routing. A disabled rule is left out.
+//
+// It begins with flags and the fallback URLs. How the query is forwarded, the values of UTM and the
+// rules follow, each rule with its length, so that one that does not hold is skipped.
+type Compiled string
+
+// The flags of a compiled routing.
+const (
+	forwardsPath = 1 << iota
+	hasCappedTarget
+)
+
+// The kinds of conditions, in the order in which a rule's are evaluated: the cheap ones first, and the
+// one that needs a network call last.
+const (
+	onBot byte = iota
+	onCountry
+	onDevice
+	onOS
+	onBrowser
+	onLanguage
+	onReferrer
+	onDuring
+	onQuery
+	onNetwork
+	onWeekly
+	onVisit
+)
+
+// conditionNames are the names of the kinds in the GraphQL schema.
+var conditionNames = [...]string{
+	onBot: "bot", onCountry: "country", onDevice: "device", onOS: "os", onBrowser: "browser", onLanguage: "language",
+	onReferrer: "referrer", onDuring: "during", onQuery: "query", onNetwork: "network", onWeekly: "weekly",
+	onVisit: "visit",
+}
+
+// The kinds of stickiness as bytes.
+const (
+	drawAgain byte = iota
+	drawByVisitor
+	drawByCookie
+)
+
+// Compile translates a routing that Check has accepted.
+func Compile(r *Routing) Compiled {
+	if r.IsPlain() {
+		return ""
+	}
+	b := []byte{r.flags()}
+	b = flat.AppendText(b, fallbackText(r.PendingURL))
+	b = flat.AppendText(b, fallbackText(r.EndedURL))
+	b = appendForwarding(b, r)
+	b = append(b, byte(len(r.Rules)))
+	for i, rule := range r.Rules {
+		if rule.isEnabled() {
+			b = flat.AppendText(b, string(appendRule(nil, i, rule)))
+		}
+	}
+	return Compiled(b)
+}
+
+func fallbackText(url *string) string {
+	if url == nil {
+		return ""
+	}
+	return urlnorm.Location(*url)
+}
+
+func (r *Routing) flags() (flags byte) {
+	if r.ForwardPath {
+		flags |= forwardsPath
+	}
+	for _, rule := range r.Rules {
+		for _, target := range rule.Targets {
+			if rule.isEnabled() && target.MaxClicks != nil {
+				flags |= hasCappedTarget
+			}
+		}
+	}
+	return flags
+}
+
+func appendForwarding(b []byte, r *Routing) []byte {
+	b = flat.AppendText(b, string(r.Query.Mode))
+	b = appendTexts(b, r.Query.Only)
+	b = appendTexts(b, r.Query.Except)
+	if r.UTM == nil {
+		return append(b, 0)
+	}
+	values := r.UTM.values()
+	b = append(b, byte(len(values)))
+	for _, value := range values {
+		b = flat.AppendText(b, nameText(*value))
+	}
+	return b
+}
+
+func appendTexts(b []byte, texts []string) []byte {
+	b = append(b, byte(len(texts)))
+	for _, text := range texts {
+		b = flat.AppendText(b, text)
+	}
+	return b
+}
+
+// condition is a condition with its place in the rule.
+type condition struct {
+	*Condition
+	kind, index byte
+	isUnless    bool
+}
+
+func appendRule(b []byte, index int, r *Rule) []byte {
+	b = append(b, byte(index), stickinessByte(r.Stickiness))
+	b = flat.AppendText(b, r.ID)
+	conditions := make([]condition, 0, len(r.When)+len(r.Unless))
+	for i, k := range slices.Concat(r.When, r.Unless) {
+		conditions = append(conditions, condition{k, k.kind(), byte(i), i >= len(r.When)})
+	}
+	slices.SortStableFunc(conditions, func(a, b condition) int { return cmp.Compare(a.kind, b.kind) })
+	b = append(b, byte(len(conditions)))
+	for _, k := range conditions {
+		b = append(b, k.kind, k.index, boolByte(k.isUnless))
+		b = flat.AppendText(b, string(appendCondition(nil, k.Condition)))
+	}
+	b = append(b, byte(len(r.Targets)))
+	for _, t := range r.Targets {
+		b = flat.AppendText(b, t.ID)
+		b = flat.AppendNumber(b, targetHash(t.ID), 8)
+		b = flat.AppendNumber(b, uint64(t.share()), 2)
+		b = flat.AppendNumber(b, uint64(valueOr(t.MaxClicks, 0)), 8)
+		b = flat.AppendText(b, fallbackText(t.URL))
+	}
+	return b
+}
+
+func stickinessByte(s Stickiness) byte {
+	switch s {
+	case ByVisitor:
+		return drawByVisitor
+	case ByCookie:
+		return drawByCookie
+	}
+	return drawAgain
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func valueOr[T any](pointer *T, otherwise T) T {
+	if pointer == nil {
+		return otherwise
+	}
+	return *pointer
+}
+
+// kind returns the kind of the field that is not nil.
+func (k *Condition) kind() byte {
+	switch {
+	case k.Bot != nil:
+		return onBot
+	case k.Country != nil:
+		return onCountry
+	case k.Device != nil:
+		return onDevice
+	case k.OS != nil:
+		return onOS
+	case k.Browser != nil:
+		return onBrowser
+	case k.Language != nil:
+		return onLanguage
+	case k.Referrer != nil:
+		return onReferrer
+	case k.During != nil:
+		return onDuring
+	case k.Query != nil:
+		return onQuery
+	case k.Network != nil:
+		return onNetwork
+	case k.Weekly != nil:
+		return onWeekly
+	}
+	return onVisit
+}
+
+func appendCondition(b []byte, k *Condition) []byte {
+	switch k.kind() {
+	case onBot:
+		return append(b, boolByte(*k.Bot))
+	case onDuring:
+		b = flat.AppendNumber(b, uint64(microseconds(k.During.From, math.MinInt64)), 8)
+		return flat.AppendNumber(b, uint64(microseconds(k.During.To, math.MaxInt64)), 8)
+	case onQuery:
+		b = append(flat.AppendText(b, k.Query.Name), boolByte(k.Query.Value != nil))
+		return flat.AppendText(b, nameText(k.Query.Value))
+	case onNetwork:
+		return appendNetworks(b, k.Network)
+	case onWeekly:
+		return appendWeekly(b, k.Weekly)
+	case onVisit:
+		return append(b, boolByte(*k.Visit == FirstToday))
+	}
+	for _, values := range [][]string{k.Country, k.Device, k.OS, k.Browser, k.Language, k.Referrer} {
+		for _, value := range values {
+			b = flat.AppendText(b, value)
+		}
+	}
+	return b
+}
+
+func microseconds(t *time.Time, otherwise int64) int64 {
+	if t == nil {
+		return otherwise
+	}
+	return t.UnixMicro()
+}
+
+// appendNetworks writes networks as IPv6 prefixes: IPv4 addresses are mapped.
+func appendNetworks(b []byte, networks []string) []byte {
+	for _, network := range networks {
+		prefix, err := parseNetwork(network)
+		if err != nil { // Check refuses it
+			continue
+		}
+		bits := prefix.Bits()
+		if prefix.Addr().Is4() {
+			bits += 96
+		}
+		address := prefix.Addr().As16()
+		b = append(append(b, byte(bits)), address[:]...)
+	}
+	return b
+}
+
+func appendWeekly(b []byte, w *WeeklySchedule) []byte {
+	var days byte
+	for _, day := range w.Days {
+		days |= 1 << max(slices.Index(weekdays[:], day), 0)
+	}
+	b = append(flat.AppendText(b, w.Timezone), days)
+	b = flat.AppendNumber(b, uint64(parseClock(w.From)), 2)
+	return flat.AppendNumber(b, uint64(parseClock(w.To)), 2)
+}
+
+// fallbackURLs returns the URLs of a link that has not started, and of one that has ended.
+func (c Compiled) fallbackURLs() (pending, ended string) {
+	if c == "" {
+		return "", ""
+	}
+	r := flat.Reader(c[1:])
+	return r.Text(), r.Text()
+}
+
+// forwarding is how a compiled routing forms a location.
+type forwarding struct {
+	Forwarding
+	added []Parameter
+}
+
+// space is room for the lists of a forwarding, on the stack of its reader.
+type space struct {
+	names [maxNames]string
+	added [len(utmNames)]Parameter
+}
+
+// open returns how locations are formed, the number of rules, which includes disabled ones, and the
+// enabled rules.
+func (c Compiled) open(room *space) (f forwarding, count byte, rules flat.Reader) {
+	r := flat.Reader(c[1:])
+	r.Text()
+	r.Text()
+	f.Mode = Mode(r.Text())
+	f.Only = readTexts(&r, room.names[:0])
+	f.Except = readTexts(&r, room.names[len(f.Only):len(f.Only)])
+	if r.Byte() > 0 {
+		f.added = room.added[:0]
+		for _, name := range utmNames {
+			if value := r.Text(); value != "" {
+				f.added = append(f.added, Parameter{Name: name, Value: value})
+			}
+		}
+	}
+	return f, r.Byte(), r
+}
+
+func readTexts(r *flat.Reader, into []string) []string {
+	for range r.Byte() {
+		into = append(into, r.Text())
+	}
+	return into
+}
+
+// networkHas reports whether an address is in a network of a condition.
+func networkHas(networks flat.Reader, address netip.Addr) bool {
+	if !address.IsValid() {
+		return false
+	}
+	bits16 := address.As16()
+	for len(networks) > 0 {
+		bits := int(networks.Byte())
+		network := string(networks[:len(bits16)])
+		networks = networks[len(bits16):]
+		if samePrefix(network, bits16[:], bits) {
+			return true
+		}
+	}
+	return false
+}
+
+// samePrefix reports whether the first bits of two addresses are equal.
+func samePrefix(a string, b []byte, bits int) bool {
+	whole, rest := bits/8, bits%8
+	if a[:whole] != string(b[:whole]) {
+		return false
+	}
+	return rest == 0 || (a[whole]^b[whole])>>(8-rest) == 0
+}

@@ -1,0 +1,326 @@
+package routing
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/flat"
+)
+
+// Reason is why a link answers as it does. Its text is the name in the GraphQL schema.
+type Reason string
+
+// The reasons.
+const (
+	OwnURL           Reason = "URL"
+	ByRule           Reason = "RULE"
+	Pending          Reason = "PENDING"
+	LinkExpired      Reason = "EXPIRED"
+	LinkExhausted    Reason = "EXHAUSTED"
+	QuotaUsedUp      Reason = "OVER_QUOTA"
+	PathRefused      Reason = "PATH"
+	LinkDeleted      Reason = "DELETED"
+	LinkDisabled     Reason = "DISABLED"
+	WorkspaceDeleted Reason = "WORKSPACE_DELETED"
+)
+
+// StepKind is a step of the decision. Its text is the name in the GraphQL schema.
+type StepKind string
+
+// The steps, in their order.
+const (
+	StepAddress    StepKind = "ADDRESS"
+	StepWorkspace  StepKind = "WORKSPACE"
+	StepModeration StepKind = "MODERATION"
+	StepDeletion   StepKind = "DELETION"
+	StepPending    StepKind = "PENDING"
+	StepEnded      StepKind = "ENDED"
+	StepLimits     StepKind = "LIMITS"
+	StepRule       StepKind = "RULE"
+	StepTarget     StepKind = "TARGET"
+	StepLocation   StepKind = "LOCATION"
+)
+
+// beforeRules are the steps before the rules, each with the sentence for one that passes.
+var beforeRules = [...]struct {
+	step   StepKind
+	passed string
+}{
+	{StepAddress, "The path after the code is accepted."},
+	{StepWorkspace, "The workspace is not deleted."},
+	{StepModeration, "The operator has not disabled the link."},
+	{StepDeletion, "The link is not deleted."},
+	{StepPending, "The link has started."},
+	{StepEnded, "The link has not expired."},
+	{StepLimits, "A grant and a hit are left."},
+}
+
+// applied are the sentences for the step that decides.
+var applied = map[Reason]string{
+	PathRefused:      "The path after the code is not forwarded, or is refused.",
+	WorkspaceDeleted: "The workspace is deleted.",
+	LinkDisabled:     "The operator has disabled the link.",
+	LinkDeleted:      "The link is deleted.",
+	Pending:          "The link starts later.",
+	LinkExpired:      "The link has expired.",
+	LinkExhausted:    "The link has reached its maxClicks.",
+	QuotaUsedUp:      "The monthly hit quota is used up.",
+}
+
+// Outcome is the outcome of a step. Its text is the name in the GraphQL schema.
+type Outcome string
+
+// The outcomes.
+const (
+	Passed  Outcome = "PASSED"
+	Applied Outcome = "APPLIED"
+	Skipped Outcome = "SKIPPED"
+)
+
+// Step is one step of a decision.
+type Step struct {
+	Step    StepKind
+	Outcome Outcome
+	// RuleIndex is the position of the rule, ConditionIndex that of the condition that decided it, in
+	// when and then unless; nil for steps that are not about one.
+	RuleIndex, ConditionIndex *int
+	// Detail is one sentence.
+	Detail string
+}
+
+// Explanation is the answer of a link to a visit, and the reason.
+type Explanation struct {
+	Status   int
+	Location *string
+	Reason   Reason
+	// Consumes means that the answer consumes a click, a hit and, with MaxClicks, a grant.
+	Consumes bool
+	// RuleIndex and TargetIndex are the positions of the rule that decided and of its target.
+	RuleIndex, TargetIndex *int
+	// Candidates are the positions of all targets that the draw may choose.
+	Candidates []int
+	Visit      Visit
+	Steps      []Step
+
+	// locations are those of the candidates.
+	locations []string
+}
+
+// Explain returns the answer to a request, with each step up to the one that decides. It needs no fact:
+// visits whose kind is not set are neither first nor returning, and of a draw without a seed the
+// candidate with the largest share is returned.
+func Explain(p *Program, r *Request) *Explanation {
+	request := *r
+	if request.VisitKind == "" {
+		request.VisitKind = NoKind
+	}
+	t := &trace{}
+	d := decide(p, &request, t)
+	e := &t.Explanation
+	e.Status, e.Reason, e.Visit, e.Consumes = d.Status, d.Reason, r.Visit, d.Page == Redirect
+	if d.Location != "" {
+		e.Location = &d.Location
+	}
+	if len(e.locations) == 0 && e.Location != nil {
+		e.locations = []string{*e.Location}
+	}
+	return e
+}
+
+// trace collects the steps of a decision. The methods of a nil trace do nothing.
+type trace struct {
+	Explanation
+
+	next  int // the first rule that has no step yet
+	rule  int
+	urls  []string // of the candidates
+	isRun bool     // the steps before the rules have been added
+}
+
+func (t *trace) add(s Step) { t.Steps = append(t.Steps, s) }
+
+// passTo adds the steps before one.
+func (t *trace) passTo(step StepKind) {
+	for _, s := range beforeRules {
+		if s.step == step {
+			return
+		}
+		t.add(Step{Step: s.step, Outcome: Passed, Detail: s.passed})
+	}
+}
+
+// at adds the step that decides.
+func (t *trace) at(step StepKind, d Decision) Decision {
+	if t != nil {
+		t.passTo(step)
+		detail := applied[d.Reason]
+		if d.Location != "" {
+			detail += " Visitors are redirected to a fallback URL."
+		}
+		t.add(Step{Step: step, Outcome: Applied, Detail: detail})
+	}
+	return d
+}
+
+// plain adds the steps of a link without routing.
+func (t *trace) plain() {
+	if t != nil {
+		t.passTo("")
+		t.add(Step{Step: StepLocation, Outcome: Applied, Detail: "It is the link's own URL."})
+	}
+}
+
+// begin begins a rule, and skips the disabled ones before it.
+func (t *trace) begin(index int) {
+	if t == nil {
+		return
+	}
+	if !t.isRun {
+		t.isRun = true
+		t.passTo("")
+	}
+	for ; t.next < index; t.next++ {
+		t.add(Step{Step: StepRule, Outcome: Skipped, RuleIndex: new(t.next), Detail: "The rule is disabled."})
+	}
+	t.next, t.rule = index+1, index
+}
+
+// fails adds a rule that does not hold because of a condition.
+func (t *trace) fails(kind, position byte, isUnless bool, r *Request) {
+	if t == nil {
+		return
+	}
+	verb := "does not hold"
+	if isUnless {
+		verb = "holds, and must not"
+	}
+	t.add(Step{
+		Step: StepRule, Outcome: Skipped, RuleIndex: new(t.rule), ConditionIndex: new(int(position)),
+		Detail: fmt.Sprintf("The condition on %s %s: %s.", conditionNames[kind], verb, r.reading(kind)),
+	})
+}
+
+// holds adds a rule that holds.
+func (t *trace) holds() {
+	if t != nil {
+		t.add(Step{Step: StepRule, Outcome: Applied, RuleIndex: new(t.rule), Detail: "The rule holds."})
+	}
+}
+
+// unavailable adds that a rule has no target for the visit.
+func (t *trace) unavailable() {
+	if t != nil {
+		t.add(Step{
+			Step: StepTarget, Outcome: Skipped, RuleIndex: new(t.rule),
+			Detail: "All targets are paused or have reached their maxClicks: the next rule is tried.",
+		})
+	}
+}
+
+// chosen adds the choice among the available targets.
+func (t *trace) chosen(position int, isCertain bool, targets flat.Reader, p *Program, r *Request) {
+	if t == nil {
+		return
+	}
+	detail := "The target is certain for this visit."
+	t.RuleIndex, t.TargetIndex = new(t.rule), new(position)
+	for i := range int(targets.Byte()) {
+		candidate := readTarget(&targets)
+		if isCertain && i == position || !isCertain && candidate.isAvailable(r) {
+			t.Candidates = append(t.Candidates, i)
+			t.urls = append(t.urls, candidate.destination(p))
+		}
+	}
+	if !isCertain {
+		detail = fmt.Sprintf("The target is drawn by share from %d.", len(t.Candidates))
+	}
+	t.add(Step{Step: StepTarget, Outcome: Applied, RuleIndex: new(t.rule), Detail: detail})
+}
+
+// located adds how the location is formed.
+func (t *trace) located(f *forwarding, count byte, r *Request) {
+	if t == nil {
+		return
+	}
+	if t.RuleIndex == nil {
+		t.begin(int(count))
+	}
+	var parts []string
+	if len(f.added) > 0 {
+		parts = append(parts, "UTM values")
+	}
+	if !f.Mode.isOff() && r.Query != "" {
+		parts = append(parts, "the forwarded query")
+	}
+	if r.Path != "" {
+		parts = append(parts, "the path")
+	}
+	detail := "It is the destination as given."
+	if len(parts) > 0 {
+		detail = "It is the destination with " + strings.Join(parts, ", ") + "."
+	}
+	t.add(Step{Step: StepLocation, Outcome: Applied, Detail: detail})
+	for _, url := range t.urls {
+		t.locations = append(t.locations, f.form(url, r))
+	}
+}
+
+// reading describes what a kind of condition sees of the request.
+func (r *Request) reading(kind byte) string {
+	v := &r.Visit
+	switch kind {
+	case onBot:
+		return "bot is " + strconv.FormatBool(v.Bot)
+	case onCountry:
+		return known("the country", v.Country)
+	case onDevice:
+		return known("the device", v.Device)
+	case onOS:
+		return known("the operating system", v.OS)
+	case onBrowser:
+		return known("the browser", v.Browser)
+	case onLanguage:
+		return known("the most wanted language", v.Language)
+	case onReferrer:
+		return known("the referrer", v.Referrer)
+	case onDuring, onWeekly:
+		return "the time is " + r.Now.UTC().Format("2006-01-02T15:04:05Z")
+	case onVisit:
+		if r.VisitKind == NoKind || r.Visit.Bot || r.Visit.Private {
+			return "it is not known whether the visit is the first of the day"
+		}
+		return "the visit is " + string(r.VisitKind)
+	case onQuery:
+		return "the query is " + strconv.Quote(r.Query)
+	}
+	if !v.Address.IsValid() {
+		return "the address is not known"
+	}
+	return "the address is " + v.Address.String()
+}
+
+func known(what, value string) string {
+	if value == "" {
+		return what + " is not known"
+	}
+	return what + " is " + strconv.Quote(value)
+}
+
+// Check compares an explanation with what a test expects. It returns what the link answers instead, or
+// an empty text if the test passes. A draw passes if one of its candidates has the location.
+func (e *Explanation) Check(t *Test) string {
+	got := "no Location"
+	if e.Location != nil {
+		got = "Location " + *e.Location
+	}
+	isExpected := t.Status == nil || *t.Status == e.Status
+	if t.Location != nil {
+		isExpected = isExpected && slices.Contains(e.locations, *t.Location)
+	}
+	if isExpected {
+		return ""
+	}
+	return fmt.Sprintf("status %d and %s, because of %s", e.Status, got, e.Reason)
+}

@@ -1,0 +1,26 @@
+package routing
+
+import "strings"
+
+// fillPlaceholders replaces {code} and {host} of a fallback URL by what was requested, percent-encoded.
+// Check lets them occur in path and query only.
+func fillPlaceholders(url, code, host string) string {
+	if strings.IndexByte(url, '{') < 0 {
+		return url
+	}
+	b := new(strings.Builder)
+	for {
+		before, rest, ok := strings.Cut(url, "{")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		name, after, _ := strings.Cut(rest, "}")
+		value := code
+		if name == "host" {
+			value = host
+		}
+		writeSafe(b, value, `/?#[]@!$&'()*+,;=:%"<>\^{|}`+"`")
+		url = after
+	}
+}

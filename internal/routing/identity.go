@@ -1,0 +1,123 @@
+package routing
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// Identify gives the rules and targets their ids. An element keeps the id that it names; without one it
+// takes the id of the previous element with the same name, else of an equal one, else a new one. So a
+// caller that sends the same rules again changes nothing. It returns InvalidInput for an id that is not
+// that of a previous element, or that two elements name.
+func (r *Routing) Identify(previous *Routing) error {
+	if previous == nil {
+		previous = &Routing{}
+	}
+	match, at := matchElements(r.Rules, previous.Rules)
+	if at >= 0 {
+		return errUnknownID("rules", strconv.Itoa(at), "id")
+	}
+	for i, rule := range r.Rules {
+		before := match[i]
+		if before == nil {
+			before = &Rule{ID: id.New(id.Rule)}
+		}
+		rule.ID = before.ID
+		targets, at := matchElements(rule.Targets, before.Targets)
+		if at >= 0 {
+			return errUnknownID("rules", strconv.Itoa(i), "targets", strconv.Itoa(at), "id")
+		}
+		for j, target := range rule.Targets {
+			if targets[j] == nil {
+				targets[j] = &Target{ID: id.New(id.Target)}
+			}
+			target.ID = targets[j].ID
+		}
+	}
+	return nil
+}
+
+func errUnknownID(field ...string) error {
+	return errs.New(errs.InvalidInput, "No element of this list has this id, or another one names it too. Leave it out for "+
+		"a new element.").At(field...)
+}
+
+// element is a rule or a target.
+type element[T any] interface {
+	*T
+	identity() (elementID, name string)
+	// withoutIDs returns a copy of the element, and of those below it.
+	withoutIDs() *T
+}
+
+func (r *Rule) identity() (elementID, name string)   { return r.ID, nameText(r.Name) }
+func (t *Target) identity() (elementID, name string) { return t.ID, nameText(t.Name) }
+
+func nameText(name *string) string {
+	if name == nil {
+		return ""
+	}
+	return *name
+}
+
+func (r *Rule) withoutIDs() *Rule {
+	bare := *r
+	bare.ID, bare.Targets = "", nil
+	for _, t := range r.Targets {
+		bare.Targets = append(bare.Targets, t.withoutIDs())
+	}
+	return &bare
+}
+
+func (t *Target) withoutIDs() *Target {
+	bare := *t
+	bare.ID = ""
+	return &bare
+}
+
+// matchElements returns for each element the previous one whose identity it keeps, or nil. Refused is
+// the index of an element that names an unknown id, or one that is taken; -1 if there is none.
+func matchElements[T any, E element[T]](elements, previous []E) (match []E, refused int) {
+	match = make([]E, len(elements))
+	taken := make([]bool, len(previous))
+	find := func(i int, isSame func(E) bool) bool {
+		if match[i] != nil {
+			return true
+		}
+		for j, before := range previous {
+			if !taken[j] && isSame(before) {
+				match[i], taken[j] = before, true
+				return true
+			}
+		}
+		return false
+	}
+	for i, e := range elements {
+		elementID, _ := e.identity()
+		if elementID == "" {
+			continue
+		}
+		found := find(i, func(before E) bool { id, _ := before.identity(); return id == elementID })
+		if !found {
+			return nil, i
+		}
+	}
+	for i, e := range elements {
+		_, name := e.identity()
+		find(i, func(before E) bool { _, n := before.identity(); return name != "" && n == name })
+	}
+	for i, e := range elements {
+		text := textOf[T](e)
+		find(i, func(before E) bool { return textOf[T](before) == text })
+	}
+	return match, -1
+}
+
+// textOf returns an element as JSON, without ids.
+func textOf[T any, E element[T]](e E) string {
+	text, _ := json.Marshal(e.withoutIDs()) // plain data
+	return string(text)
+}

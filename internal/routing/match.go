@@ -1,0 +1,161 @@
+package routing
+
+import (
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/flat"
+)
+
+// Visit is what conditions see of a visit. Empty texts are not known.
+type Visit struct {
+	// Country is ISO 3166-1 alpha-2, Language the tag of the most wanted language. The others are as
+	// clicks store them.
+	Country  string
+	Device   string
+	OS       string
+	Browser  string
+	Language string
+	Referrer string
+	// Bot means that the visit is automated.
+	Bot bool
+	// Private visitors have opted out of profiling. They get no cookie.
+	Private bool
+	// Address and Agent are compared and hashed, and never stored.
+	Address netip.Addr
+	Agent   string
+}
+
+// answer is whether a condition holds.
+type answer byte
+
+const (
+	no answer = iota
+	yes
+	unknown // until the request has the kind of the visit
+)
+
+func answerOf(holds bool) answer {
+	if holds {
+		return yes
+	}
+	return no
+}
+
+// matches reports whether a condition holds.
+func matches(kind byte, values flat.Reader, r *Request) answer {
+	switch kind {
+	case onBot:
+		return answerOf((values.Byte() == 1) == r.Visit.Bot)
+	case onCountry:
+		return answerOf(hasFold(values, r.Visit.Country))
+	case onDevice:
+		return answerOf(hasFold(values, r.Visit.Device))
+	case onOS:
+		return answerOf(hasFold(values, r.Visit.OS))
+	case onBrowser:
+		return answerOf(hasFold(values, r.Visit.Browser))
+	case onLanguage:
+		return answerOf(hasLanguage(values, r.Visit.Language))
+	case onReferrer:
+		return answerOf(hasHost(values, r.Visit.Referrer))
+	case onDuring:
+		at := r.Now.UnixMicro()
+		return answerOf(at >= int64(values.Number(8)) && at < int64(values.Number(8)))
+	case onQuery:
+		return answerOf(hasParameter(r.Query, values.Text(), values.Byte() == 1, values.Text()))
+	case onNetwork:
+		return answerOf(networkHas(values, r.Visit.Address))
+	case onWeekly:
+		return answerOf(isOpen(values, r.Now))
+	}
+	return matchesVisit(values.Byte() == 1, r)
+}
+
+// matchesVisit reports whether the visit is the first of its visitor on this day, or a further one. For
+// bots, private visitors and HEAD it is neither.
+func matchesVisit(wantsFirst bool, r *Request) answer {
+	switch {
+	case r.Head || r.Visit.Bot || r.Visit.Private || r.VisitKind == NoKind:
+		return no
+	case r.VisitKind == "":
+		return unknown
+	}
+	return answerOf((r.VisitKind == FirstToday) == wantsFirst)
+}
+
+// hasFold reports whether a list has the text, in upper or lower case.
+func hasFold(values flat.Reader, text string) bool {
+	for len(values) > 0 {
+		if strings.EqualFold(values.Text(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasLanguage reports whether a list has the tag, or one that it begins with.
+func hasLanguage(values flat.Reader, tag string) bool {
+	for len(values) > 0 {
+		prefix := values.Text()
+		n := len(prefix)
+		if len(tag) < n || !strings.EqualFold(tag[:n], prefix) {
+			continue
+		}
+		if len(tag) == n || n > 0 && tag[n] == '-' {
+			return true
+		}
+	}
+	return false
+}
+
+// hasHost reports whether a list has the host, or with a leading dot a host above it.
+func hasHost(values flat.Reader, host string) bool {
+	for len(values) > 0 {
+		value := values.Text()
+		if value == host || value != "" && value[0] == '.' && (host == value[1:] || strings.HasSuffix(host, value)) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasParameter reports whether a raw query has a parameter, if needed with the value.
+func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
+	for piece := range strings.SplitSeq(rawQuery, "&") {
+		encoded, text, _ := strings.Cut(piece, "=")
+		if piece != "" && isDecoded(encoded, name) && (!needsValue || isDecoded(text, value)) {
+			return true
+		}
+	}
+	return false
+}
+
+// zones are the time zones that schedules have named, because parsing one takes longer than a redirect.
+var zones sync.Map
+
+// zoneOf returns a zone of the tz database; nil if it has none of the name.
+func zoneOf(name string) *time.Location {
+	if zone, ok := zones.Load(name); ok {
+		return zone.(*time.Location)
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil
+	}
+	zones.Store(strings.Clone(name), zone)
+	return zone
+}
+
+// isOpen reports whether a compiled weekly schedule is open at an instant.
+func isOpen(schedule flat.Reader, at time.Time) bool {
+	zone := zoneOf(schedule.Text())
+	if zone == nil {
+		return false
+	}
+	w := weekly{zone: zone, days: schedule.Byte()}
+	w.from, w.to = int(schedule.Number(2)), int(schedule.Number(2))
+	return w.holds(at)
+}

@@ -1,0 +1,211 @@
+package routing
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/flat"
+)
+
+// cookiePrefix begins the names of the cookies that remember targets. The id of the rule follows.
+const cookiePrefix = "lf_t_"
+
+// CookieName returns the name of the cookie that remembers a target of the rule.
+func CookieName(ruleID string) string { return cookiePrefix + ruleID }
+
+// route chooses a target by the rules, and forms the location.
+func (p *Program) route(r *Request, t *trace) Decision {
+	var room space
+	f, count, rules := p.Compiled.open(&room)
+	c := choice{url: p.Location, reason: OwnURL}
+	for len(rules) > 0 {
+		rule := flat.Reader(rules.Text())
+		chosen, ok := p.try(rule, r, t)
+		if chosen.needs != Nothing {
+			return Decision{
+				Status: p.RedirectStatus, Needs: chosen.needs, Rule: chosen.rule, Target: chosen.target,
+				MaxClicks: chosen.maxClicks,
+			}
+		}
+		if ok {
+			c = chosen
+			break
+		}
+	}
+	d := Decision{
+		Status: p.RedirectStatus, Rule: c.rule, Target: c.target, Remember: c.remember, Reason: c.reason,
+	}
+	t.located(&f, count, r)
+	if !r.Head || p.MaxClicks == 0 && p.Compiled[0]&hasCappedTarget == 0 {
+		d.Location = f.form(c.url, r)
+	}
+	return d
+}
+
+// form adds the values of UTM, the query and the path to a destination.
+func (f *forwarding) form(destination string, r *Request) string {
+	if len(f.added) == 0 && r.Path == "" && (f.Mode.isOff() || r.Query == "") {
+		return destination
+	}
+	return f.Location(destination, f.added, r.Query, r.Path)
+}
+
+// choice is a target of a rule, or a fact that the choice depends on.
+type choice struct {
+	rule, target, url string
+	maxClicks         int64
+	remember          bool
+	needs             Need
+	reason            Reason
+}
+
+// try returns the target of a compiled rule, and false if the rule does not hold or has no available
+// target.
+func (p *Program) try(rule flat.Reader, r *Request, t *trace) (c choice, ok bool) {
+	index, stickiness := int(rule.Byte()), rule.Byte()
+	c.rule, c.reason = rule.Text(), ByRule
+	t.begin(index)
+	for range rule.Byte() {
+		kind, position, isUnless := rule.Byte(), rule.Byte(), rule.Byte() == 1
+		values := flat.Reader(rule.Text())
+		switch matches(kind, values, r) {
+		case unknown:
+			c.needs = TheVisitKind
+			return c, false
+		case answerOf(isUnless):
+			t.fails(kind, position, isUnless, r)
+			return c, false
+		}
+	}
+	t.holds()
+	return p.choose(c, stickiness, rule, r, t)
+}
+
+// target is a destination of a compiled rule.
+type target struct {
+	id, url   string
+	hash      uint64
+	share     int
+	maxClicks int64
+}
+
+func readTarget(r *flat.Reader) (t target) {
+	t.id, t.hash = r.Text(), r.Number(8)
+	t.share, t.maxClicks = int(r.Number(2)), int64(r.Number(8))
+	t.url = r.Text()
+	return t
+}
+
+// destination returns the URL, which may be the link's own.
+func (t *target) destination(p *Program) string {
+	if t.url == "" {
+		return p.Location
+	}
+	return t.url
+}
+
+// isAvailable reports whether visitors may get the target.
+func (t *target) isAvailable(r *Request) bool {
+	return t.share > 0 && (t.maxClicks == 0 || !slices.Contains(r.Unavailable, t.id))
+}
+
+// choose chooses one of the available targets of a rule, which follow in targets.
+func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Request, t *trace) (choice, bool) {
+	chosen, position, isCertain := p.draw(c.rule, stickiness, targets, r)
+	if position < 0 {
+		t.unavailable()
+		return c, false
+	}
+	t.chosen(position, isCertain, targets, p, r)
+	c.target, c.url, c.maxClicks = chosen.id, chosen.destination(p), chosen.maxClicks
+	if isCounted := t == nil && !r.Head; isCounted && c.maxClicks != 0 && c.target != r.Granted {
+		c.needs = AGrant
+		return c, false
+	}
+	c.remember = stickiness == drawByCookie && !r.Head && !r.Visit.Bot && !r.Visit.Private
+	return c, true
+}
+
+// draw returns an available target and its position, or -1 if there is none. It is certain if each such
+// visit gets this target.
+func (p *Program) draw(rule string, stickiness byte, targets flat.Reader, r *Request) (chosen target, at int, isCertain bool) {
+	largest, position, count := largestShare(targets, r)
+	if count <= 1 || r.Head || r.Visit.Bot {
+		return largest, position, true
+	}
+	if stickiness == drawByCookie && !r.Visit.Private {
+		if remembered, at, ok := remembered(rule, targets, r); ok {
+			return remembered, at, true
+		}
+		stickiness = drawAgain
+	}
+	seed := r.DrawSeed
+	if stickiness != drawAgain {
+		if isCertain = r.Visit.Address.IsValid() && r.DrawKey != nil; isCertain {
+			seed = VisitorSeed(r.DrawKey, p.LinkID, rule, r.Visit.Address, r.Visit.Agent)
+		}
+	}
+	if seed == 0 {
+		return largest, position, false
+	}
+	chosen, at = lowestRank(seed, targets, r)
+	return chosen, at, isCertain
+}
+
+// largestShare returns the available target with the largest share, the first among equals, and how
+// many are available.
+func largestShare(targets flat.Reader, r *Request) (largest target, at, count int) {
+	at = -1
+	for i := range int(targets.Byte()) {
+		t := readTarget(&targets)
+		if !t.isAvailable(r) {
+			continue
+		}
+		if count++; t.share > largest.share {
+			largest, at = t, i
+		}
+	}
+	return largest, at, count
+}
+
+// lowestRank returns the available target that the draw chooses.
+func lowestRank(seed uint64, targets flat.Reader, r *Request) (chosen target, at int) {
+	lowest := 0.0
+	at = -1
+	for i := range int(targets.Byte()) {
+		t := readTarget(&targets)
+		if !t.isAvailable(r) {
+			continue
+		}
+		if x := rank(seed, t.hash, t.share); at < 0 || x < lowest {
+			chosen, at, lowest = t, i, x
+		}
+	}
+	return chosen, at
+}
+
+// remembered returns the first available target that a cookie of the rule names.
+func remembered(rule string, targets flat.Reader, r *Request) (found target, at int, ok bool) {
+	for _, header := range r.Cookies {
+		for pair := range strings.SplitSeq(header, ";") {
+			rest, isTarget := strings.CutPrefix(strings.TrimLeft(pair, " "), cookiePrefix)
+			name, value, _ := strings.Cut(rest, "=")
+			if !isTarget || name != rule {
+				continue
+			}
+			if found, at, ok = findTarget(strings.TrimSpace(value), targets); ok && found.isAvailable(r) {
+				return found, at, true
+			}
+		}
+	}
+	return found, at, false
+}
+
+func findTarget(id string, targets flat.Reader) (found target, at int, ok bool) {
+	for i := range int(targets.Byte()) {
+		if t := readTarget(&targets); t.id == id {
+			return t, i, true
+		}
+	}
+	return found, 0, false
+}

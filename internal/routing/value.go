@@ -1,0 +1,189 @@
+package routing
+
+import "time"
+
+// Routing is how a link answers visitors, beyond its URL, times and status. It is stored as JSON; a
+// link with all defaults stores none.
+type Routing struct {
+	// Rules are tried in their order.
+	Rules []*Rule `json:"rules,omitempty"`
+	// Query is how parameters of the short URL reach the destination.
+	Query Forwarding `json:"query,omitzero"`
+	// ForwardPath appends the path after the code to the destination's.
+	ForwardPath bool `json:"forwardPath,omitempty"`
+	// UTM are added to the destination; nil means none.
+	UTM *UTM `json:"utm,omitempty"`
+	// PendingURL is where visitors are redirected before the start, EndedURL once the link is expired
+	// or exhausted; nil means that there is no such URL.
+	PendingURL *string `json:"pendingUrl,omitempty"`
+	EndedURL   *string `json:"endedUrl,omitempty"`
+	// Tests run before each change of the URL or the routing.
+	Tests []*Test `json:"tests,omitempty"`
+}
+
+// Rule chooses a destination for the visits in which its conditions hold.
+type Rule struct {
+	// ID stays while the list of rules is edited: statistics are counted under it.
+	ID string `json:"id,omitempty"`
+	// Name is unique in the link.
+	Name *string `json:"name,omitempty"`
+	// Enabled is nil in input for true. A disabled rule keeps its position, ID and statistics.
+	Enabled *bool `json:"enabled,omitempty"`
+	// When must all hold, Unless must all fail.
+	When   []*Condition `json:"when,omitempty"`
+	Unless []*Condition `json:"unless,omitempty"`
+	// Targets are from 1 to 10.
+	Targets []*Target `json:"targets"`
+	// Stickiness is empty in input for NotSticky.
+	Stickiness Stickiness `json:"stickiness,omitempty"`
+}
+
+// Target is a destination of a rule.
+type Target struct {
+	// ID stays while the target is edited.
+	ID string `json:"id,omitempty"`
+	// Name is unique in the rule.
+	Name *string `json:"name,omitempty"`
+	// URL is the destination; nil means the link's own.
+	URL *string `json:"url,omitempty"`
+	// Share is its part of the sum of all shares of the rule; zero pauses it. Nil in input means 1.
+	Share *int `json:"share,omitempty"`
+	// MaxClicks is how many redirects it ever answers; nil means any number.
+	MaxClicks *int64 `json:"maxClicks,omitempty"`
+}
+
+// Condition is a condition on a visit: the one field that is not nil. A list holds when one of its
+// values matches; an empty text matches an unknown value.
+type Condition struct {
+	// Country are ISO 3166-1 alpha-2, in upper case.
+	Country []string `json:"country,omitempty"`
+	Device  []string `json:"device,omitempty"`
+	// OS and Browser are names as clicks store them, in upper or lower case.
+	OS      []string `json:"os,omitempty"`
+	Browser []string `json:"browser,omitempty"`
+	// Language are BCP 47 tags, compared by prefix with the most wanted language.
+	Language []string `json:"language,omitempty"`
+	// Referrer are hosts; with a leading dot also all hosts below.
+	Referrer []string        `json:"referrer,omitempty"`
+	Query    *QueryCondition `json:"query,omitempty"`
+	During   *Period         `json:"during,omitempty"`
+	Weekly   *WeeklySchedule `json:"weekly,omitempty"`
+	// Network are addresses and networks in CIDR notation.
+	Network []string   `json:"network,omitempty"`
+	Visit   *VisitKind `json:"visit,omitempty"`
+	Bot     *bool      `json:"bot,omitempty"`
+}
+
+// QueryCondition is a parameter of the short URL, decoded. A nil value means any.
+type QueryCondition struct {
+	Name  string  `json:"name"`
+	Value *string `json:"value,omitempty"`
+}
+
+// Period is a span of time, open at an end that is nil. To is the first instant after it.
+type Period struct {
+	From *time.Time `json:"from,omitempty"`
+	To   *time.Time `json:"to,omitempty"`
+}
+
+// WeeklySchedule are times of the week on the clock of an IANA time zone. From and To are HH:MM; if
+// To is earlier, the window ends on the next day.
+type WeeklySchedule struct {
+	Timezone string    `json:"timezone"`
+	Days     []Weekday `json:"days"`
+	From     string    `json:"from"`
+	To       string    `json:"to"`
+}
+
+// Weekday is the name of a day: MONDAY.
+type Weekday string
+
+// VisitKind is whether a visitor has followed the link before on this UTC day.
+type VisitKind string
+
+// The kinds of visits. A visit of which the kind is not known is neither.
+const (
+	FirstToday     VisitKind = "FIRST_TODAY"
+	ReturningToday VisitKind = "RETURNING_TODAY"
+)
+
+// UTM are campaign parameters. Nil values are not added.
+type UTM struct {
+	Source   *string `json:"source,omitempty"`
+	Medium   *string `json:"medium,omitempty"`
+	Campaign *string `json:"campaign,omitempty"`
+	Term     *string `json:"term,omitempty"`
+	Content  *string `json:"content,omitempty"`
+	// TemplateID is set in input only: the template whose values are copied.
+	TemplateID *string `json:"templateId,omitempty"`
+}
+
+// utmNames are the parameters of UTM, in the order of values.
+var utmNames = [...]string{"utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"}
+
+// values returns pointers to the fields, in the order of utmNames.
+func (u *UTM) values() [len(utmNames)]**string {
+	return [...]**string{&u.Source, &u.Medium, &u.Campaign, &u.Term, &u.Content}
+}
+
+// Fill sets the values that are nil to those of another set.
+func (u *UTM) Fill(from *UTM) {
+	theirs := from.values()
+	for i, value := range u.values() {
+		if *value == nil {
+			*value = *theirs[i]
+		}
+	}
+}
+
+// Test is a visit and its expected answer: a status, a location, or both.
+type Test struct {
+	Name     *string `json:"name,omitempty"`
+	Visit    *Sample `json:"visit"`
+	Status   *int    `json:"status,omitempty"`
+	Location *string `json:"location,omitempty"`
+}
+
+// Sample is a visit to try. Nil fields are not known.
+type Sample struct {
+	At             *time.Time `json:"at,omitempty"`
+	Country        *string    `json:"country,omitempty"`
+	UserAgent      *string    `json:"userAgent,omitempty"`
+	AcceptLanguage *string    `json:"acceptLanguage,omitempty"`
+	Referrer       *string    `json:"referrer,omitempty"`
+	// Query has no question mark, Path a leading slash.
+	Query *string `json:"query,omitempty"`
+	Path  *string `json:"path,omitempty"`
+	// Address is an IPv4 or IPv6 address.
+	Address *string    `json:"address,omitempty"`
+	Visit   *VisitKind `json:"visit,omitempty"`
+	// TargetID is the target that a cookie remembers.
+	TargetID *string `json:"targetId,omitempty"`
+	// Private means that the visitor sends DNT or Sec-GPC.
+	Private bool `json:"private,omitempty"`
+}
+
+// IsPlain reports whether a link with this routing answers like one without.
+func (r *Routing) IsPlain() bool {
+	return r == nil || len(r.Rules) == 0 && r.Query.Mode.isOff() && !r.ForwardPath && r.UTM == nil &&
+		r.PendingURL == nil && r.EndedURL == nil && len(r.Tests) == 0
+}
+
+func (m Mode) isOff() bool { return m != Add && m != Replace }
+
+// isEnabled reports whether the rule is evaluated.
+func (r *Rule) isEnabled() bool { return r.Enabled == nil || *r.Enabled }
+
+// share returns the share of the target.
+func (t *Target) share() int {
+	if t.Share == nil {
+		return 1
+	}
+	return *t.Share
+}
+
+// URL is a URL of a routing and its place, as in rules, 0, targets, 1, url.
+type URL struct {
+	Field []string
+	URL   string
+}
