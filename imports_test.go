@@ -36,7 +36,7 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
-		"internal/domain", "internal/hitquota", "internal/idempotency", "internal/ingest", "internal/link",
+		"internal/destination", "internal/domain", "internal/hitquota", "internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/stats", "internal/unmatched", "internal/workspace",
 	},
@@ -72,8 +72,8 @@ var within = map[string][]string{
 	"internal/domain":      {"internal/audit", "internal/ratelimit", "internal/workspace"},
 	"internal/ingest":      {"internal/hitquota", "internal/stats", "internal/workspace"},
 	"internal/link": {
-		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/idempotency",
-		"internal/ratelimit",
+		"internal/account", "internal/audit", "internal/codecounter", "internal/destination", "internal/hitquota",
+		"internal/idempotency", "internal/ratelimit",
 		"internal/resolve", "internal/workspace",
 	},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},

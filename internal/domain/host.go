@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -37,23 +35,6 @@ func (s *Store) IsVerified(ctx context.Context, host string) (bool, error) {
 		return false, fmt.Errorf("looking up a host: %w", err)
 	}
 	return verified, nil
-}
-
-// VerifiedHosts returns which of the hosts are verified domains of any workspace. It implements
-// link.Domains.
-func (s *Store) VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error) {
-	var verified []string
-	p := s.DB.Params()
-	err := conn.NewSelect().Table("verified_hosts").Column("host").Where("host ?", db.Among(p, hosts)).
-		Scan(p.Bind(ctx), &verified)
-	if err != nil {
-		return nil, fmt.Errorf("looking up verified hosts: %w", err)
-	}
-	found := make(map[string]bool, len(verified))
-	for _, host := range verified {
-		found[host] = true
-	}
-	return found, nil
 }
 
 // checkHost returns the canonical form of a host that a workspace can claim. It returns

@@ -138,7 +138,7 @@ func TestStore_ClaimRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, blockedToken := b.anonymous(t, "https://bad.example.net/")
-		b.Blocklist = blockedHosts{"bad.example.net": true}
+		b.Destinations.Blocklist = blockedHosts{"bad.example.net": true}
 		taken, takenToken := b.anonymous(t, "https://example.com/taken")
 		b.create(t, custom("https://example.com/other", taken.Code))
 		_, last := b.anonymous(t, "https://example.com/last")

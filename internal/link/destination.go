@@ -2,8 +2,6 @@ package link
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -11,48 +9,33 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// refused returns an UnsafeURL error for each of the links that may not redirect to its URL:
-// because the URL is at this instance or a verified domain, or because the operator has blocked its
-// host. Every operation that creates, edits, restores or claims links calls it for those whose URL
-// is new or becomes effective. It takes two statements, however many links.
+// refused returns an UnsafeURL error for each of the links of which the URL, or one of the routing, is
+// refused by package destination. Every operation that creates, edits, restores or claims links calls it
+// for those whose URLs are new or become effective.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
-	refused, byHost, tenantHosts := map[*Link]*errs.Error{}, map[string][]*Link{}, map[string][]*Link{}
+	urls := make([]string, 0, len(links))
 	for _, l := range links {
-		u, err := urlnorm.Canonical(l.CanonicalURL)
-		if err != nil { // purged
-			continue
-		}
-		byHost[u.Host()] = append(byHost[u.Host()], l)
-		switch {
-		case s.Own.Serves(u):
-			refused[l] = errLoop()
-		case s.Own.ServesDomainsAt(u.Port()):
-			tenantHosts[u.Host()] = append(tenantHosts[u.Host()], l)
+		urls = append(urls, l.CanonicalURL)
+		for _, u := range l.Routing.URLs() {
+			urls = append(urls, u.URL)
 		}
 	}
-	if s.Blocklist != nil && len(byHost) > 0 {
-		blocked, err := s.Blocklist.Blocked(ctx, conn, slices.Sorted(maps.Keys(byHost))...)
-		if err != nil {
-			return nil, err
-		}
-		for host := range blocked {
-			for _, l := range byHost[host] {
-				if refused[l] == nil {
-					refused[l] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
-				}
+	unsafe, err := s.Destinations.Refused(ctx, conn, urls...)
+	if err != nil {
+		return nil, err
+	}
+	refused := map[*Link]*errs.Error{}
+	for _, l := range links {
+		for _, u := range l.Routing.URLs() {
+			if e := unsafe[u.URL]; e != nil {
+				refused[l] = errs.New(e.Kind, "%s", e.Message).At(append([]string{"routing"}, u.Field...)...)
 			}
 		}
-	}
-	if len(tenantHosts) == 0 {
-		return refused, nil
-	}
-	verified, err := s.Domains.VerifiedHosts(ctx, conn, slices.Sorted(maps.Keys(tenantHosts))...)
-	for host := range verified {
-		for _, l := range tenantHosts[host] {
-			refused[l] = errLoop()
+		if e := unsafe[l.CanonicalURL]; e != nil {
+			refused[l] = errs.New(e.Kind, "%s", e.Message)
 		}
 	}
-	return refused, err
+	return refused, nil
 }
 
 // refuse is refused for one link.
@@ -71,8 +54,4 @@ func (l *Link) Host() string {
 		return ""
 	}
 	return u.Host()
-}
-
-func errLoop() *errs.Error {
-	return errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.")
 }

@@ -32,10 +32,10 @@ var ownURLs = []string{
 func (b *bundle) own(t *testing.T, d *db.DB) {
 	t.Helper()
 	var err error
-	if b.Own, err = ownhost.New("http://sho.rt", "internal.example", "localhost", "sho.rt"); err != nil {
+	if b.Destinations.Own, err = ownhost.New("http://sho.rt", "internal.example", "localhost", "sho.rt"); err != nil {
 		t.Fatal(err)
 	}
-	b.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
+	b.Destinations.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
 	domain := domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon,
 		VerifiedAt: &noon,
@@ -52,7 +52,7 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		var deleted []*Link
 		var tokens []string
 		for _, url := range ownURLs { // as before the operator configured these hosts
-			if b.Own.Serves(must(canonical(url))) {
+			if b.Destinations.Own.Serves(must(canonical(url))) {
 				continue
 			}
 			l, _ := b.create(t, New{URL: url})

@@ -94,7 +94,7 @@ func (s *Store) mutateAll(
 				changed[linkID] = after
 			}
 			active := after.Status(now) == routing.Active && before.Status(now) != routing.Active
-			if active || after.OriginalURL != before.OriginalURL {
+			if active || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
 				unchecked[after] = i
 			}
 			links[linkID] = after
@@ -104,10 +104,9 @@ func (s *Store) mutateAll(
 			return results, changed, err
 		}
 		for l, e := range refused {
-			if i := unchecked[l]; l.OriginalURL != locked[l.ID].OriginalURL {
+			i := unchecked[l]
+			if failed[i] = e; len(e.Field) == 0 && l.OriginalURL != locked[l.ID].OriginalURL {
 				failed[i] = e.At("url")
-			} else {
-				failed[i] = e
 			}
 		}
 	}

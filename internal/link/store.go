@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
@@ -31,9 +32,8 @@ type Config struct {
 	DB *db.DB
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
-	// Own are the hosts of the instance, to which links must not redirect; nil means that of
-	// PublicURL.
-	Own *ownhost.Hosts
+	// Destinations decides which URLs links may have. Nil Own means the host of PublicURL.
+	Destinations destination.Checker
 	// LinkQuota is how many links a workspace without its own quota may create in a month.
 	LinkQuota int64
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
@@ -45,9 +45,6 @@ type Config struct {
 	// Tombstones is how long an ended link responds that it has ended.
 	Tombstones time.Duration
 	Clicks     Clicks
-	Domains    Domains
-	// Blocklist may be nil.
-	Blocklist Blocklist
 	// Limits limits the creation of anonymous links.
 	Limits ratelimit.Limiter
 	Log    *slog.Logger
@@ -62,18 +59,6 @@ type Clicks interface {
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 	// Move moves a link's clicks to another workspace, including those not yet written.
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
-}
-
-// Domains is what this package needs of package domain.
-type Domains interface {
-	// VerifiedHosts returns those of the hosts that a workspace has verified.
-	VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
-}
-
-// Blocklist is what this package needs of package moderation.
-type Blocklist interface {
-	// Blocked returns the blocked ones among the hosts.
-	Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
 }
 
 // Store stores links.
@@ -98,8 +83,8 @@ func NewStore(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Own == nil {
-		if c.Own, err = ownhost.New(c.PublicURL); err != nil {
+	if c.Destinations.DB = c.DB; c.Destinations.Own == nil {
+		if c.Destinations.Own, err = ownhost.New(c.PublicURL); err != nil {
 			return nil, err
 		}
 	}

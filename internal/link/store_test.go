@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -48,7 +47,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	store, err := NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log,
+		Clicks: clicks, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log,
 		Now: clock,
 	})
 	if err != nil {

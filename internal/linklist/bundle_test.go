@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -28,7 +27,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	now := func() time.Time { return noon }
 	links, err := link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 10_000, CodeSecrets: [][]byte{[]byte("a secret")},
-		Domains: &domain.Store{DB: d}, Log: slog.New(slog.DiscardHandler), Now: now,
+		Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)

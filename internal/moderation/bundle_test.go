@@ -9,7 +9,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -39,7 +38,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	var err error
 	b.Store, err = link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
-		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks, Domains: &domain.Store{DB: d},
+		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks,
 		Blocklist: b.blocklist, Limits: limits, Log: log, Now: clock,
 	})
 	if err != nil {

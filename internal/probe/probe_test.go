@@ -20,7 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -62,7 +61,6 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 			PublicURL:   "http://sho.rt",
 			LinkQuota:   1000,
 			CodeSecrets: [][]byte{[]byte("a secret")},
-			Domains:     &domain.Store{DB: d},
 			Log:         log,
 			Now:         clock,
 		},

@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -62,7 +61,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	links, err := link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Limits: ratelimit.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -504,8 +504,11 @@ func (c *checker) sample(s *Sample) {
 	c.bytes("targetId", s.TargetID, maxName)
 }
 
-// URLs returns all URLs of a routing, with their positions.
+// URLs returns all URLs of a routing, with their positions. A nil routing has none.
 func (r *Routing) URLs() (urls []URL) {
+	if r == nil {
+		return nil
+	}
 	for i, rule := range r.Rules {
 		for j, target := range rule.Targets {
 			if target.URL != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
@@ -53,24 +54,26 @@ type Options struct {
 
 // Stores are the stores of one process.
 type Stores struct {
-	DB          *db.DB
-	Accounts    *account.Store
-	APIKeys     *apikey.Store
-	Audit       *audit.Store
-	Workspaces  *workspace.Store
-	Domains     *domain.Store
-	Links       *link.Store
-	LinkList    *linklist.Store
-	Blocklist   *moderation.Blocklist
-	Moderation  *moderation.Store
-	Checker     *probe.Checker
-	Stats       *stats.Store
-	Exports     stats.Exports
-	ClickStream *clickstream.Live
-	Unmatched   *unmatched.Recorder
-	VisitorKeys *ingest.Keys
-	Limits      ratelimit.Limiter
-	OwnHosts    *ownhost.Hosts
+	DB         *db.DB
+	Accounts   *account.Store
+	APIKeys    *apikey.Store
+	Audit      *audit.Store
+	Workspaces *workspace.Store
+	Domains    *domain.Store
+	Links      *link.Store
+	LinkList   *linklist.Store
+	Blocklist  *moderation.Blocklist
+	// Destinations decides which URLs members may set.
+	Destinations destination.Checker
+	Moderation   *moderation.Store
+	Checker      *probe.Checker
+	Stats        *stats.Store
+	Exports      stats.Exports
+	ClickStream  *clickstream.Live
+	Unmatched    *unmatched.Recorder
+	VisitorKeys  *ingest.Keys
+	Limits       ratelimit.Limiter
+	OwnHosts     *ownhost.Hosts
 	// QuotaStore reads and removes the records of hits and grants.
 	QuotaStore *hitquota.Store
 	// Recorder and Quotas are nil without a click log.
@@ -103,6 +106,7 @@ func Open(o Options) (*Stores, error) {
 	if s.OwnHosts, err = ownhost.New(o.Config.PublicURL, o.Config.Hosts...); err != nil {
 		return nil, err
 	}
+	s.Destinations = destination.Checker{DB: o.DB, Own: s.OwnHosts, Blocklist: s.Blocklist}
 	s.openTenants(o)
 	clicks, err := s.openClicks(o)
 	if err != nil {
@@ -179,15 +183,13 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Links, err = link.NewStore(link.Config{
 		DB:           o.DB,
 		PublicURL:    o.Config.PublicURL,
-		Own:          s.OwnHosts,
+		Destinations: s.Destinations,
 		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
 		AnonymousTTL: o.Config.AnonymousTTL,
 		Tombstones:   o.Config.Tombstones,
 		CacheBytes:   o.CacheBytes,
 		Clicks:       clicks,
-		Domains:      s.Domains,
-		Blocklist:    s.Blocklist,
 		Limits:       s.Limits,
 		Log:          o.Log,
 		Now:          o.Now,
