@@ -59,7 +59,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	links, err := link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},
-		Clicks:      clicks, Domains: &domain.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
+		Clicks:      clicks, Limits: limits, Log: log, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

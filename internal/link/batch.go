@@ -131,7 +131,9 @@ func (b *batch) refuseDestinations(ctx context.Context) error {
 	refused, err := b.refused(ctx, b.DB, drafts)
 	for _, it := range b.items {
 		if e := refused[it.draft]; it.pending() && e != nil {
-			it.Err = e.At("url")
+			if it.Err = e; len(e.Field) == 0 {
+				it.Err = e.At("url")
+			}
 		}
 	}
 	return err

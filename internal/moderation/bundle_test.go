@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -39,7 +40,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b.Store, err = link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks,
-		Blocklist: b.blocklist, Limits: limits, Log: log, Now: clock,
+		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
