@@ -137,12 +137,12 @@ func changeOf(in gen.UpdateLinkInput) link.Change {
 }
 
 // setOrRemove is the change of a field that null removes.
-func setOrRemove[T any](value graphql.Omittable[T]) link.Edit[T] {
-	return link.Edit[T]{Set: value.IsSet(), To: value.Value()}
+func setOrRemove[T any](value graphql.Omittable[T]) optional.Edit[T] {
+	return optional.Edit[T]{Set: value.IsSet(), To: value.Value()}
 }
 
 // setUnlessNull is the change of a field that null does not change.
-func setUnlessNull[T any](value *T) (e link.Edit[T]) {
+func setUnlessNull[T any](value *T) (e optional.Edit[T]) {
 	if value != nil {
 		e.Set, e.To = true, *value
 	}

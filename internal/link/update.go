@@ -11,33 +11,21 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Edit is a change to one field. Without Set the field stays unchanged; To may be nil.
-type Edit[T any] struct {
-	Set bool
-	To  T
-}
-
-func (e Edit[T]) apply(field *T) {
-	if e.Set {
-		*field = e.To
-	}
-}
-
 // Change is the input for updating a link.
 type Change struct {
 	ID string
 	// URL cannot change in deterministic links.
-	URL       Edit[string]
-	Title     Edit[*string]
-	Note      Edit[*string]
-	Tags      Edit[[]string]
-	StartsAt  Edit[*time.Time]
-	ExpiresAt Edit[*time.Time]
+	URL       optional.Edit[string]
+	Title     optional.Edit[*string]
+	Note      optional.Edit[*string]
+	Tags      optional.Edit[[]string]
+	StartsAt  optional.Edit[*time.Time]
+	ExpiresAt optional.Edit[*time.Time]
 	// MaxClicks counts from the link's first redirect, whenever it is set.
-	MaxClicks      Edit[*int64]
-	RedirectStatus Edit[int]
-	Archived       Edit[bool]
-	StatsPublic    Edit[bool]
+	MaxClicks      optional.Edit[*int64]
+	RedirectStatus optional.Edit[int]
+	Archived       optional.Edit[bool]
+	StatsPublic    optional.Edit[bool]
 	// Seen is the UpdatedAt that the link must have; nil means any.
 	Seen *time.Time
 }
@@ -97,11 +85,11 @@ func (c Change) mutate(l *Link, now time.Time) (err error) {
 			return err
 		}
 	}
-	c.StartsAt.apply(&l.StartsAt)
-	c.ExpiresAt.apply(&l.ExpiresAt)
-	c.MaxClicks.apply(&l.MaxClicks)
-	c.RedirectStatus.apply(&l.RedirectStatus)
-	c.StatsPublic.apply(&l.StatsPublic)
+	c.StartsAt.Apply(&l.StartsAt)
+	c.ExpiresAt.Apply(&l.ExpiresAt)
+	c.MaxClicks.Apply(&l.MaxClicks)
+	c.RedirectStatus.Apply(&l.RedirectStatus)
+	c.StatsPublic.Apply(&l.StatsPublic)
 	if c.Archived.Set && c.Archived.To != l.Archived() {
 		l.ArchivedAt = nil
 		if c.Archived.To {

@@ -10,12 +10,13 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // to is an edit.
-func to[T any](value T) Edit[T] { return Edit[T]{Set: true, To: value} }
+func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
 
 func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
 	t.Helper()

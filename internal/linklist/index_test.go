@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -55,7 +56,7 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 		index()
 		expect("indexed", 1, 0)
 		if _, err := b.links.Update(t.Context(), b.mine, link.Change{
-			ID: l.ID, Note: link.Edit[*string]{Set: true, To: new("an antelope")},
+			ID: l.ID, Note: optional.Edit[*string]{Set: true, To: new("an antelope")},
 		}); err != nil {
 			t.Fatal(err)
 		}

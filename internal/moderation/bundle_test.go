@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -148,4 +149,4 @@ func urls(from, to int) (in []*link.New) {
 	return in
 }
 
-func to[T any](value T) link.Edit[T] { return link.Edit[T]{Set: true, To: value} }
+func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
