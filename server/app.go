@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/fastpath"
+	"github.com/linkforge/linkforge/internal/firstvisit"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
@@ -182,6 +184,10 @@ func (a *app) wire() error {
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
+		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),
+	}
+	if a.kv != nil {
+		a.redirects.FirstVisits = &firstvisit.Visits{Redis: a.kv}
 	}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/fastpath"
@@ -19,23 +18,24 @@ import (
 // hosts, and /CODE at any other host, which may be a workspace's domain. It reports false for all
 // other requests. The code may end in statsSuffix.
 func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || hasEncodedSlash(r.URL) {
-		return resolve.Address{}, false
-	}
-	if at, ok = resolve.PathAddress(r.URL.Path); !ok {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return resolve.Address{}, false
 	}
 	host := web.Host(r)
-	if a.config.IsOwnHost(host) {
+	isOwnHost := a.config.IsOwnHost(host)
+	if at, ok = resolve.PathAddress(r.URL, isOwnHost); !ok {
+		return resolve.Address{}, false
+	}
+	if isOwnHost {
 		return at, !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
 	}
 	at.Host = host
-	return at, host != "" && at.Slug == ""
+	return at, host != ""
 }
 
-// hasEncodedSlash reports whether the decoded path has more segments than the path that was sent.
-func hasEncodedSlash(u *url.URL) bool {
-	return u.RawPath != "" && strings.Count(u.Path, "/") != strings.Count(u.RawPath, "/")
+// isStatsPage reports whether an address is that of a link's stats page.
+func isStatsPage(at resolve.Address) bool {
+	return at.Path == "" && strings.HasSuffix(at.Code, statsSuffix)
 }
 
 // shortURLs answers requests for short URLs, and reports false for all others and for stats pages.
@@ -48,7 +48,7 @@ func (a *app) shortURLs() fastpath.Answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		a.setStrictTransport(w, r)
 		at, ok := a.shortURL(r)
-		if !ok || strings.HasSuffix(at.Code, statsSuffix) {
+		if !ok || isStatsPage(at) {
 			return false
 		}
 		serve(w, r, at)

@@ -34,9 +34,16 @@ type Click struct {
 	// IsVisit says that this is the first click of its visitor on the link and day (UTC); the database knows.
 	IsVisit bool
 
-	// HitLease and ClickLease are the numbers of the leases that the redirect was taken from; zero without one.
-	HitLease   int64
-	ClickLease int64
+	// RuleID and TargetID are the rule that chose the destination and its target; empty: none, or a
+	// private visitor.
+	RuleID   string
+	TargetID string
+
+	// HitLease, ClickLease and TargetLease are the numbers of the leases that the redirect was taken
+	// from; zero without one.
+	HitLease    int64
+	ClickLease  int64
+	TargetLease int64
 
 	// End is where its record ends in the log that it was read from; zero for one that was not.
 	End int64

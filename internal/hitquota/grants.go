@@ -12,31 +12,42 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// grantRow holds the columns of a link that count its grants. No user can change granted, and only
-// this package does.
-type grantRow struct {
-	bun.BaseModel `bun:"table:links,alias:link"`
+// granted is a table whose rows count grants. No user can change the column granted, and only this
+// package does.
+type granted struct{ table, id string }
 
-	ID        string `bun:",pk"`
-	MaxClicks *int64
-	Granted   int64
-}
+// The tables: links with MaxClicks, and targets of rules that have a maximum of their own.
+var (
+	ofLinks   = granted{"links", "id"}
+	ofTargets = granted{"target_grants", "target_id"}
+)
 
-// updateGranted prepares an update of granted; the caller adds the condition. Nothing else in this
+// updateGranted prepares an update of granted; the caller adds further conditions. Nothing else in this
 // package writes to links.
-func updateGranted(tx bun.Tx, expression string, n int64) *bun.UpdateQuery {
-	return tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = "+expression, n)
+func updateGranted(tx bun.Tx, of granted, id, expression string, n int64) *bun.UpdateQuery {
+	q := tx.NewUpdate().Set("granted = "+expression, n).Where("? = ?", bun.Ident(of.id), id)
+	if of == ofTargets {
+		return q.Table("target_grants")
+	}
+	return q.Table("links")
 }
 
 // recountBatch is how many links RecountGrants updates in one transaction.
 const recountBatch = 500
 
-// Grants are the redirects that links with MaxClicks may still answer. They are a Source; the
-// links' rows hold the counts.
+// Grants are the redirects that links or targets with a maximum may still answer. They are a Source;
+// the rows of links or targets hold the counts.
 type Grants struct {
 	*Store
 	// LogID names this process's click log, and so its leases.
 	LogID string
+
+	of granted
+}
+
+// NewGrants returns the grants of links with MaxClicks.
+func NewGrants(store *Store, logID string) Grants {
+	return Grants{Store: store, LogID: logID, of: ofLinks}
 }
 
 // Take implements Source: one conditional statement for each link decides, so no more than
@@ -58,22 +69,24 @@ func (g Grants) Take(ctx context.Context, requests []*Request) error {
 func (g Grants) take(ctx context.Context, a *Request, hits int64) error {
 	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		a.Granted = 0
-		result, err := updateGranted(tx, "granted + ?", hits).
-			Where("id = ?", a.LinkID).Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
+		result, err := updateGranted(tx, g.of, a.LinkID, "granted + ?", hits).
+			Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
 		if err != nil {
 			return err
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
-		var l grantRow
-		err = tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx)
+		var count int64
+		var maximum *int64
+		err = tx.NewSelect().Table(g.of.table).Column("granted", "max_clicks").
+			Where("? = ?", bun.Ident(g.of.id), a.LinkID).Scan(ctx, &count, &maximum)
 		if err != nil {
 			return err
 		}
 		a.Granted = hits
-		if l.MaxClicks != nil {
-			a.Left = *l.MaxClicks - l.Granted
+		if maximum != nil {
+			a.Left = *maximum - count
 		}
 		return insertLease(ctx, tx, g.LogID, Lease{Number: a.Number, LinkID: a.LinkID, Hits: hits})
 	})
@@ -90,8 +103,8 @@ func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error
 		for _, key := range slices.SortedFunc(maps.Keys(unused), func(a, b linkMonth) int {
 			return cmp.Compare(a.linkID, b.linkID)
 		}) {
-			_, err := updateGranted(tx, "granted - ?", unused[key]).
-				Where("id = ?", key.linkID).Where("granted >= ?", unused[key]).Exec(ctx)
+			_, err := updateGranted(tx, g.of, key.linkID, "granted - ?", unused[key]).
+				Where("granted >= ?", unused[key]).Exec(ctx)
 			if err != nil {
 				return err
 			}
@@ -110,7 +123,7 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {
 		var ids []string
-		err := s.DB.NewSelect().Model((*grantRow)(nil)).Column("id").Where("max_clicks IS NOT NULL").
+		err := s.DB.NewSelect().Table(ofLinks.table).Column("id").Where("max_clicks IS NOT NULL").
 			Where("id > ?", after).Order("id").Limit(recountBatch).Scan(ctx, &ids)
 		if err != nil || len(ids) == 0 {
 			return err
@@ -122,8 +135,8 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 		}
 		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			for _, linkID := range ids {
-				_, err := updateGranted(tx, "?", counts[linkID]).
-					Where("id = ?", linkID).Where("granted <> ?", counts[linkID]).Exec(ctx)
+				_, err := updateGranted(tx, ofLinks, linkID, "?", counts[linkID]).
+					Where("granted <> ?", counts[linkID]).Exec(ctx)
 				if err != nil {
 					return err
 				}
@@ -138,7 +151,7 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 
 // Exhausted says that a link with MaxClicks has none left to grant.
 func (s *Store) Exhausted(ctx context.Context, linkID string) (bool, error) {
-	exhausted, err := s.DB.NewSelect().Model((*grantRow)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").
+	exhausted, err := s.DB.NewSelect().Table(ofLinks.table).Where("id = ?", linkID).Where("granted >= max_clicks").
 		Exists(db.AsResolver(ctx))
 	if err != nil {
 		return false, fmt.Errorf("looking for what is left of a link: %w", err)

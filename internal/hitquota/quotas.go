@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
 )
 
 // Config is what Quotas need.
@@ -36,54 +37,64 @@ type Config struct {
 // counts both: whatever happens to nodes or the network, no more hits are admitted than it has
 // granted.
 type Quotas struct {
-	// Hits are the monthly hits, Grants what links with MaxClicks may answer.
-	Hits, Grants *Leases
+	// Hits are the monthly hits, Grants what links with MaxClicks may answer, and Targets what targets
+	// of rules with a maximum may, by the target's ID.
+	Hits, Grants, Targets *Leases
 
 	*Store
 
-	ledger *Ledger
-	grants Grants
+	ledger          *Ledger
+	grants, targets Grants
 }
 
 // New returns the Quotas of a process.
 func New(c Config) *Quotas {
 	logID, store := c.ClickLog.LogID(), &Store{DB: c.DB, Clicks: c.Clicks, Now: c.Now}
 	q := &Quotas{
-		Store:  store,
-		ledger: &Ledger{Store: store, LogID: logID},
-		grants: Grants{Store: store, LogID: logID},
+		Store:   store,
+		ledger:  &Ledger{Store: store, LogID: logID},
+		grants:  NewGrants(store, logID),
+		targets: Grants{Store: store, LogID: logID, of: ofTargets},
 	}
 	leases := LeasesConfig{
 		Note: c.ClickLog.Note, LogEnd: c.ClickLog.End, LogRoom: c.ClickLog.Capacity(),
 		Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
 	}
-	hits, grants := leases, leases
+	hits, grants, targets := leases, leases, leases
 	hits.What, hits.Source = "monthly hits", q.ledger
 	grants.What, grants.Source = "clicks of links with maxClicks", q.grants
-	q.Hits, q.Grants = NewLeases(hits), NewLeases(grants)
+	targets.What, targets.Source = "clicks of targets with maxClicks", q.targets
+	q.Hits, q.Grants, q.Targets = NewLeases(hits), NewLeases(grants), NewLeases(targets)
 	return q
 }
 
 // Run takes leases and returns them until the context ends.
 func (q *Quotas) Run(ctx context.Context) error {
-	var both errgroup.Group
-	both.Go(func() error { return q.Hits.Run(ctx) })
-	both.Go(func() error { return q.Grants.Run(ctx) })
-	return both.Wait()
+	var all errgroup.Group
+	for _, leases := range q.all() {
+		all.Go(func() error { return leases.Run(ctx) })
+	}
+	return all.Wait()
 }
 
 // Pin is the position of the oldest open lease in the click log, which is retained from there on.
-func (q *Quotas) Pin() int64 { return min(q.Hits.Pin(), q.Grants.Pin()) }
+func (q *Quotas) Pin() int64 { return min(q.Hits.Pin(), q.Grants.Pin(), q.Targets.Pin()) }
+
+func (q *Quotas) all() []*Leases { return []*Leases{q.Hits, q.Grants, q.Targets} }
 
 // Recover returns the unused hits of a dead process to their sources.
 func (q *Quotas) Recover(ctx context.Context, logID string, leases []Lease) error {
-	var ever, monthly []Lease
+	var ofLinks, ofTargets, monthly []Lease
 	for _, l := range leases {
-		if l.Month.IsZero() {
-			ever = append(ever, l)
-		} else {
+		switch {
+		case !l.Month.IsZero():
 			monthly = append(monthly, l)
+		case id.PrefixOf(l.LinkID) == id.Target:
+			ofTargets = append(ofTargets, l)
+		default:
+			ofLinks = append(ofLinks, l)
 		}
 	}
-	return errors.Join(q.grants.Recover(ctx, logID, ever), q.ledger.Recover(ctx, logID, monthly))
+	return errors.Join(q.grants.Recover(ctx, logID, ofLinks), q.targets.Recover(ctx, logID, ofTargets),
+		q.ledger.Recover(ctx, logID, monthly))
 }

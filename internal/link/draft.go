@@ -31,6 +31,8 @@ type New struct {
 	ExpiresAt      *time.Time
 	// MaxClicks is the limit of redirects; nil means no limit.
 	MaxClicks *int64
+	// Routing is how the link answers visitors otherwise; absent fields have the workspace's defaults.
+	Routing *routing.Change
 
 	claimHash []byte
 }
@@ -73,7 +75,10 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 	if err := l.checkExpiry(now); err != nil {
 		return nil, err
 	}
-	return l, l.check()
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	return l, s.changeRouting(l, in.Routing)
 }
 
 // settings returns the settings, with the workspace's defaults in place of absent ones.

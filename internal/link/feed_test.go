@@ -147,7 +147,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 			t.Errorf("before it is made: %v", err)
 		}
 		l, _ := b.create(t, New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new("promo")})
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.ID != l.ID {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
 		b.update(t, l, Change{URL: to("https://example.com/new")})

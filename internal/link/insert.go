@@ -147,6 +147,9 @@ func statements(rows []*record) iter.Seq[[]*record] {
 				r := rows[n]
 				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) +
 					len(optional.Value(r.Note)) + len(r.Search) + 512
+				if r.Routing != nil {
+					size += maxRouting
+				}
 				n++
 			}
 			if !yield(rows[:n]) {
@@ -227,13 +230,15 @@ func lookUp[K any](
 	return links, nil
 }
 
-// recordCreated writes the tags and the audit events of links that were created. Anonymous links
+// recordCreated writes the tags, the URLs and the audit events of links that were created. Anonymous links
 // have no audit log.
 func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	var tags []tag
 	var events []*audit.Event
+	var created []change
 	for _, it := range b.items {
 		if it.attempt.Created {
+			created = append(created, change{before: &Link{}, after: it.draft})
 			tags = append(tags, it.draft.tagRows()...)
 		}
 		if it.attempt.Created && !b.member.IsPublic() {
@@ -241,6 +246,9 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 		}
 	}
 	if err := insertTags(ctx, tx, tags); err != nil {
+		return err
+	}
+	if err := writeRouting(ctx, tx, created); err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, events...)

@@ -110,6 +110,9 @@ func recordOf(l *Link) *record {
 	if l.PurgedAt == nil {
 		r.TitleKey = Fold(optional.Value(l.Title))
 		texts := []string{r.TitleKey, Fold(optional.Value(l.Note)), Fold(l.OriginalURL), Fold(l.Code)}
+		for _, u := range l.Routing.URLs() {
+			texts = append(texts, Fold(u.URL))
+		}
 		r.Search = strings.Join(texts, "\n")
 	}
 	return r

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -38,6 +40,8 @@ type Config struct {
 	LinkQuota int64
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
+	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
+	DrawKey []byte
 	// AnonymousTTL is the lifetime of anonymous links; zero disables them.
 	AnonymousTTL time.Duration
 	// CacheBytes bounds the cache of the Resolver; zero means 64 MiB.
@@ -71,8 +75,10 @@ type Store struct {
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
 	coalescer   coalescer
-	collisions  atomic.Int64
-	exhausted   atomic.Int64
+	// samples reads the headers of visits to try.
+	samples    func() *visitor.Reader
+	collisions atomic.Int64
+	exhausted  atomic.Int64
 }
 
 // NewStore returns a Store. It returns an error when the public URL is not one.
@@ -92,6 +98,7 @@ func NewStore(c Config) (*Store, error) {
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
 		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
+		samples:   sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }
 

@@ -104,7 +104,7 @@ func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
 // grants are the grants of this process.
 func (b *bundle) grants() hitquota.Grants {
 	clicks := b.Clicks.(clicktest.Clicks)
-	return hitquota.Grants{Store: &hitquota.Store{DB: b.DB, Clicks: clicks.Store, Now: b.Now}, LogID: clicks.LogID()}
+	return hitquota.NewGrants(&hitquota.Store{DB: b.DB, Clicks: clicks.Store, Now: b.Now}, clicks.LogID())
 }
 
 func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {

@@ -26,6 +26,8 @@ type Change struct {
 	RedirectStatus optional.Edit[int]
 	Archived       optional.Edit[bool]
 	StatsPublic    optional.Edit[bool]
+	// Routing makes the link plain if it is set to nil.
+	Routing optional.Edit[*routing.Change]
 	// Seen is the UpdatedAt that the link must have; nil means any.
 	Seen *time.Time
 }
@@ -51,7 +53,7 @@ func (s *Store) UpdateMany(
 		e.ids = append(e.ids, c.ID)
 		e.needClicks = e.needClicks || c.MaxClicks.Set
 	}
-	e.mutate = func(i int, l *Link) error { return changes[i].mutate(l, s.now()) }
+	e.mutate = func(i int, l *Link) error { return s.mutate(&changes[i], l) }
 	if e.needClicks { // the redirects of this node count towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {
 			return nil, err
@@ -60,8 +62,23 @@ func (s *Store) UpdateMany(
 	return s.edit(ctx, m, e)
 }
 
-// mutate applies the change to the link and validates the result.
-func (c Change) mutate(l *Link, now time.Time) (err error) {
+// mutate applies a change to the link, validates the result, and runs the link's tests.
+func (s *Store) mutate(c *Change, l *Link) error {
+	before := l.OriginalURL
+	if err := c.mutate(l, s.now()); err != nil {
+		return err
+	}
+	switch {
+	case c.Routing.Set:
+		return s.changeRouting(l, c.Routing.To)
+	case l.OriginalURL != before:
+		return s.runTests(l)
+	}
+	return nil
+}
+
+// mutate applies the change, except that of the routing.
+func (c *Change) mutate(l *Link, now time.Time) (err error) {
 	if c.Seen != nil && !c.Seen.Equal(l.UpdatedAt) {
 		return errs.New(errs.Conflict, "The link has been changed since. Look at it again.").At("updatedAt")
 	}
@@ -123,6 +140,7 @@ func changedFields(before, after *Link) (fields []string) {
 		{"redirectStatus", before.RedirectStatus != after.RedirectStatus},
 		{"archived", before.Archived() != after.Archived()},
 		{"statsPublic", before.StatsPublic != after.StatsPublic},
+		{"routing", !before.Routing.Equal(after.Routing)},
 	} {
 		if field.changed {
 			fields = append(fields, field.name)

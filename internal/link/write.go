@@ -43,6 +43,9 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, change
 	if err := s.writeTags(ctx, tx, rows); err != nil {
 		return err
 	}
+	if err := writeRouting(ctx, tx, changes); err != nil {
+		return err
+	}
 	for _, observe := range observers {
 		if err := observe(s, ctx, tx, cause, changes); err != nil {
 			return err

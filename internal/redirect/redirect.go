@@ -5,17 +5,15 @@ package redirect
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"net/http"
-	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -45,6 +43,12 @@ type Handler struct {
 	// LinkRate limits the visits of one link by an address network, UnknownCodes the requests of a
 	// network for codes without a link. Nil limits nothing.
 	LinkRate, UnknownCodes *throttle.Limiter
+	// DrawKey distinguishes visitors in draws, see routing.DrawKey. FirstVisits may be nil: then no
+	// visit is known to be the first of its day.
+	DrawKey     []byte
+	FirstVisits FirstVisits
+	// IsHTTPS means that visitors reach the instance by https.
+	IsHTTPS bool
 	// Unmatched counts requests without a destination.
 	Unmatched *unmatched.Recorder
 	// Log receives failures of dependencies, and panics.
@@ -56,58 +60,33 @@ type Handler struct {
 	answers [len(statuses)]atomic.Int64
 }
 
+// FirstVisits is what this package needs of package firstvisit.
+type FirstVisits interface {
+	// Mark reports whether the visitor has not followed the link before on the UTC day of the instant.
+	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
+}
+
 // Serve answers a request: it resolves the address, decides, consumes quotas, records the
 // click and writes the response. Every GET that receives a destination is one click.
 // HEAD consumes nothing, but counts for the rates of its network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
-	arrived := h.Now()
 	defer web.Recovered(h.Log, w, r)
-	from := web.Peer(r)
-	request := routing.Request{Now: arrived, Head: r.Method != http.MethodGet}
-	target, answer, err := h.find(r, at, from, &request)
+	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
+	v.request = routing.Request{
+		Now: h.Now(), Head: r.Method != http.MethodGet, Code: at.Code, Path: at.Path, Query: r.URL.RawQuery,
+	}
+	answer, err := v.find()
 	if answer.Page == routing.Redirect {
-		if err = h.consume(r, &target, answer, &request, from); request.Refused() {
-			answer = routing.Decide(&target.Program, &request)
-		}
+		answer, err = v.consume(answer)
 	}
 	if err != nil && r.Context().Err() == nil { // a disconnected client is no failure
 		web.NameRequest(w, r)
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
-	h.write(w, r, answer, &request)
+	h.write(w, r, &answer, &v)
 	if answer.Page != routing.Redirect && answer.Page != routing.Throttled {
-		h.recordUnmatched(r, target.WorkspaceID, at.Code, answer.Status, arrived)
+		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, answer.Replaces(), v.request.Now)
 	}
-}
-
-// find resolves the address, and decides without quotas. It counts requests that need the database
-// or lead to no link for the address network. A network above the rate of UnknownCodes causes no
-// query and does not learn whether a code is unknown; links in memory still redirect it.
-func (h *Handler) find(
-	r *http.Request, at resolve.Address, from netip.Addr, request *routing.Request,
-) (target resolve.Target, answer routing.Decision, err error) {
-	isCounted := false
-	count := func() bool { // before the query, so that concurrent guesses cannot exceed the rate
-		if !isCounted {
-			request.Throttled = h.UnknownCodes.Take("", from, request.Now)
-			isCounted = request.Throttled == 0
-		}
-		return isCounted
-	}
-	target, err = h.Resolver.Resolve(r.Context(), at, request.Now, count)
-	if errors.Is(err, resolve.ErrNotAdmitted) {
-		return target, routing.Decide(&target.Program, request), nil
-	}
-	request.Failed = err != nil
-	answer = routing.Decide(&target.Program, request)
-	isUnknown := err == nil && (target.Unknown || answer.Page == routing.NotFound)
-	switch {
-	case isUnknown && !count():
-		answer = routing.Decide(&target.Program, request)
-	case isCounted && !isUnknown && r.Context().Err() == nil: // the query of a disconnected client goes on
-		h.UnknownCodes.Release("", from, request.Now)
-	}
-	return target, answer, err
 }
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace.
@@ -118,77 +97,24 @@ func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, sta
 	}
 }
 
-// consume consumes the quotas of a redirect and records the click, or sets in the request why the
-// redirect is refused. It checks the rate of the network first: a throttled visitor consumes
-// nothing.
-func (h *Handler) consume(
-	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request, from netip.Addr,
-) (err error) {
-	request.Throttled = h.LinkRate.Take(t.ID, from, request.Now)
-	switch {
-	case request.Throttled > 0:
-	case !request.Head:
-		err = h.follow(r, t, redirect, request, from)
-	case t.MaxClicks != 0:
-		request.Exhausted, err = h.Quotas.Exhausted(r.Context(), t.ID)
+// targetCookieLife is how long a visitor keeps a target of a rule with cookies.
+const targetCookieLife = 90 * 24 * time.Hour
+
+// targetCookie returns the cookie that remembers the target. It is sent to the short URL only.
+func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
+	path := "/" + url.PathEscape(v.at.Code)
+	if v.at.Slug != "" {
+		path = "/" + url.PathEscape(v.at.Slug) + path
 	}
-	request.Failed = err != nil
-	return err
+	return &http.Cookie{
+		Name: routing.CookieName(a.Rule), Value: a.Target, Path: path, MaxAge: int(targetCookieLife.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
+	}
 }
 
-// follow consumes one of the link's own clicks and one monthly hit, and records the click. The
-// link's own clicks come first: a link that is exhausted consumes no monthly hit. A unit that was
-// consumed for a visitor who does not receive the destination is released.
-func (h *Handler) follow(
-	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request, from netip.Addr,
-) error {
-	ctx, arrived := r.Context(), request.Now
-	month, limit := h.monthOf(arrived), h.HitQuota
-	if t.HitQuota >= 0 {
-		limit = t.HitQuota
-	}
-	grant, ok, err := h.takeGrant(ctx, t, arrived)
-	if err != nil || !ok {
-		request.Exhausted = !ok
-		return err
-	}
-	defer grant.Release()
-	hit, ok, err := h.Quotas.Hits.Take(ctx, t.ID, *month, limit, arrived)
-	if err != nil || !ok {
-		request.OverQuota = !ok
-		return err
-	}
-	defer hit.Release()
-	c := click.Click{
-		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.Status,
-		HitLease: hit.LeaseNumber(), ClickLease: grant.LeaseNumber(),
-	}
-	h.visit(r, t, from, &c)
-	c.LatencyMs = float64(h.Now().Sub(arrived)) / float64(time.Millisecond)
-	h.Clicks.Record(&c)
-	grant.Commit()
-	hit.Commit()
-	return nil
-}
-
-// takeGrant consumes one of the remaining clicks of a link with MaxClicks. Other links need no
-// grant.
-func (h *Handler) takeGrant(
-	ctx context.Context, t *resolve.Target, arrived time.Time,
-) (grant hitquota.Hit, ok bool, err error) {
-	if t.MaxClicks == 0 {
-		return hitquota.Hit{}, true, nil
-	}
-	return h.Quotas.Grants.Take(ctx, t.ID, hitquota.Month{}, t.MaxClicks, arrived)
-}
-
-// visit sets the properties of the visit. A visitor who opted out by a privacy header gets no
-// visitor key.
-func (h *Handler) visit(r *http.Request, t *resolve.Target, from netip.Addr, c *click.Click) {
-	c.Visit = h.Visits.Read(r, from, t.Location)
-	if key := h.Keys.Of(c.ClickedAt); key != nil && !c.Bot && !visitor.IsPrivate(r.Header) {
-		c.Visitor = key.Visitor(t.ID, from.String(), r.UserAgent())
-	}
+// isSecure reports whether the visitor's connection is encrypted, here or by a proxy.
+func (v *visit) isSecure() bool {
+	return v.http.TLS != nil || v.IsHTTPS || strings.EqualFold(v.http.Header.Get("X-Forwarded-Proto"), "https")
 }
 
 // monthOf returns the month of an instant. It caches the last month.
@@ -245,12 +171,12 @@ var (
 	noContent      = []string{"0"}
 )
 
-func (h *Handler) write(w http.ResponseWriter, r *http.Request, a routing.Decision, request *routing.Request) {
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decision, v *visit) {
 	h.count(a.Status)
 	head := w.Header()
-	if a.Page != routing.Redirect {
+	if a.Page != routing.Redirect && a.Location == "" {
 		web.NameRequest(w, r)
-		if wait := h.retryAfter(a.Page, request); wait > 0 {
+		if wait := h.retryAfter(a.Page, &v.request); wait > 0 {
 			head.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		}
 		web.Page(w, r, a.Status, pages[a.Page].title, pages[a.Page].text)
@@ -261,6 +187,9 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a routing.Decisi
 	}
 	head["Cache-Control"], head["Referrer-Policy"] = cacheControl, referrerPolicy
 	head["X-Robots-Tag"], head["Content-Length"] = robotsTag, noContent
+	if a.Remember {
+		http.SetCookie(w, v.targetCookie(a))
+	}
 	w.WriteHeader(a.Status)
 }
 

@@ -76,7 +76,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 		Unmatched: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		at, _ := resolve.PathAddress(r.URL.Path)
+		at, _ := resolve.PathAddress(r.URL, true)
 		b.Serve(w, r, at)
 	})
 	b.closed = clicktest.Run(t, clicks.Recorder, quotas)

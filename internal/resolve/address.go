@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"net/url"
 	"strings"
 
 	"github.com/uptrace/bun"
@@ -18,20 +19,56 @@ type Address struct {
 	// Slug is empty for a code at the root.
 	Slug string
 	Code string
+	// Path is what follows the code, as sent, with its slash. It does not identify the link.
+	Path string
 }
 
-// PathAddress returns the address in a path of one or two segments, the last of which is the code.
-// It reports false for all other paths.
-func PathAddress(path string) (at Address, ok bool) {
-	path, ok = strings.CutPrefix(path, "/")
-	if slug, code, two := strings.Cut(path, "/"); two {
-		return Address{Slug: slug, Code: code}, ok && isSegment(slug) && isSegment(code) && !strings.Contains(code, "/")
+// PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the instance's own hosts, /CODE at
+// others, and the path that follows. At the instance's root nothing follows a code, because its first
+// segment would be a slug. It reports false for all other paths.
+func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
+	path, isEncoded := u.RawPath, u.RawPath != ""
+	if !isEncoded {
+		path = u.Path
 	}
-	return Address{Code: path}, ok && isSegment(path)
+	if path, ok = strings.CutPrefix(path, "/"); !ok {
+		return at, false
+	}
+	at.Code, at.Path = cutSegment(path)
+	if isOwnHost && at.Path != "" {
+		at.Slug = at.Code
+		at.Code, at.Path = cutSegment(at.Path[1:])
+	}
+	switch {
+	case isEncoded:
+		at.Slug, at.Code = decodeSegment(at.Slug), decodeSegment(at.Code)
+	case at.Path != "":
+		at.Path = (&url.URL{Path: at.Path}).EscapedPath()
+	}
+	return at, isSegment(at.Code) && (at.Slug == "" || isSegment(at.Slug))
 }
 
-// isSegment reports whether a segment of a path is not empty, "." or "..".
-func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
+// cutSegment divides a path after its first segment.
+func cutSegment(path string) (segment, rest string) {
+	if i := strings.IndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i:]
+	}
+	return path, ""
+}
+
+// decodeSegment returns "." for a segment that cannot be decoded.
+func decodeSegment(segment string) string {
+	decoded, err := url.PathUnescape(segment)
+	if err != nil {
+		return "."
+	}
+	return decoded
+}
+
+// isSegment reports whether a segment of a path can be a slug or a code.
+func isSegment(s string) bool {
+	return s != "" && s != "." && s != ".." && strings.IndexByte(s, '/') < 0
+}
 
 // plausible reports whether the address is well-formed. Others are not looked up.
 func (a Address) plausible() bool {

@@ -319,7 +319,7 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 		return "", err
 	}
 	t := Target{
-		ID: l.ID, WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
+		WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
 	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return linkEntry(at, &t), nil

@@ -13,7 +13,6 @@ import (
 // allocates nothing.
 type Target struct {
 	routing.Program
-	ID          string
 	WorkspaceID string
 	// HitQuota is the workspace's own; a negative one means the instance's.
 	HitQuota int64
@@ -23,6 +22,8 @@ type Target struct {
 const (
 	isDeleted = 1 << iota
 	isDisabled
+	// isRouted means that the compiled routing follows the location.
+	isRouted
 )
 
 // Kinds of entries.
@@ -70,13 +71,20 @@ func linkEntry(s subject, t *Target) entry {
 	if t.Disabled {
 		flags |= isDisabled
 	}
+	if t.Compiled != "" {
+		flags |= isRouted
+	}
 	b := append(appendSubject(nil, entryLink, s), flags)
 	b = binary.LittleEndian.AppendUint16(b, uint16(t.RedirectStatus))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.End))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.MaxClicks))
-	b = flat.AppendText(b, t.ID)
+	b = flat.AppendText(b, t.LinkID)
 	b = flat.AppendText(b, t.WorkspaceID)
+	if t.Compiled != "" {
+		b = flat.AppendText(b, t.Location)
+		return entry(append(b, t.Compiled...))
+	}
 	return entry(append(b, t.Location...))
 }
 
@@ -97,7 +105,11 @@ func readTarget(r flat.Reader) Target {
 	t.Deleted, t.Disabled = flags&isDeleted != 0, flags&isDisabled != 0
 	t.RedirectStatus = int(r.Number(2))
 	t.Start, t.End, t.MaxClicks = int64(r.Number(8)), int64(r.Number(8)), int64(r.Number(8))
-	t.ID, t.WorkspaceID = r.Text(), r.Text()
+	t.LinkID, t.WorkspaceID = r.Text(), r.Text()
+	if flags&isRouted != 0 {
+		t.Location, t.Compiled = r.Text(), routing.Compiled(r)
+		return t
+	}
 	t.Location = string(r)
 	return t
 }

@@ -424,6 +424,9 @@ func (c *checker) query(q *QueryCondition) {
 	if q.Value != nil && len([]rune(*q.Value)) > maxQueryValue {
 		c.in("value", func() { c.refuse("value must have at most %d characters.", maxQueryValue) })
 	}
+	if strings.ContainsRune(q.Name+nameText(q.Value), 0) {
+		c.refuse("A query parameter must not have the character U+0000.")
+	}
 }
 
 func (c *checker) during(p *Period) {

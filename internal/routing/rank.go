@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -20,6 +21,15 @@ const (
 	// ByCookie remembers the target in a cookie.
 	ByCookie Stickiness = "COOKIE"
 )
+
+// DrawKey derives the key of draws from the secret of an instance, which all nodes share.
+func DrawKey(secret []byte) []byte {
+	key, err := hkdf.Key(sha256.New, secret, nil, "routing stickiness", sha256.Size)
+	if err != nil {
+		panic(err) // only a longer key could fail
+	}
+	return key
+}
 
 // maxSeedAgent is how many bytes of a user agent distinguish visitors.
 const maxSeedAgent = 512

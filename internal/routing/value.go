@@ -1,6 +1,10 @@
 package routing
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
 
 // Routing is how a link answers visitors, beyond its URL, times and status. It is stored as JSON; a
 // link with all defaults stores none.
@@ -56,22 +60,22 @@ type Target struct {
 // values matches; an empty text matches an unknown value.
 type Condition struct {
 	// Country are ISO 3166-1 alpha-2, in upper case.
-	Country []string `json:"country,omitempty"`
-	Device  []string `json:"device,omitempty"`
+	Country []string `json:"country,omitzero"`
+	Device  []string `json:"device,omitzero"`
 	// OS and Browser are names as clicks store them, in upper or lower case.
-	OS      []string `json:"os,omitempty"`
-	Browser []string `json:"browser,omitempty"`
+	OS      []string `json:"os,omitzero"`
+	Browser []string `json:"browser,omitzero"`
 	// Language are BCP 47 tags, compared by prefix with the most wanted language.
-	Language []string `json:"language,omitempty"`
+	Language []string `json:"language,omitzero"`
 	// Referrer are hosts; with a leading dot also all hosts below.
-	Referrer []string        `json:"referrer,omitempty"`
-	Query    *QueryCondition `json:"query,omitempty"`
-	During   *Period         `json:"during,omitempty"`
-	Weekly   *WeeklySchedule `json:"weekly,omitempty"`
+	Referrer []string        `json:"referrer,omitzero"`
+	Query    *QueryCondition `json:"query,omitzero"`
+	During   *Period         `json:"during,omitzero"`
+	Weekly   *WeeklySchedule `json:"weekly,omitzero"`
 	// Network are addresses and networks in CIDR notation.
-	Network []string   `json:"network,omitempty"`
-	Visit   *VisitKind `json:"visit,omitempty"`
-	Bot     *bool      `json:"bot,omitempty"`
+	Network []string   `json:"network,omitzero"`
+	Visit   *VisitKind `json:"visit,omitzero"`
+	Bot     *bool      `json:"bot,omitzero"`
 }
 
 // QueryCondition is a parameter of the short URL, decoded. A nil value means any.
@@ -167,6 +171,32 @@ type Sample struct {
 func (r *Routing) IsPlain() bool {
 	return r == nil || len(r.Rules) == 0 && r.Query.Mode.isOff() && !r.ForwardPath && r.UTM == nil &&
 		r.PendingURL == nil && r.EndedURL == nil && len(r.Tests) == 0
+}
+
+// Equal reports whether two routings are the same value.
+func (r *Routing) Equal(other *Routing) bool {
+	if r == other || r == nil || other == nil {
+		return r == other
+	}
+	a, errA := json.Marshal(r)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+// MaxClicks returns the maxima of targets, by the ids of the targets.
+func (r *Routing) MaxClicks() map[string]*int64 {
+	maxima := map[string]*int64{}
+	if r == nil {
+		return maxima
+	}
+	for _, rule := range r.Rules {
+		for _, target := range rule.Targets {
+			if target.MaxClicks != nil {
+				maxima[target.ID] = target.MaxClicks
+			}
+		}
+	}
+	return maxima
 }
 
 func (m Mode) isOff() bool { return m != Add && m != Replace }

@@ -29,6 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -63,6 +64,8 @@ type Stores struct {
 	Links      *link.Store
 	LinkList   *linklist.Store
 	Blocklist  *moderation.Blocklist
+	// DrawKey distinguishes visitors in draws.
+	DrawKey []byte
 	// Destinations decides which URLs members may set.
 	Destinations destination.Checker
 	Moderation   *moderation.Store
@@ -105,6 +108,9 @@ func Open(o Options) (*Stores, error) {
 	var err error
 	if s.OwnHosts, err = ownhost.New(o.Config.PublicURL, o.Config.Hosts...); err != nil {
 		return nil, err
+	}
+	if n := len(o.Config.CodeSecrets); n > 0 { // the oldest: draws outlive the rotation of codes
+		s.DrawKey = routing.DrawKey(o.Config.CodeSecrets[n-1])
 	}
 	s.Destinations = destination.Checker{DB: o.DB, Own: s.OwnHosts, Blocklist: s.Blocklist}
 	s.openTenants(o)
@@ -186,6 +192,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		Destinations: s.Destinations,
 		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
+		DrawKey:      s.DrawKey,
 		AnonymousTTL: o.Config.AnonymousTTL,
 		Tombstones:   o.Config.Tombstones,
 		CacheBytes:   o.CacheBytes,

@@ -8,23 +8,24 @@ import (
 // maxLanguages is the number of languages of a request that are read. Browsers send fewer.
 const maxLanguages = 16
 
-// language returns the primary subtag of the most preferred language of an Accept-Language header,
-// the first of several equal ones.
-func language(header string) string {
-	best, most := "", 0.0
+// language returns the most preferred language of an Accept-Language header, the first of several
+// equal ones: its tag, with hyphens, and the primary subtag in lower case.
+func language(header string) (tag, primary string) {
+	most := 0.0
 	for range maxLanguages {
 		if header == "" || most >= 1 {
 			break
 		}
 		var wanted string
 		wanted, header, _ = strings.Cut(header, ",")
-		tag, weight, _ := strings.Cut(wanted, ";")
-		primary, ok := primarySubtag(strings.TrimSpace(tag))
+		wanted, weight, _ := strings.Cut(wanted, ";")
+		wanted = strings.TrimSpace(wanted)
+		subtag, ok := primarySubtag(wanted)
 		if w := parseWeight(strings.TrimSpace(weight)); ok && w > most {
-			best, most = primary, w
+			tag, primary, most = wanted, subtag, w
 		}
 	}
-	return strings.ToLower(best)
+	return strings.ReplaceAll(tag, "_", "-"), strings.ToLower(primary)
 }
 
 // primarySubtag returns the first subtag if it is a language: not "*", "x-private" or "i-klingon".

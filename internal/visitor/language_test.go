@@ -41,9 +41,18 @@ func TestLanguage_IsTheMostWanted(t *testing.T) {
 		"en;q=" + strings.Repeat("1", 999): "",
 	} {
 		t.Run(fmt.Sprintf("%.80q", header), func(t *testing.T) {
-			if got := language(header); got != want {
+			if _, got := language(header); got != want {
 				t.Errorf("language(%.80q) = %q, want %q", header, got, want)
 			}
 		})
+	}
+}
+
+func TestLanguage_KeepsTheTag(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{"de-AT,en;q=0.9": "de-AT", "en;q=0.5, sr_RS": "sr-RS", "*": ""} {
+		if got, _ := language(header); got != want {
+			t.Errorf("language(%q) = %q, want %q", header, got, want)
+		}
 	}
 }

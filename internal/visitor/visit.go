@@ -63,23 +63,56 @@ func NewReader(countries *Countries) *Reader {
 	return &Reader{countries: countries, agents: newAgents()}
 }
 
-// Read returns the recorded properties of a request from an address, for a link with the
-// destination location. For visitors who opted out of profiling, that is only whether they are
-// bots.
-func (r *Reader) Read(req *http.Request, address netip.Addr, location string) Visit {
+// Reading is what a request tells of its visitor, for answering it. What may be recorded is Stored.
+type Reading struct {
+	// Visit is without campaign.
+	Visit
+	// LanguageTag is the whole tag of the most wanted language: "de-AT".
+	LanguageTag string
+	// Private visitors have opted out of profiling.
+	Private bool
+}
+
+// Read returns what a request from an address tells.
+func (r *Reader) Read(req *http.Request, address netip.Addr) Reading {
 	h := req.Header
-	agent := r.agents.classify(first(h, "User-Agent"))
-	v := Visit{Bot: agent.bot || isPrefetch(h)}
-	if IsPrivate(h) {
-		return v
-	}
-	v.Device, v.Browser, v.OS = agent.device, agent.browser, agent.os
-	v.Referrer = referrer(first(h, "Referer"))
-	v.Language = language(first(h, "Accept-Language"))
-	v.Country = r.countries.CountryCode(address)
-	v.readCampaign(req.URL.RawQuery)
-	v.readCampaign(queryOf(location))
+	v := r.readHeaders(first(h, "User-Agent"), first(h, "Accept-Language"), first(h, "Referer"))
+	v.Bot = v.Bot || isPrefetch(h)
+	v.Country, v.Private = r.countries.CountryCode(address), IsPrivate(h)
 	return v
+}
+
+// Sample returns what headers would tell. Without an agent, it is a browser of no known name.
+func (r *Reader) Sample(agent *string, acceptLanguage, referrer string) Reading {
+	if agent != nil {
+		return r.readHeaders(*agent, acceptLanguage, referrer)
+	}
+	v := r.readHeaders("", acceptLanguage, referrer)
+	v.Bot = false
+	return v
+}
+
+func (r *Reader) readHeaders(userAgent, acceptLanguage, from string) (v Reading) {
+	agent := r.agents.classify(userAgent)
+	v.Bot, v.Device, v.Browser, v.OS = agent.bot, agent.device, agent.browser, agent.os
+	v.Referrer = referrer(from)
+	v.LanguageTag, v.Language = language(acceptLanguage)
+	return v
+}
+
+// HasCountries reports whether countries are known at all.
+func (r *Reader) HasCountries() bool { return r.countries != nil }
+
+// Stored returns what is recorded of a visit by a short URL with the raw query, to a location. Of
+// private visitors, that is only whether they are bots.
+func (v *Reading) Stored(rawQuery, location string) Visit {
+	if v.Private {
+		return Visit{Bot: v.Bot}
+	}
+	stored := v.Visit
+	stored.readCampaign(rawQuery)
+	stored.readCampaign(queryOf(location))
+	return stored
 }
 
 // IsPrivate reports whether the visitor opted out of profiling: `DNT: 1` or `Sec-GPC: 1`.

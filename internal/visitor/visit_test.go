@@ -25,12 +25,18 @@ func request(query string, headers map[string]string) *http.Request {
 	return r
 }
 
+// read returns what is recorded of a request for a link to a location.
+func (r *Reader) read(req *http.Request, address netip.Addr, location string) Visit {
+	v := r.Read(req, address)
+	return v.Stored(req.URL.RawQuery, location)
+}
+
 var visitor = netip.MustParseAddr("81.2.69.142")
 
 func TestRead_KeepsAnonymousData(t *testing.T) {
 	t.Parallel()
 	countries, _ := openCountries(t, writeCountries(t, map[string]string{"81.2.69.0/24": "GB"}))
-	got := NewReader(countries).Read(request("utm_source=flyer&secret=1", map[string]string{
+	got := NewReader(countries).read(request("utm_source=flyer&secret=1", map[string]string{
 		"User-Agent": chrome, "Referer": "https://www.example.com/inbox?user=jo", "Accept-Language": "en-GB,en;q=0.9",
 		"Cookie": "a=b", "Authorization": "Bearer c",
 	}), visitor, "https://shop.example/?utm_campaign=spring")
@@ -66,7 +72,7 @@ func TestRead_RespectsDoNotTrack(t *testing.T) {
 			if got := IsPrivate(req.Header); got != tt.isPrivate {
 				t.Errorf("private is %v", got)
 			}
-			if diff := cmp.Diff(tt.want, r.Read(req, visitor, "")); diff != "" {
+			if diff := cmp.Diff(tt.want, r.read(req, visitor, "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -89,7 +95,7 @@ func TestRead_TreatsPrefetchesAsBots(t *testing.T) {
 		{"X-Other", "prefetch", false},
 	} {
 		t.Run(tt.header+": "+tt.value, func(t *testing.T) {
-			got := r.Read(request("", map[string]string{"User-Agent": chrome, tt.header: tt.value}), visitor, "")
+			got := r.read(request("", map[string]string{"User-Agent": chrome, tt.header: tt.value}), visitor, "")
 			if got.Bot != tt.want || got.Browser != "Chrome" {
 				t.Errorf("%s: %s is read as %+v", tt.header, tt.value, got)
 			}
@@ -99,7 +105,7 @@ func TestRead_TreatsPrefetchesAsBots(t *testing.T) {
 
 func TestRead_EmptyRequestIsABot(t *testing.T) {
 	t.Parallel()
-	got := NewReader(nil).Read(&http.Request{URL: &url.URL{}}, netip.Addr{}, "")
+	got := NewReader(nil).read(&http.Request{URL: &url.URL{}}, netip.Addr{}, "")
 	if diff := cmp.Diff(Visit{Bot: true}, got); diff != "" {
 		t.Errorf("visit (-want +got):\n%s", diff)
 	}
@@ -107,8 +113,8 @@ func TestRead_EmptyRequestIsABot(t *testing.T) {
 
 func TestRead_KnownAgentAllocatesNothing(t *testing.T) {
 	r, req := NewReader(nil), commonRequest()
-	r.Read(req, visitor, "")
-	if n := testing.AllocsPerRun(100, func() { r.Read(req, visitor, "https://shop.example/?utm_source=mail") }); n != 0 {
+	r.read(req, visitor, "")
+	if n := testing.AllocsPerRun(100, func() { r.read(req, visitor, "https://shop.example/?utm_source=mail") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -126,7 +132,7 @@ func FuzzRead(f *testing.F) {
 		req := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{
 			"User-Agent": {agent}, "Referer": {from}, "Accept-Language": {languages}, "Purpose": {purpose}, "X-Moz": {},
 		}}
-		v := r.Read(req, address, location)
+		v := r.read(req, address, location)
 		if len(v.Referrer) > 253 || strings.Trim(v.Referrer, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]") != "" {
 			t.Errorf("referrer %q", v.Referrer)
 		}
@@ -165,7 +171,7 @@ func BenchmarkRead(b *testing.B) {
 	r, req := NewReader(nil), commonRequest()
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Read(req, visitor, "https://shop.example/products/1")
+		r.read(req, visitor, "https://shop.example/products/1")
 	}
 }
 
@@ -174,6 +180,6 @@ func BenchmarkReadWithCampaign(b *testing.B) {
 	req.URL.RawQuery = "utm_source=mail&utm_medium=email&utm_campaign=spring+sale"
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Read(req, visitor, "https://shop.example/products/1?utm_source=link")
+		r.read(req, visitor, "https://shop.example/products/1?utm_source=link")
 	}
 }

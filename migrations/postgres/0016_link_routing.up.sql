@@ -1,6 +1,6 @@
 -- How a link answers visitors, beyond its URL, times and status: JSON, see internal/routing/value.go.
 -- Null means a plain link.
-ALTER TABLE links ADD routing TEXT;
+ALTER TABLE links ADD routing JSONB;
 
 -- The URLs of routings: blocking and checks of destinations find them here. The link's own URL is in
 -- links.

@@ -1,0 +1,217 @@
+package redirect
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// visit is one request for a short URL.
+type visit struct {
+	*Handler
+	http    *http.Request
+	from    netip.Addr
+	at      resolve.Address
+	target  resolve.Target
+	request routing.Request
+	// reading is what the request tells of its visitor, once it is read.
+	reading visitor.Reading
+	isRead  bool
+}
+
+func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Program, &v.request) }
+
+// find resolves the address, and decides without quotas. It counts requests that need the database
+// or lead to no link for the address network. A network above the rate of UnknownCodes causes no
+// query and does not learn whether a code is unknown; links in memory still redirect it.
+func (v *visit) find() (answer routing.Decision, err error) {
+	ctx, isCounted := v.http.Context(), false
+	count := func() bool { // before the query, so that concurrent guesses cannot exceed the rate
+		if !isCounted {
+			v.request.Throttled = v.UnknownCodes.Take("", v.from, v.request.Now)
+			isCounted = v.request.Throttled == 0
+		}
+		return isCounted
+	}
+	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, count)
+	if errors.Is(err, resolve.ErrNotAdmitted) {
+		return v.decide(), nil
+	}
+	v.request.Failed = err != nil
+	v.prepare()
+	answer = v.decide()
+	isUnknown := err == nil && (v.target.Unknown || answer.Page == routing.NotFound)
+	switch {
+	case isUnknown && !count():
+		answer = v.decide()
+	case isCounted && !isUnknown && ctx.Err() == nil: // the query of a disconnected client goes on
+		v.UnknownCodes.Release("", v.from, v.request.Now)
+	}
+	return answer, err
+}
+
+// prepare sets what the routing of a link and its fallback URLs depend on.
+func (v *visit) prepare() {
+	t := &v.target
+	if t.NotFoundURL != "" || t.EndedURL != "" || t.Compiled != "" {
+		v.request.Host = web.Host(v.http)
+	}
+	if t.Compiled == "" {
+		return
+	}
+	read := v.read()
+	v.request.Visit = routing.Visit{
+		Country: read.Country, Device: read.Device, OS: read.OS, Browser: read.Browser, Language: read.LanguageTag,
+		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Address: v.from, Agent: v.http.UserAgent(),
+	}
+	v.request.Cookies, v.request.DrawKey, v.request.DrawSeed = v.http.Header["Cookie"], v.DrawKey, rand.Uint64()|1
+}
+
+// read returns what the request tells of its visitor.
+func (v *visit) read() *visitor.Reading {
+	if !v.isRead {
+		v.reading, v.isRead = v.Visits.Read(v.http, v.from), true
+	}
+	return &v.reading
+}
+
+// consume consumes the quotas of a redirect and records the click. It checks the rate of the network
+// first: a throttled visitor consumes nothing. It returns the answer, which may no longer be a redirect.
+func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
+	var err error
+	v.request.Throttled = v.LinkRate.Take(v.target.LinkID, v.from, v.request.Now)
+	switch {
+	case v.request.Throttled > 0:
+	case !v.request.Head:
+		answer, err = v.follow(answer)
+	case v.target.MaxClicks != 0:
+		v.request.Exhausted, err = v.Quotas.Exhausted(v.http.Context(), v.target.LinkID)
+	}
+	v.request.Failed = err != nil
+	if v.request.Refused() {
+		answer = v.decide()
+	}
+	return answer, err
+}
+
+// follow consumes one of the link's own clicks and one monthly hit, obtains the facts that the decision
+// depends on, and records the click. The link's own clicks come first: a link that is exhausted
+// consumes no monthly hit. A unit that was consumed for a visitor who does not receive the destination
+// is released.
+func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
+	ctx, t, arrived := v.http.Context(), &v.target, v.request.Now
+	month, limit := v.monthOf(arrived), v.HitQuota
+	if t.HitQuota >= 0 {
+		limit = t.HitQuota
+	}
+	grant, ok, err := v.takeGrant()
+	if err != nil || !ok {
+		v.request.Exhausted = !ok
+		return answer, err
+	}
+	defer grant.Release()
+	hit, ok, err := v.Quotas.Hits.Take(ctx, t.LinkID, *month, limit, arrived)
+	if err != nil || !ok {
+		v.request.OverQuota = !ok
+		return answer, err
+	}
+	defer hit.Release()
+	targetGrant, answer, err := v.settle(answer)
+	if err != nil {
+		return answer, err
+	}
+	c := v.click(&answer)
+	c.HitLease, c.ClickLease, c.TargetLease = hit.LeaseNumber(), grant.LeaseNumber(), targetGrant.LeaseNumber()
+	v.Clicks.Record(&c)
+	targetGrant.Commit()
+	grant.Commit()
+	hit.Commit()
+	return answer, nil
+}
+
+// settle obtains the facts that a decision depends on, one after the other, until it is final.
+func (v *visit) settle(answer routing.Decision) (grant hitquota.Hit, _ routing.Decision, err error) {
+	for answer.Needs != routing.Nothing {
+		switch answer.Needs {
+		case routing.TheVisitKind:
+			v.request.VisitKind = v.visitKind()
+		case routing.AGrant:
+			var ok bool
+			grant, ok, err = v.Quotas.Targets.Take(v.http.Context(), answer.Target, hitquota.Month{}, answer.MaxClicks,
+				v.request.Now)
+			switch {
+			case err != nil:
+				return grant, answer, err
+			case ok:
+				v.request.Granted = answer.Target
+			default:
+				v.request.Unavailable = append(v.request.Unavailable, answer.Target)
+			}
+		}
+		answer = v.decide()
+	}
+	return grant, answer, nil
+}
+
+// visitKind finds out whether the visit is the first of its visitor on this day.
+func (v *visit) visitKind() routing.VisitKind {
+	if v.FirstVisits == nil {
+		return routing.NoKind
+	}
+	number := v.visitor()
+	if number == 0 {
+		return routing.NoKind
+	}
+	isFirst, err := v.FirstVisits.Mark(v.http.Context(), v.target.LinkID, number, v.request.Now)
+	switch {
+	case err != nil:
+		v.Log.WarnContext(v.http.Context(), "whether a visit is the first of the day is not known", "error", err)
+		return routing.NoKind
+	case isFirst:
+		return routing.FirstToday
+	}
+	return routing.ReturningToday
+}
+
+// takeGrant consumes one of the remaining clicks of a link with MaxClicks. Other links need no
+// grant.
+func (v *visit) takeGrant() (grant hitquota.Hit, ok bool, err error) {
+	if v.target.MaxClicks == 0 {
+		return hitquota.Hit{}, true, nil
+	}
+	return v.Quotas.Grants.Take(v.http.Context(), v.target.LinkID, hitquota.Month{}, v.target.MaxClicks, v.request.Now)
+}
+
+// click returns the click of the redirect. That of a private visitor has neither rule nor target: a rule
+// would reveal what it compares.
+func (v *visit) click(answer *routing.Decision) click.Click {
+	read := v.read()
+	c := click.Click{
+		WorkspaceID: v.target.WorkspaceID, LinkID: v.target.LinkID, ClickedAt: v.request.Now, Status: answer.Status,
+		Visit: read.Stored(v.http.URL.RawQuery, answer.Location), Visitor: v.visitor(),
+	}
+	if !read.Private {
+		c.RuleID, c.TargetID = answer.Rule, answer.Target
+	}
+	c.LatencyMs = float64(v.Now().Sub(v.request.Now)) / float64(time.Millisecond)
+	return c
+}
+
+// visitor returns the number of the visitor on this day; zero for bots and private visitors.
+func (v *visit) visitor() int64 {
+	read := v.read()
+	key := v.Keys.Of(v.request.Now)
+	if key == nil || read.Bot || read.Private {
+		return 0
+	}
+	return key.Visitor(v.target.LinkID, v.from.String(), v.http.UserAgent())
+}

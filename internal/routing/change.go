@@ -1,0 +1,70 @@
+package routing
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// Change is a change of a routing. Fields without Set stay; nil resets a field to its default. Lists are
+// replaced as a whole.
+type Change struct {
+	Rules                optional.Edit[[]*Rule]
+	Query                optional.Edit[*Forwarding]
+	ForwardPath          optional.Edit[*bool]
+	UTM                  optional.Edit[*UTM]
+	PendingURL, EndedURL optional.Edit[*string]
+	Tests                optional.Edit[[]*Test]
+}
+
+// Apply returns the routing after the change, checked and with ids; nil for a plain link. The arguments
+// stay as they are. A nil change makes the link plain. It returns InvalidInput or InvalidURL with the
+// position of the value.
+func (c *Change) Apply(from *Routing) (*Routing, error) {
+	if c == nil {
+		return nil, nil
+	}
+	after := &Routing{}
+	if from != nil {
+		*after = *from
+	}
+	c.Rules.Apply(&after.Rules)
+	c.PendingURL.Apply(&after.PendingURL)
+	c.EndedURL.Apply(&after.EndedURL)
+	c.UTM.Apply(&after.UTM)
+	c.Tests.Apply(&after.Tests)
+	if c.Query.Set {
+		after.Query = optional.Value(c.Query.To)
+	}
+	if c.ForwardPath.Set {
+		after.ForwardPath = optional.Value(c.ForwardPath.To)
+	}
+	after, err := after.clone()
+	if err != nil {
+		return nil, err
+	}
+	if err := after.Check(); err != nil {
+		return nil, err
+	}
+	if err := after.Identify(from); err != nil {
+		return nil, err
+	}
+	if after.IsPlain() {
+		return nil, nil
+	}
+	return after, nil
+}
+
+// clone returns a deep copy, because Check and Identify change the value.
+func (r *Routing) clone() (*Routing, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("copying a routing: %w", err)
+	}
+	copied := &Routing{}
+	if err := json.Unmarshal(text, copied); err != nil {
+		return nil, fmt.Errorf("copying a routing: %w", err)
+	}
+	return copied, nil
+}
