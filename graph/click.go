@@ -75,14 +75,14 @@ func filterOf(in *gen.ClickFilter) stats.Filter {
 
 // The indexes of the generated fields of click.VisitDimensions.
 var (
-	clickFields  = visitFields(reflect.TypeFor[gen.Click]())
-	filterFields = visitFields(reflect.TypeFor[gen.ClickFilter]())
+	clickFields  = visitFields(reflect.TypeFor[gen.Click](), (*click.Definition).FieldName)
+	filterFields = visitFields(reflect.TypeFor[gen.ClickFilter](), (*click.Definition).FilterName)
 )
 
 // visitFields panics if the schema lacks a dimension, so no process starts without it.
-func visitFields(t reflect.Type) (indexes []int) {
+func visitFields(t reflect.Type, nameOf func(*click.Definition) string) (indexes []int) {
 	for _, d := range click.VisitDimensions {
-		field, ok := t.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, d.FieldName()) })
+		field, ok := t.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, nameOf(d)) })
 		if !ok {
 			panic("graph: " + t.Name() + " has no field for the dimension " + string(d.Name))
 		}

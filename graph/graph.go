@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -52,7 +53,9 @@ type Config struct {
 	// Checker checks the destinations of links.
 	Checker *probe.Checker
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
-	HitQuota int64
+	// Surroundings are what warnings about routings depend on.
+	Surroundings routing.Surroundings
+	HitQuota     int64
 	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
 	// in a minute.
 	Limits                *ratelimit.Meter
@@ -68,21 +71,24 @@ type resolver struct {
 }
 
 type (
-	queryResolver        resolver
-	mutationResolver     resolver
-	subscriptionResolver resolver
-	userResolver         resolver
-	sessionResolver      resolver
-	workspaceResolver    resolver
-	memberResolver       resolver
-	invitationResolver   resolver
-	apiKeyResolver       resolver
-	auditEventResolver   resolver
-	linkResolver         resolver
-	statsResolver        resolver
-	statsSliceResolver   resolver
-	orphanResolver       resolver
-	clickResolver        resolver
+	queryResolver         resolver
+	mutationResolver      resolver
+	subscriptionResolver  resolver
+	userResolver          resolver
+	sessionResolver       resolver
+	workspaceResolver     resolver
+	memberResolver        resolver
+	invitationResolver    resolver
+	apiKeyResolver        resolver
+	auditEventResolver    resolver
+	linkResolver          resolver
+	linkRoutingResolver   resolver
+	routingRuleResolver   resolver
+	routingTargetResolver resolver
+	statsResolver         resolver
+	statsSliceResolver    resolver
+	orphanResolver        resolver
+	clickResolver         resolver
 )
 
 // New returns the handler of GraphQL operations.
@@ -107,18 +113,21 @@ func LoadManifest(file string, bounds config.Bounds, introspection bool) (*trans
 
 // The methods of gen.ResolverRoot.
 
-func (r *resolver) Query() gen.QueryResolver               { return (*queryResolver)(r) }
-func (r *resolver) Mutation() gen.MutationResolver         { return (*mutationResolver)(r) }
-func (r *resolver) Subscription() gen.SubscriptionResolver { return (*subscriptionResolver)(r) }
-func (r *resolver) User() gen.UserResolver                 { return (*userResolver)(r) }
-func (r *resolver) Session() gen.SessionResolver           { return (*sessionResolver)(r) }
-func (r *resolver) Workspace() gen.WorkspaceResolver       { return (*workspaceResolver)(r) }
-func (r *resolver) Member() gen.MemberResolver             { return (*memberResolver)(r) }
-func (r *resolver) Invitation() gen.InvitationResolver     { return (*invitationResolver)(r) }
-func (r *resolver) ApiKey() gen.ApiKeyResolver             { return (*apiKeyResolver)(r) }
-func (r *resolver) AuditEvent() gen.AuditEventResolver     { return (*auditEventResolver)(r) }
-func (r *resolver) Link() gen.LinkResolver                 { return (*linkResolver)(r) }
-func (r *resolver) Stats() gen.StatsResolver               { return (*statsResolver)(r) }
-func (r *resolver) StatsSlice() gen.StatsSliceResolver     { return (*statsSliceResolver)(r) }
-func (r *resolver) Orphan() gen.OrphanResolver             { return (*orphanResolver)(r) }
-func (r *resolver) Click() gen.ClickResolver               { return (*clickResolver)(r) }
+func (r *resolver) Query() gen.QueryResolver                 { return (*queryResolver)(r) }
+func (r *resolver) Mutation() gen.MutationResolver           { return (*mutationResolver)(r) }
+func (r *resolver) Subscription() gen.SubscriptionResolver   { return (*subscriptionResolver)(r) }
+func (r *resolver) User() gen.UserResolver                   { return (*userResolver)(r) }
+func (r *resolver) Session() gen.SessionResolver             { return (*sessionResolver)(r) }
+func (r *resolver) Workspace() gen.WorkspaceResolver         { return (*workspaceResolver)(r) }
+func (r *resolver) Member() gen.MemberResolver               { return (*memberResolver)(r) }
+func (r *resolver) Invitation() gen.InvitationResolver       { return (*invitationResolver)(r) }
+func (r *resolver) ApiKey() gen.ApiKeyResolver               { return (*apiKeyResolver)(r) }
+func (r *resolver) AuditEvent() gen.AuditEventResolver       { return (*auditEventResolver)(r) }
+func (r *resolver) Link() gen.LinkResolver                   { return (*linkResolver)(r) }
+func (r *resolver) LinkRouting() gen.LinkRoutingResolver     { return (*linkRoutingResolver)(r) }
+func (r *resolver) RoutingRule() gen.RoutingRuleResolver     { return (*routingRuleResolver)(r) }
+func (r *resolver) RoutingTarget() gen.RoutingTargetResolver { return (*routingTargetResolver)(r) }
+func (r *resolver) Stats() gen.StatsResolver                 { return (*statsResolver)(r) }
+func (r *resolver) StatsSlice() gen.StatsSliceResolver       { return (*statsSliceResolver)(r) }
+func (r *resolver) Orphan() gen.OrphanResolver               { return (*orphanResolver)(r) }
+func (r *resolver) Click() gen.ClickResolver                 { return (*clickResolver)(r) }

@@ -33,6 +33,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 			StartsAt:       in.StartsAt,
 			ExpiresAt:      in.ExpiresAt,
 			MaxClicks:      in.MaxClicks,
+			Routing:        routingChange(in.Routing),
 		}},
 		IdempotencyKey: in.IdempotencyKey,
 	})
@@ -46,9 +47,13 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 }
 
 func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
+	links := make([]*link.New, 0, len(in.Links))
+	for _, one := range in.Links {
+		links = append(links, newLink(one))
+	}
 	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
 		return r.Links.CreateMany(ctx, m, link.Batch{
-			Links: in.Links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
+			Links: links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
 		})
 	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkResult {
 		return &gen.CreateLinkResult{
@@ -57,6 +62,22 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 		}
 	})
 	return &gen.CreateLinksPayload{Results: results}, err
+}
+
+func newLink(in *gen.NewLinkInput) *link.New {
+	return &link.New{
+		URL:            in.URL,
+		Strategy:       in.Strategy,
+		CustomCode:     in.CustomCode,
+		Title:          in.Title,
+		Note:           in.Note,
+		Tags:           in.Tags,
+		RedirectStatus: in.RedirectStatus,
+		StartsAt:       in.StartsAt,
+		ExpiresAt:      in.ExpiresAt,
+		MaxClicks:      in.MaxClicks,
+		Routing:        routingChange(in.Routing),
+	}
 }
 
 // forLinks changes links of a workspace that the caller is a member of, and returns the result of
@@ -132,6 +153,7 @@ func changeOf(in gen.UpdateLinkInput) link.Change {
 		RedirectStatus: setUnlessNull(in.RedirectStatus),
 		Archived:       setUnlessNull(in.Archived),
 		StatsPublic:    setUnlessNull(in.StatsPublic),
+		Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
 		Seen:           in.UpdatedAt,
 	}
 }

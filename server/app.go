@@ -31,6 +31,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -212,24 +213,25 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 			Tracer:        a.traces.Tracer(),
 			Now:           a.now,
 		},
-		Accounts:    a.Accounts,
-		Workspaces:  a.Workspaces,
-		Domains:     a.Domains,
-		Keys:        a.APIKeys,
-		Audit:       a.Audit,
-		Links:       a.Links,
-		LinkList:    a.LinkList,
-		Moderation:  a.Moderation,
-		Checker:     a.Checker,
-		Stats:       a.Stats,
-		Live:        a.ClickStream,
-		Unmatched:   a.Unmatched,
-		Exports:     a.Exports,
-		Writers:     a.writers(),
-		HitQuota:    a.config.HitQuota,
-		Limits:      ratelimit.NewMeter(a.Limits, a.now),
-		RequestRate: a.config.RequestRate,
-		CostRate:    a.config.CostRate,
+		Accounts:     a.Accounts,
+		Workspaces:   a.Workspaces,
+		Domains:      a.Domains,
+		Keys:         a.APIKeys,
+		Audit:        a.Audit,
+		Links:        a.Links,
+		LinkList:     a.LinkList,
+		Moderation:   a.Moderation,
+		Checker:      a.Checker,
+		Stats:        a.Stats,
+		Live:         a.ClickStream,
+		Unmatched:    a.Unmatched,
+		Exports:      a.Exports,
+		Writers:      a.writers(),
+		HitQuota:     a.config.HitQuota,
+		Surroundings: routing.Surroundings{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
+		Limits:       ratelimit.NewMeter(a.Limits, a.now),
+		RequestRate:  a.config.RequestRate,
+		CostRate:     a.config.CostRate,
 	}
 }
 

@@ -85,7 +85,8 @@ func newStream(total int, end time.Time) *stream {
 	reader := visitor.NewReader(nil)
 	read := func(header, value, query string) visitor.Visit {
 		request := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{header: {value}}}
-		return reader.Read(request, netip.Addr{}, "")
+		got := reader.Read(request, netip.Addr{})
+		return got.Stored(query, "")
 	}
 	for _, site := range sites {
 		s.referrers = append(s.referrers, read("Referer", "https://www."+site+"/some/page?q=1", "").Referrer)

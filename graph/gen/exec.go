@@ -46,10 +46,13 @@ type ResolverRoot interface {
 	Click() ClickResolver
 	Invitation() InvitationResolver
 	Link() LinkResolver
+	LinkRouting() LinkRoutingResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
 	Orphan() OrphanResolver
 	Query() QueryResolver
+	RoutingRule() RoutingRuleResolver
+	RoutingTarget() RoutingTargetResolver
 	Session() SessionResolver
 	Stats() StatsResolver
 	StatsSlice() StatsSliceResolver
@@ -146,7 +149,9 @@ type ComplexityRoot struct {
 		Link        func(childComplexity int) int
 		Os          func(childComplexity int) int
 		Referrer    func(childComplexity int) int
+		RuleID      func(childComplexity int) int
 		Status      func(childComplexity int) int
+		TargetID    func(childComplexity int) int
 		UtmCampaign func(childComplexity int) int
 		UtmContent  func(childComplexity int) int
 		UtmMedium   func(childComplexity int) int
@@ -324,6 +329,7 @@ type ComplexityRoot struct {
 		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
 		RedirectStatus    func(childComplexity int) int
+		Routing           func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
 		StartsAt          func(childComplexity int) int
 		Stats             func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter) int
@@ -345,6 +351,17 @@ type ComplexityRoot struct {
 	LinkEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	LinkRouting struct {
+		EndedURL    func(childComplexity int) int
+		ForwardPath func(childComplexity int) int
+		PendingURL  func(childComplexity int) int
+		Query       func(childComplexity int) int
+		Rules       func(childComplexity int) int
+		Tests       func(childComplexity int) int
+		UTM         func(childComplexity int) int
+		Warnings    func(childComplexity int) int
 	}
 
 	LoginPayload struct {
@@ -439,6 +456,11 @@ type ComplexityRoot struct {
 		StartCursor     func(childComplexity int) int
 	}
 
+	Period struct {
+		From func(childComplexity int) int
+		To   func(childComplexity int) int
+	}
+
 	PlatformStats struct {
 		AverageRedirectMs func(childComplexity int) int
 		TotalLinks        func(childComplexity int) int
@@ -446,14 +468,26 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Link          func(childComplexity int, by LinkBy) int
-		Me            func(childComplexity int) int
-		Node          func(childComplexity int, id string) int
-		Nodes         func(childComplexity int, ids []string) int
-		PlatformStats func(childComplexity int) int
-		PreviewCode   func(childComplexity int, workspaceID string, url string) int
-		RateLimit     func(childComplexity int) int
-		Workspace     func(childComplexity int, by WorkspaceBy) int
+		ExplainRedirect func(childComplexity int, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) int
+		Link            func(childComplexity int, by LinkBy) int
+		Me              func(childComplexity int) int
+		Node            func(childComplexity int, id string) int
+		Nodes           func(childComplexity int, ids []string) int
+		PlatformStats   func(childComplexity int) int
+		PreviewCode     func(childComplexity int, workspaceID string, url string) int
+		RateLimit       func(childComplexity int) int
+		Workspace       func(childComplexity int, by WorkspaceBy) int
+	}
+
+	QueryCondition struct {
+		Name  func(childComplexity int) int
+		Value func(childComplexity int) int
+	}
+
+	QueryForwarding struct {
+		Except func(childComplexity int) int
+		Mode   func(childComplexity int) int
+		Only   func(childComplexity int) int
 	}
 
 	RateLimit struct {
@@ -461,6 +495,26 @@ type ComplexityRoot struct {
 		Limit     func(childComplexity int) int
 		Remaining func(childComplexity int) int
 		ResetsAt  func(childComplexity int) int
+	}
+
+	RedirectExplanation struct {
+		Candidates  func(childComplexity int) int
+		Consumes    func(childComplexity int) int
+		Location    func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		RuleIndex   func(childComplexity int) int
+		Status      func(childComplexity int) int
+		Steps       func(childComplexity int) int
+		TargetIndex func(childComplexity int) int
+		Visit       func(childComplexity int) int
+	}
+
+	RedirectStep struct {
+		ConditionIndex func(childComplexity int) int
+		Detail         func(childComplexity int) int
+		Outcome        func(childComplexity int) int
+		RuleIndex      func(childComplexity int) int
+		Step           func(childComplexity int) int
 	}
 
 	RefreshSessionPayload struct {
@@ -527,6 +581,38 @@ type ComplexityRoot struct {
 	RevokeInvitationPayload struct {
 		Errors     func(childComplexity int) int
 		Invitation func(childComplexity int) int
+	}
+
+	RoutingRule struct {
+		Enabled    func(childComplexity int) int
+		ID         func(childComplexity int) int
+		Name       func(childComplexity int) int
+		Stickiness func(childComplexity int) int
+		Targets    func(childComplexity int) int
+		Unless     func(childComplexity int) int
+		When       func(childComplexity int) int
+	}
+
+	RoutingTarget struct {
+		ClickCount func(childComplexity int) int
+		ID         func(childComplexity int) int
+		MaxClicks  func(childComplexity int) int
+		Name       func(childComplexity int) int
+		Share      func(childComplexity int) int
+		URL        func(childComplexity int) int
+	}
+
+	RoutingTest struct {
+		Location func(childComplexity int) int
+		Name     func(childComplexity int) int
+		Status   func(childComplexity int) int
+		Visit    func(childComplexity int) int
+	}
+
+	RoutingWarning struct {
+		Code    func(childComplexity int) int
+		Field   func(childComplexity int) int
+		Message func(childComplexity int) int
 	}
 
 	Session struct {
@@ -639,6 +725,14 @@ type ComplexityRoot struct {
 		Message func(childComplexity int) int
 	}
 
+	Utm struct {
+		Campaign func(childComplexity int) int
+		Content  func(childComplexity int) int
+		Medium   func(childComplexity int) int
+		Source   func(childComplexity int) int
+		Term     func(childComplexity int) int
+	}
+
 	VerifyDomainPayload struct {
 		Domain func(childComplexity int) int
 		Errors func(childComplexity int) int
@@ -647,6 +741,52 @@ type ComplexityRoot struct {
 	VerifyEmailPayload struct {
 		Errors func(childComplexity int) int
 		User   func(childComplexity int) int
+	}
+
+	VisitCondition struct {
+		Bot      func(childComplexity int) int
+		Browser  func(childComplexity int) int
+		Country  func(childComplexity int) int
+		Device   func(childComplexity int) int
+		During   func(childComplexity int) int
+		Language func(childComplexity int) int
+		Network  func(childComplexity int) int
+		OS       func(childComplexity int) int
+		Query    func(childComplexity int) int
+		Referrer func(childComplexity int) int
+		Visit    func(childComplexity int) int
+		Weekly   func(childComplexity int) int
+	}
+
+	VisitReading struct {
+		Bot      func(childComplexity int) int
+		Browser  func(childComplexity int) int
+		Country  func(childComplexity int) int
+		Device   func(childComplexity int) int
+		Language func(childComplexity int) int
+		OS       func(childComplexity int) int
+		Referrer func(childComplexity int) int
+	}
+
+	VisitSample struct {
+		AcceptLanguage func(childComplexity int) int
+		Address        func(childComplexity int) int
+		At             func(childComplexity int) int
+		Country        func(childComplexity int) int
+		Path           func(childComplexity int) int
+		Private        func(childComplexity int) int
+		Query          func(childComplexity int) int
+		Referrer       func(childComplexity int) int
+		TargetID       func(childComplexity int) int
+		UserAgent      func(childComplexity int) int
+		Visit          func(childComplexity int) int
+	}
+
+	WeeklySchedule struct {
+		Days     func(childComplexity int) int
+		From     func(childComplexity int) int
+		Timezone func(childComplexity int) int
+		To       func(childComplexity int) int
 	}
 
 	Workspace struct {
@@ -719,6 +859,13 @@ type LinkResolver interface {
 
 	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
+
+	Routing(ctx context.Context, obj *link.Link) (*link.RoutingOf, error)
+}
+type LinkRoutingResolver interface {
+	Rules(ctx context.Context, obj *link.RoutingOf) ([]*link.RuleOf, error)
+
+	Warnings(ctx context.Context, obj *link.RoutingOf) ([]*routing.Warning, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -777,6 +924,13 @@ type QueryResolver interface {
 	PreviewCode(ctx context.Context, workspaceID string, url string) (*link.Preview, error)
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
+	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*routing.Explanation, error)
+}
+type RoutingRuleResolver interface {
+	Targets(ctx context.Context, obj *link.RuleOf) ([]*link.TargetOf, error)
+}
+type RoutingTargetResolver interface {
+	ClickCount(ctx context.Context, obj *link.TargetOf) (int64, error)
 }
 type SessionResolver interface {
 	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
@@ -1132,12 +1286,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Click.Referrer(childComplexity), true
+	case "Click.ruleId":
+		if e.ComplexityRoot.Click.RuleID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.RuleID(childComplexity), true
 	case "Click.status":
 		if e.ComplexityRoot.Click.Status == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Click.Status(childComplexity), true
+	case "Click.targetId":
+		if e.ComplexityRoot.Click.TargetID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.TargetID(childComplexity), true
 	case "Click.utmCampaign":
 		if e.ComplexityRoot.Click.UtmCampaign == nil {
 			break
@@ -1763,6 +1929,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.RedirectStatus(childComplexity), true
+	case "Link.routing":
+		if e.ComplexityRoot.Link.Routing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Routing(childComplexity), true
 	case "Link.shortUrl":
 		if e.ComplexityRoot.Link.ShortURL == nil {
 			break
@@ -1860,6 +2032,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkEdge.Node(childComplexity), true
+
+	case "LinkRouting.endedUrl":
+		if e.ComplexityRoot.LinkRouting.EndedURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.EndedURL(childComplexity), true
+	case "LinkRouting.forwardPath":
+		if e.ComplexityRoot.LinkRouting.ForwardPath == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.ForwardPath(childComplexity), true
+	case "LinkRouting.pendingUrl":
+		if e.ComplexityRoot.LinkRouting.PendingURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.PendingURL(childComplexity), true
+	case "LinkRouting.query":
+		if e.ComplexityRoot.LinkRouting.Query == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Query(childComplexity), true
+	case "LinkRouting.rules":
+		if e.ComplexityRoot.LinkRouting.Rules == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Rules(childComplexity), true
+	case "LinkRouting.tests":
+		if e.ComplexityRoot.LinkRouting.Tests == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Tests(childComplexity), true
+	case "LinkRouting.utm":
+		if e.ComplexityRoot.LinkRouting.UTM == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.UTM(childComplexity), true
+	case "LinkRouting.warnings":
+		if e.ComplexityRoot.LinkRouting.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Warnings(childComplexity), true
 
 	case "LoginPayload.errors":
 		if e.ComplexityRoot.LoginPayload.Errors == nil {
@@ -2460,6 +2681,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PageInfo.StartCursor(childComplexity), true
 
+	case "Period.from":
+		if e.ComplexityRoot.Period.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Period.From(childComplexity), true
+	case "Period.to":
+		if e.ComplexityRoot.Period.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Period.To(childComplexity), true
+
 	case "PlatformStats.averageRedirectMs":
 		if e.ComplexityRoot.PlatformStats.AverageRedirectMs == nil {
 			break
@@ -2478,6 +2712,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlatformStats.TotalRedirects(childComplexity), true
+
+	case "Query.explainRedirect":
+		if e.ComplexityRoot.Query.ExplainRedirect == nil {
+			break
+		}
+
+		args, err := ec.field_Query_explainRedirect_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ExplainRedirect(childComplexity, args["by"].(LinkBy), args["visit"].(*routing.Sample), args["routing"].(*LinkRoutingInput)), true
 
 	case "Query.link":
 		if e.ComplexityRoot.Query.Link == nil {
@@ -2553,6 +2799,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.Workspace(childComplexity, args["by"].(WorkspaceBy)), true
 
+	case "QueryCondition.name":
+		if e.ComplexityRoot.QueryCondition.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueryCondition.Name(childComplexity), true
+	case "QueryCondition.value":
+		if e.ComplexityRoot.QueryCondition.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueryCondition.Value(childComplexity), true
+
+	case "QueryForwarding.except":
+		if e.ComplexityRoot.QueryForwarding.Except == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueryForwarding.Except(childComplexity), true
+	case "QueryForwarding.mode":
+		if e.ComplexityRoot.QueryForwarding.Mode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueryForwarding.Mode(childComplexity), true
+	case "QueryForwarding.only":
+		if e.ComplexityRoot.QueryForwarding.Only == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueryForwarding.Only(childComplexity), true
+
 	case "RateLimit.cost":
 		if e.ComplexityRoot.RateLimit.Cost == nil {
 			break
@@ -2577,6 +2855,92 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RateLimit.ResetsAt(childComplexity), true
+
+	case "RedirectExplanation.candidates":
+		if e.ComplexityRoot.RedirectExplanation.Candidates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Candidates(childComplexity), true
+	case "RedirectExplanation.consumes":
+		if e.ComplexityRoot.RedirectExplanation.Consumes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Consumes(childComplexity), true
+	case "RedirectExplanation.location":
+		if e.ComplexityRoot.RedirectExplanation.Location == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Location(childComplexity), true
+	case "RedirectExplanation.reason":
+		if e.ComplexityRoot.RedirectExplanation.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Reason(childComplexity), true
+	case "RedirectExplanation.ruleIndex":
+		if e.ComplexityRoot.RedirectExplanation.RuleIndex == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.RuleIndex(childComplexity), true
+	case "RedirectExplanation.status":
+		if e.ComplexityRoot.RedirectExplanation.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Status(childComplexity), true
+	case "RedirectExplanation.steps":
+		if e.ComplexityRoot.RedirectExplanation.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Steps(childComplexity), true
+	case "RedirectExplanation.targetIndex":
+		if e.ComplexityRoot.RedirectExplanation.TargetIndex == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.TargetIndex(childComplexity), true
+	case "RedirectExplanation.visit":
+		if e.ComplexityRoot.RedirectExplanation.Visit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectExplanation.Visit(childComplexity), true
+
+	case "RedirectStep.conditionIndex":
+		if e.ComplexityRoot.RedirectStep.ConditionIndex == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectStep.ConditionIndex(childComplexity), true
+	case "RedirectStep.detail":
+		if e.ComplexityRoot.RedirectStep.Detail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectStep.Detail(childComplexity), true
+	case "RedirectStep.outcome":
+		if e.ComplexityRoot.RedirectStep.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectStep.Outcome(childComplexity), true
+	case "RedirectStep.ruleIndex":
+		if e.ComplexityRoot.RedirectStep.RuleIndex == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectStep.RuleIndex(childComplexity), true
+	case "RedirectStep.step":
+		if e.ComplexityRoot.RedirectStep.Step == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedirectStep.Step(childComplexity), true
 
 	case "RefreshSessionPayload.errors":
 		if e.ComplexityRoot.RefreshSessionPayload.Errors == nil {
@@ -2769,6 +3133,130 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RevokeInvitationPayload.Invitation(childComplexity), true
+
+	case "RoutingRule.enabled":
+		if e.ComplexityRoot.RoutingRule.Enabled == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.Enabled(childComplexity), true
+	case "RoutingRule.id":
+		if e.ComplexityRoot.RoutingRule.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.ID(childComplexity), true
+	case "RoutingRule.name":
+		if e.ComplexityRoot.RoutingRule.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.Name(childComplexity), true
+	case "RoutingRule.stickiness":
+		if e.ComplexityRoot.RoutingRule.Stickiness == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.Stickiness(childComplexity), true
+	case "RoutingRule.targets":
+		if e.ComplexityRoot.RoutingRule.Targets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.Targets(childComplexity), true
+	case "RoutingRule.unless":
+		if e.ComplexityRoot.RoutingRule.Unless == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.Unless(childComplexity), true
+	case "RoutingRule.when":
+		if e.ComplexityRoot.RoutingRule.When == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.When(childComplexity), true
+
+	case "RoutingTarget.clickCount":
+		if e.ComplexityRoot.RoutingTarget.ClickCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTarget.ClickCount(childComplexity), true
+	case "RoutingTarget.id":
+		if e.ComplexityRoot.RoutingTarget.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTarget.ID(childComplexity), true
+	case "RoutingTarget.maxClicks":
+		if e.ComplexityRoot.RoutingTarget.MaxClicks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTarget.MaxClicks(childComplexity), true
+	case "RoutingTarget.name":
+		if e.ComplexityRoot.RoutingTarget.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTarget.Name(childComplexity), true
+	case "RoutingTarget.share":
+		if e.ComplexityRoot.RoutingTarget.Share == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTarget.Share(childComplexity), true
+	case "RoutingTarget.url":
+		if e.ComplexityRoot.RoutingTarget.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTarget.URL(childComplexity), true
+
+	case "RoutingTest.location":
+		if e.ComplexityRoot.RoutingTest.Location == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTest.Location(childComplexity), true
+	case "RoutingTest.name":
+		if e.ComplexityRoot.RoutingTest.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTest.Name(childComplexity), true
+	case "RoutingTest.status":
+		if e.ComplexityRoot.RoutingTest.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTest.Status(childComplexity), true
+	case "RoutingTest.visit":
+		if e.ComplexityRoot.RoutingTest.Visit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingTest.Visit(childComplexity), true
+
+	case "RoutingWarning.code":
+		if e.ComplexityRoot.RoutingWarning.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingWarning.Code(childComplexity), true
+	case "RoutingWarning.field":
+		if e.ComplexityRoot.RoutingWarning.Field == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingWarning.Field(childComplexity), true
+	case "RoutingWarning.message":
+		if e.ComplexityRoot.RoutingWarning.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingWarning.Message(childComplexity), true
 
 	case "Session.agent":
 		if e.ComplexityRoot.Session.Agent == nil {
@@ -3166,6 +3654,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UserError.Message(childComplexity), true
 
+	case "Utm.campaign":
+		if e.ComplexityRoot.Utm.Campaign == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Utm.Campaign(childComplexity), true
+	case "Utm.content":
+		if e.ComplexityRoot.Utm.Content == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Utm.Content(childComplexity), true
+	case "Utm.medium":
+		if e.ComplexityRoot.Utm.Medium == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Utm.Medium(childComplexity), true
+	case "Utm.source":
+		if e.ComplexityRoot.Utm.Source == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Utm.Source(childComplexity), true
+	case "Utm.term":
+		if e.ComplexityRoot.Utm.Term == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Utm.Term(childComplexity), true
+
 	case "VerifyDomainPayload.domain":
 		if e.ComplexityRoot.VerifyDomainPayload.Domain == nil {
 			break
@@ -3191,6 +3710,214 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.VerifyEmailPayload.User(childComplexity), true
+
+	case "VisitCondition.bot":
+		if e.ComplexityRoot.VisitCondition.Bot == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Bot(childComplexity), true
+	case "VisitCondition.browser":
+		if e.ComplexityRoot.VisitCondition.Browser == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Browser(childComplexity), true
+	case "VisitCondition.country":
+		if e.ComplexityRoot.VisitCondition.Country == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Country(childComplexity), true
+	case "VisitCondition.device":
+		if e.ComplexityRoot.VisitCondition.Device == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Device(childComplexity), true
+	case "VisitCondition.during":
+		if e.ComplexityRoot.VisitCondition.During == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.During(childComplexity), true
+	case "VisitCondition.language":
+		if e.ComplexityRoot.VisitCondition.Language == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Language(childComplexity), true
+	case "VisitCondition.network":
+		if e.ComplexityRoot.VisitCondition.Network == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Network(childComplexity), true
+	case "VisitCondition.os":
+		if e.ComplexityRoot.VisitCondition.OS == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.OS(childComplexity), true
+	case "VisitCondition.query":
+		if e.ComplexityRoot.VisitCondition.Query == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Query(childComplexity), true
+	case "VisitCondition.referrer":
+		if e.ComplexityRoot.VisitCondition.Referrer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Referrer(childComplexity), true
+	case "VisitCondition.visit":
+		if e.ComplexityRoot.VisitCondition.Visit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Visit(childComplexity), true
+	case "VisitCondition.weekly":
+		if e.ComplexityRoot.VisitCondition.Weekly == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitCondition.Weekly(childComplexity), true
+
+	case "VisitReading.bot":
+		if e.ComplexityRoot.VisitReading.Bot == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.Bot(childComplexity), true
+	case "VisitReading.browser":
+		if e.ComplexityRoot.VisitReading.Browser == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.Browser(childComplexity), true
+	case "VisitReading.country":
+		if e.ComplexityRoot.VisitReading.Country == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.Country(childComplexity), true
+	case "VisitReading.device":
+		if e.ComplexityRoot.VisitReading.Device == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.Device(childComplexity), true
+	case "VisitReading.language":
+		if e.ComplexityRoot.VisitReading.Language == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.Language(childComplexity), true
+	case "VisitReading.os":
+		if e.ComplexityRoot.VisitReading.OS == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.OS(childComplexity), true
+	case "VisitReading.referrer":
+		if e.ComplexityRoot.VisitReading.Referrer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.Referrer(childComplexity), true
+
+	case "VisitSample.acceptLanguage":
+		if e.ComplexityRoot.VisitSample.AcceptLanguage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.AcceptLanguage(childComplexity), true
+	case "VisitSample.address":
+		if e.ComplexityRoot.VisitSample.Address == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Address(childComplexity), true
+	case "VisitSample.at":
+		if e.ComplexityRoot.VisitSample.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.At(childComplexity), true
+	case "VisitSample.country":
+		if e.ComplexityRoot.VisitSample.Country == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Country(childComplexity), true
+	case "VisitSample.path":
+		if e.ComplexityRoot.VisitSample.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Path(childComplexity), true
+	case "VisitSample.private":
+		if e.ComplexityRoot.VisitSample.Private == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Private(childComplexity), true
+	case "VisitSample.query":
+		if e.ComplexityRoot.VisitSample.Query == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Query(childComplexity), true
+	case "VisitSample.referrer":
+		if e.ComplexityRoot.VisitSample.Referrer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Referrer(childComplexity), true
+	case "VisitSample.targetId":
+		if e.ComplexityRoot.VisitSample.TargetID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.TargetID(childComplexity), true
+	case "VisitSample.userAgent":
+		if e.ComplexityRoot.VisitSample.UserAgent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.UserAgent(childComplexity), true
+	case "VisitSample.visit":
+		if e.ComplexityRoot.VisitSample.Visit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.Visit(childComplexity), true
+
+	case "WeeklySchedule.days":
+		if e.ComplexityRoot.WeeklySchedule.Days == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WeeklySchedule.Days(childComplexity), true
+	case "WeeklySchedule.from":
+		if e.ComplexityRoot.WeeklySchedule.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WeeklySchedule.From(childComplexity), true
+	case "WeeklySchedule.timezone":
+		if e.ComplexityRoot.WeeklySchedule.Timezone == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WeeklySchedule.Timezone(childComplexity), true
+	case "WeeklySchedule.to":
+		if e.ComplexityRoot.WeeklySchedule.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WeeklySchedule.To(childComplexity), true
 
 	case "Workspace.apiKeys":
 		if e.ComplexityRoot.Workspace.APIKeys == nil {
@@ -3426,10 +4153,14 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLinkBy,
 		ec.unmarshalInputLinkFilter,
 		ec.unmarshalInputLinkOrder,
+		ec.unmarshalInputLinkRoutingInput,
 		ec.unmarshalInputLoginInput,
 		ec.unmarshalInputLogoutEverywhereInput,
 		ec.unmarshalInputLogoutInput,
 		ec.unmarshalInputNewLinkInput,
+		ec.unmarshalInputPeriodInput,
+		ec.unmarshalInputQueryConditionInput,
+		ec.unmarshalInputQueryForwardingInput,
 		ec.unmarshalInputRefreshSessionInput,
 		ec.unmarshalInputRegisterInput,
 		ec.unmarshalInputRemoveDomainInput,
@@ -3442,6 +4173,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRestoreWorkspaceInput,
 		ec.unmarshalInputRevokeApiKeyInput,
 		ec.unmarshalInputRevokeInvitationInput,
+		ec.unmarshalInputRoutingRuleInput,
+		ec.unmarshalInputRoutingTargetInput,
+		ec.unmarshalInputRoutingTestInput,
 		ec.unmarshalInputSetPrimaryDomainInput,
 		ec.unmarshalInputTimeRange,
 		ec.unmarshalInputTransferOwnershipInput,
@@ -3449,8 +4183,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputUpdateLinksInput,
 		ec.unmarshalInputUpdateMemberRoleInput,
 		ec.unmarshalInputUpdateWorkspaceInput,
+		ec.unmarshalInputUtmInput,
 		ec.unmarshalInputVerifyDomainInput,
 		ec.unmarshalInputVerifyEmailInput,
+		ec.unmarshalInputVisitConditionInput,
+		ec.unmarshalInputVisitSampleInput,
+		ec.unmarshalInputWeeklyScheduleInput,
 		ec.unmarshalInputWorkspaceBy,
 	)
 	first := true
@@ -3680,6 +4418,18 @@ type Query {
   more, and pages and batches multiply the cost of their items. This field costs as much as any other.
   """
   rateLimit: RateLimit!
+  """
+  The answer of a link to a visit, and the reason. Consumes nothing. Needs LINKS_READ; null for a link that the caller may
+  not read. Fails with INVALID_INPUT.
+  """
+  explainRedirect(
+    "The link."
+    by: LinkBy!
+    "The visit. Absent: a visit with all values unknown."
+    visit: VisitSampleInput
+    "Changes to try without saving them, as in updateLink. Fails like updateLink."
+    routing: LinkRoutingInput
+  ): RedirectExplanation
 }
 
 "Selects a workspace by one of two keys."
@@ -4410,6 +5160,8 @@ input CreateLinkInput {
   returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
   """
   idempotencyKey: String
+  "How the link answers visitors. Absent fields: the workspace's routingDefaults."
+  routing: LinkRoutingInput
 }
 
 "Payload of createLink."
@@ -4496,6 +5248,8 @@ input NewLinkInput {
   maxClicks: Int64
   "The HTTP status of the redirect."
   redirectStatus: Int
+  "How the link answers visitors. Absent fields: the workspace's routingDefaults."
+  routing: LinkRoutingInput
 }
 
 "Effects of one failed link on a batch."
@@ -4614,6 +5368,8 @@ input UpdateLinkInput {
   statsPublic: Boolean
   "The link's updatedAt as the caller has read it. If the link has changed since, the update fails with CONFLICT."
   updatedAt: Time
+  "How the link answers visitors; absent fields of it stay. Null: a plain link."
+  routing: LinkRoutingInput
 }
 
 "Payload of updateLink."
@@ -5455,6 +6211,534 @@ type Link implements Node {
   ): ClickConnection!
   "Whether its stats are public, at the short URL followed by a plus sign."
   statsPublic: Boolean!
+  "How it answers visitors, beyond its URL, times and status."
+  routing: LinkRouting!
+}
+
+"How a link answers visitors, beyond its URL, times and status."
+type LinkRouting {
+  "The rules, tried in their order; the first that holds and has an available target decides."
+  rules: [RoutingRule!]!
+  "How query parameters of the short URL reach the destination."
+  query: QueryForwarding!
+  "Whether the path after the code is appended to the destination's path."
+  forwardPath: Boolean!
+  "UTM values that are added to the destination; null: none."
+  utm: Utm
+  "Where visitors are redirected before startsAt; null: 404."
+  pendingUrl: String
+  "Where visitors are redirected once it is EXPIRED or EXHAUSTED; null: the domain's or workspace's endedUrl, else 410."
+  endedUrl: String
+  "Tests that run before each change of the URL or the routing."
+  tests: [RoutingTest!]!
+  "Parts that cannot have their effect on this server, or never apply."
+  warnings: [RoutingWarning!]!
+}
+
+"Input for LinkRouting. Error paths name the position, as in routing, rules, 2, targets, 0, url."
+input LinkRoutingInput {
+  "The rules, all of them, at most 50."
+  rules: [RoutingRuleInput!]
+  "How query parameters of the short URL reach the destination."
+  query: QueryForwardingInput
+  "Whether the path after the code is appended to the destination's path. Not for short URLs at the instance's root."
+  forwardPath: Boolean
+  "UTM values that are added to the destination."
+  utm: UtmInput
+  "Where visitors are redirected before startsAt. Errors: INVALID_URL, UNSAFE_URL."
+  pendingUrl: String
+  "Where visitors are redirected once it has ended. Errors: INVALID_URL, UNSAFE_URL."
+  endedUrl: String
+  "Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed."
+  tests: [RoutingTestInput!]
+}
+
+"One rule of a link."
+type RoutingRule {
+  "The id: rul_ and 26 characters. It stays while the list of rules is edited."
+  id: ID!
+  "Its name."
+  name: String
+  "Whether it is evaluated. A disabled rule keeps its position, id and statistics."
+  enabled: Boolean!
+  "Conditions that must all hold; empty: always."
+  when: [VisitCondition!]!
+  "Conditions that must all fail."
+  unless: [VisitCondition!]!
+  "Its destinations."
+  targets: [RoutingTarget!]!
+  "Whether a visitor gets the same target again."
+  stickiness: Stickiness!
+}
+
+"Input for RoutingRule."
+input RoutingRuleInput {
+  "The id of a rule of this link, which keeps its identity. Absent: the rule with the same name, else an equal one, else a new one."
+  id: ID
+  "Its name, 1 to 100 characters, unique in the link."
+  name: String
+  "Whether it is evaluated. Default: true."
+  enabled: Boolean
+  "Conditions that must all hold, at most 20. Default: none."
+  when: [VisitConditionInput!]
+  "Conditions that must all fail, at most 20. Default: none."
+  unless: [VisitConditionInput!]
+  "Its destinations, 1 to 10, at least one with a share above 0."
+  targets: [RoutingTargetInput!]!
+  "Whether a visitor gets the same target again. Default: NONE."
+  stickiness: Stickiness
+}
+
+"One destination of a rule."
+type RoutingTarget {
+  "The id: tgt_ and 26 characters. It stays while the target is edited."
+  id: ID!
+  "Its name."
+  name: String
+  "The destination; null: the link's own URL."
+  url: String
+  "Its part of the sum of all shares of the rule; 0: paused."
+  share: Int!
+  "How many redirects it answers, ever; then the other targets take over; null: any number."
+  maxClicks: Int64
+  "How many redirects it has answered, ever, without those of private visitors (DNT, Sec-GPC)."
+  clickCount: Int64!
+}
+
+"Input for RoutingTarget."
+input RoutingTargetInput {
+  "The id of a target of this rule, which keeps its identity. Absent: as for a rule."
+  id: ID
+  "Its name, 1 to 100 characters, unique in the rule."
+  name: String
+  "The destination, checked like a link's URL. Absent or null: the link's own URL. Errors: INVALID_URL, UNSAFE_URL."
+  url: String
+  "Its share, 0 to 1,000. Default: 1."
+  share: Int
+  "How many redirects it answers, at least 1, counted exactly since the limit was first set. Absent or null: any number."
+  maxClicks: Int64
+}
+
+"Whether a visitor gets the same target of a rule again."
+enum Stickiness {
+  "Each visit draws a target by the shares."
+  NONE
+  "The same network and agent get the same target while shares stay. Nothing is stored."
+  VISITOR
+  "A cookie on the short URL remembers the target for 90 days. Private visitors get VISITOR."
+  COOKIE
+}
+
+"One condition on a visit: the field that is not null. A list holds when one of its values matches; an empty text matches an unknown value."
+type VisitCondition {
+  "Countries, ISO 3166-1 alpha-2."
+  country: [String!]
+  "Kinds of device."
+  device: [String!]
+  "Names of operating systems, as in breakdown."
+  os: [String!]
+  "Names of browsers, as in breakdown."
+  browser: [String!]
+  "Language tags, compared with the most wanted language."
+  language: [String!]
+  "Referring hosts."
+  referrer: [String!]
+  "A query parameter of the short URL."
+  query: QueryCondition
+  "A span of time."
+  during: Period
+  "Times of the week."
+  weekly: WeeklySchedule
+  "Networks of the visitor."
+  network: [String!]
+  "Whether the visitor has followed the link before on this UTC day."
+  visit: VisitKind
+  "Whether the visit is automated."
+  bot: Boolean
+}
+
+"Input for VisitCondition: exactly one field. Lists have 1 to 100 values."
+input VisitConditionInput @oneOf {
+  "Countries, ISO 3166-1 alpha-2 in upper case."
+  country: [String!]
+  "desktop, mobile, tablet, tv, console or other."
+  device: [String!]
+  "Names of operating systems, as in breakdown, in upper or lower case."
+  os: [String!]
+  "Names of browsers, as in breakdown, in upper or lower case."
+  browser: [String!]
+  "BCP 47 tags, compared with the most wanted language alone; de holds for de-AT."
+  language: [String!]
+  "Hosts; with a leading dot also all hosts below."
+  referrer: [String!]
+  "A query parameter of the short URL."
+  query: QueryConditionInput
+  "A span of time, open at one end or bounded."
+  during: PeriodInput
+  "Times of the week in a time zone."
+  weekly: WeeklyScheduleInput
+  "Addresses and networks in CIDR notation. Addresses of visitors are compared and not stored."
+  network: [String!]
+  "Whether the visitor has followed the link before on this UTC day. Never holds for bots and private visitors."
+  visit: VisitKind
+  "Whether the visit is automated."
+  bot: Boolean
+}
+
+"A query parameter of the short URL."
+type QueryCondition {
+  "Its name, decoded."
+  name: String!
+  "Its value, decoded; null: any."
+  value: String
+}
+
+"Input for QueryCondition."
+input QueryConditionInput {
+  "Its name, decoded, 1 to 100 characters, case-sensitive."
+  name: String!
+  "Its value, decoded, at most 500 characters. Absent or null: any value, also none."
+  value: String
+}
+
+"A span of time, open at an end that is null."
+type Period {
+  "Its first instant."
+  from: Time
+  "The first instant after it."
+  to: Time
+}
+
+"Input for Period: at least one end."
+input PeriodInput {
+  "Its first instant."
+  from: Time
+  "The first instant after it."
+  to: Time
+}
+
+"Times of the week on the clock of a time zone."
+type WeeklySchedule {
+  "The IANA name of the zone."
+  timezone: String!
+  "The days on which the window begins."
+  days: [Weekday!]!
+  "When the window begins, as HH:MM."
+  from: String!
+  "When the window ends, as HH:MM; earlier than from: on the next day."
+  to: String!
+}
+
+"Input for WeeklySchedule."
+input WeeklyScheduleInput {
+  "The IANA name of the zone, as in Europe/Berlin."
+  timezone: String!
+  "The days on which the window begins, at least one."
+  days: [Weekday!]!
+  "When the window begins, 00:00 to 23:59."
+  from: String!
+  "When the window ends, 00:00 to 24:00, different from from; earlier than from: on the next day."
+  to: String!
+}
+
+"A day of the week."
+enum Weekday {
+  "Monday."
+  MONDAY
+  "Tuesday."
+  TUESDAY
+  "Wednesday."
+  WEDNESDAY
+  "Thursday."
+  THURSDAY
+  "Friday."
+  FRIDAY
+  "Saturday."
+  SATURDAY
+  "Sunday."
+  SUNDAY
+}
+
+"Whether a visitor has followed the link before on this UTC day."
+enum VisitKind {
+  "The visitor's first redirect by the link on this day."
+  FIRST_TODAY
+  "A further redirect on this day."
+  RETURNING_TODAY
+}
+
+"How query parameters of the short URL reach the destination."
+type QueryForwarding {
+  "The mode."
+  mode: QueryForwardingMode!
+  "The names that are forwarded; empty: all but except."
+  only: [String!]!
+  "The names that are not forwarded."
+  except: [String!]!
+}
+
+"Input for QueryForwarding: only or except, not both."
+input QueryForwardingInput {
+  "The mode."
+  mode: QueryForwardingMode!
+  "The names that are forwarded, at most 50. Recommended with REPLACE."
+  only: [String!]
+  "The names that are not forwarded, at most 50."
+  except: [String!]
+}
+
+"How query parameters of the short URL reach the destination."
+enum QueryForwardingMode {
+  "They do not. The default."
+  OFF
+  "Parameters whose name the destination does not have are appended."
+  ADD
+  "Parameters of the destination with the same name are replaced. Visitors can then change the behavior of the destination; use only."
+  REPLACE
+}
+
+"UTM values. A value is not added if the destination already has the parameter."
+type Utm {
+  "utm_source."
+  source: String
+  "utm_medium."
+  medium: String
+  "utm_campaign."
+  campaign: String
+  "utm_term."
+  term: String
+  "utm_content."
+  content: String
+}
+
+"Input for Utm: at least one value, each 1 to 100 characters."
+input UtmInput {
+  "utm_source."
+  source: String
+  "utm_medium."
+  medium: String
+  "utm_campaign."
+  campaign: String
+  "utm_term."
+  term: String
+  "utm_content."
+  content: String
+  "A template of the workspace, whose values are copied now; values given here win. Error: NOT_FOUND."
+  templateId: ID
+}
+
+"A test of a link's routing: a visit, and its expected answer."
+type RoutingTest {
+  "Its name."
+  name: String
+  "The visit."
+  visit: VisitSample!
+  "The expected HTTP status; null: any."
+  status: Int
+  "The expected Location; null: any."
+  location: String
+}
+
+"Input for RoutingTest: status, location, or both."
+input RoutingTestInput {
+  "Its name, 1 to 100 characters."
+  name: String
+  "The visit."
+  visit: VisitSampleInput!
+  "The expected HTTP status."
+  status: Int
+  "The expected Location, byte for byte. A draw passes when one of its candidates has it."
+  location: String
+}
+
+"A visit to try. A null field is not known."
+type VisitSample {
+  "Its instant."
+  at: Time
+  "The country, ISO 3166-1 alpha-2."
+  country: String
+  "The User-Agent header."
+  userAgent: String
+  "The Accept-Language header."
+  acceptLanguage: String
+  "The Referer header."
+  referrer: String
+  "The query of the short URL, without the question mark."
+  query: String
+  "The path after the code, with its leading slash."
+  path: String
+  "The visitor's address."
+  address: String
+  "Whether it is the visitor's first today."
+  visit: VisitKind
+  "The target that a cookie remembers."
+  targetId: ID
+  "Whether the visitor sends DNT or Sec-GPC."
+  private: Boolean!
+}
+
+"Input for VisitSample. An absent field is not known."
+input VisitSampleInput {
+  "Its instant. Absent: now; in a test: an instant at which the link is active."
+  at: Time
+  "The country, ISO 3166-1 alpha-2."
+  country: String
+  "The User-Agent header, at most 512 bytes. Absent: a browser of no known name."
+  userAgent: String
+  "The Accept-Language header, at most 512 bytes."
+  acceptLanguage: String
+  "The Referer header, at most 1,024 bytes."
+  referrer: String
+  "The query of the short URL, without the question mark, at most 4,096 bytes."
+  query: String
+  "The path after the code, with its leading slash, at most 2,048 bytes."
+  path: String
+  "The visitor's IPv4 or IPv6 address."
+  address: String
+  "Whether it is the visitor's first today."
+  visit: VisitKind
+  "The target that a cookie remembers."
+  targetId: ID
+  "Whether the visitor sends DNT or Sec-GPC. Default: false."
+  private: Boolean
+}
+
+"The answer of a link to a visit, and the reason."
+type RedirectExplanation {
+  "The HTTP status."
+  status: Int!
+  "The Location header; null: none."
+  location: String
+  "Why it is this answer."
+  reason: RedirectReason!
+  "Whether the answer consumes a click, a hit and, with maxClicks, a grant."
+  consumes: Boolean!
+  "The position of the rule that decided, from 0; null: none."
+  ruleIndex: Int
+  "The position of the target in that rule, from 0; null: none."
+  targetIndex: Int
+  "The positions of all targets that the draw may choose; one when it is certain."
+  candidates: [Int!]!
+  "The visit as conditions see it."
+  visit: VisitReading!
+  "Every step in order, up to the one that decided."
+  steps: [RedirectStep!]!
+}
+
+"A visit as conditions and statistics see it. Empty: not known."
+type VisitReading {
+  "The country."
+  country: String!
+  "The kind of device."
+  device: String!
+  "The operating system."
+  os: String!
+  "The browser."
+  browser: String!
+  "The tag of the most wanted language."
+  language: String!
+  "The referring host."
+  referrer: String!
+  "Whether it is automated."
+  bot: Boolean!
+}
+
+"Why a link answers as it does."
+enum RedirectReason {
+  "It redirects to its own URL."
+  URL
+  "It redirects to a target of a rule."
+  RULE
+  "startsAt has not come."
+  PENDING
+  "expiresAt has come."
+  EXPIRED
+  "maxClicks has been reached."
+  EXHAUSTED
+  "The monthly hit quota is used up."
+  OVER_QUOTA
+  "The path after the code is not forwarded, or is refused."
+  PATH
+  "It is deleted."
+  DELETED
+  "The operator has disabled it."
+  DISABLED
+  "Its workspace is deleted."
+  WORKSPACE_DELETED
+}
+
+"One step of the decision."
+type RedirectStep {
+  "The step."
+  step: RedirectStepKind!
+  "Its outcome."
+  outcome: RedirectOutcome!
+  "The position of the rule; null: not about a rule."
+  ruleIndex: Int
+  "The position of the condition that decided the rule, in when and then unless; null: not about a condition."
+  conditionIndex: Int
+  "An explanation in one sentence."
+  detail: String!
+}
+
+"The steps of the decision, in their order."
+enum RedirectStepKind {
+  "Whether the path after the code is accepted."
+  ADDRESS
+  "Whether the workspace is deleted."
+  WORKSPACE
+  "Whether the operator has disabled the link."
+  MODERATION
+  "Whether the link is deleted."
+  DELETION
+  "Whether it has started."
+  PENDING
+  "Whether it has ended."
+  ENDED
+  "Whether a grant and a hit are left."
+  LIMITS
+  "Whether a rule holds."
+  RULE
+  "Which target is chosen."
+  TARGET
+  "How the location is formed."
+  LOCATION
+}
+
+"The outcome of a step."
+enum RedirectOutcome {
+  "The next step follows."
+  PASSED
+  "The rule or step applies."
+  APPLIED
+  "It is not configured, or does not hold."
+  SKIPPED
+}
+
+"A part of a routing that cannot have its effect, or never applies."
+type RoutingWarning {
+  "The kind."
+  code: RoutingWarningCode!
+  "An explanation in one sentence."
+  message: String!
+  "The path of the part below the routing."
+  field: [String!]!
+}
+
+"The kinds of routing warnings."
+enum RoutingWarningCode {
+  "This server has no country data, so country conditions see unknown values."
+  COUNTRY_UNAVAILABLE
+  "This server has no Redis, so visit conditions do not hold."
+  VISITS_UNAVAILABLE
+  "An earlier rule always holds."
+  UNREACHABLE_RULE
+  "No visit has this name of a browser or operating system."
+  UNKNOWN_VALUE
+  "The short URL is at the instance's root, where paths are not forwarded."
+  PATH_NOT_FORWARDED
+  "The host of a URL has become a domain of this instance."
+  OWN_HOST
 }
 
 "The hit quota of a link in the current calendar month (UTC)."
@@ -5527,6 +6811,10 @@ enum Dimension {
   STATUS
   "The link, by its id."
   LINK
+  "The rule that chose the destination, by its id; empty: none, or a private visitor."
+  RULE
+  "The target of that rule, by its id; empty: none, or a private visitor."
+  TARGET
 }
 
 "Selects clicks that match all given conditions. An empty text means unknown."
@@ -5557,6 +6845,10 @@ input ClickFilter {
   utmContent: String
   "The HTTP status of the redirect."
   status: Int
+  "The id of the rule that chose the destination."
+  rule: String
+  "The id of the target."
+  target: String
 }
 
 """
@@ -5679,6 +6971,10 @@ type Click implements Node {
   utmContent: String
   "Whether the visitor is a bot."
   bot: Boolean!
+  "The id of the rule that chose the destination; null: none, or a private visitor."
+  ruleId: ID
+  "The id of the target; null: none, or a private visitor."
+  targetId: ID
 }
 
 "Requests for a short URL that matched no active link."
@@ -5918,6 +7214,10 @@ func (ec *executionContext) childFields_Click(ctx context.Context, field graphql
 		return ec.fieldContext_Click_utmContent(ctx, field)
 	case "bot":
 		return ec.fieldContext_Click_bot(ctx, field)
+	case "ruleId":
+		return ec.fieldContext_Click_ruleId(ctx, field)
+	case "targetId":
+		return ec.fieldContext_Click_targetId(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Click", field.Name)
 }
@@ -6282,6 +7582,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_clicks(ctx, field)
 	case "statsPublic":
 		return ec.fieldContext_Link_statsPublic(ctx, field)
+	case "routing":
+		return ec.fieldContext_Link_routing(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Link", field.Name)
 }
@@ -6306,6 +7608,28 @@ func (ec *executionContext) childFields_LinkEdge(ctx context.Context, field grap
 		return ec.fieldContext_LinkEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LinkEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_LinkRouting(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "rules":
+		return ec.fieldContext_LinkRouting_rules(ctx, field)
+	case "query":
+		return ec.fieldContext_LinkRouting_query(ctx, field)
+	case "forwardPath":
+		return ec.fieldContext_LinkRouting_forwardPath(ctx, field)
+	case "utm":
+		return ec.fieldContext_LinkRouting_utm(ctx, field)
+	case "pendingUrl":
+		return ec.fieldContext_LinkRouting_pendingUrl(ctx, field)
+	case "endedUrl":
+		return ec.fieldContext_LinkRouting_endedUrl(ctx, field)
+	case "tests":
+		return ec.fieldContext_LinkRouting_tests(ctx, field)
+	case "warnings":
+		return ec.fieldContext_LinkRouting_warnings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkRouting", field.Name)
 }
 
 func (ec *executionContext) childFields_LoginPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6406,6 +7730,16 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
 }
 
+func (ec *executionContext) childFields_Period(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_Period_from(ctx, field)
+	case "to":
+		return ec.fieldContext_Period_to(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Period", field.Name)
+}
+
 func (ec *executionContext) childFields_PlatformStats(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "totalLinks":
@@ -6416,6 +7750,28 @@ func (ec *executionContext) childFields_PlatformStats(ctx context.Context, field
 		return ec.fieldContext_PlatformStats_averageRedirectMs(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlatformStats", field.Name)
+}
+
+func (ec *executionContext) childFields_QueryCondition(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_QueryCondition_name(ctx, field)
+	case "value":
+		return ec.fieldContext_QueryCondition_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QueryCondition", field.Name)
+}
+
+func (ec *executionContext) childFields_QueryForwarding(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "mode":
+		return ec.fieldContext_QueryForwarding_mode(ctx, field)
+	case "only":
+		return ec.fieldContext_QueryForwarding_only(ctx, field)
+	case "except":
+		return ec.fieldContext_QueryForwarding_except(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QueryForwarding", field.Name)
 }
 
 func (ec *executionContext) childFields_RateLimit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6430,6 +7786,46 @@ func (ec *executionContext) childFields_RateLimit(ctx context.Context, field gra
 		return ec.fieldContext_RateLimit_resetsAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RateLimit", field.Name)
+}
+
+func (ec *executionContext) childFields_RedirectExplanation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_RedirectExplanation_status(ctx, field)
+	case "location":
+		return ec.fieldContext_RedirectExplanation_location(ctx, field)
+	case "reason":
+		return ec.fieldContext_RedirectExplanation_reason(ctx, field)
+	case "consumes":
+		return ec.fieldContext_RedirectExplanation_consumes(ctx, field)
+	case "ruleIndex":
+		return ec.fieldContext_RedirectExplanation_ruleIndex(ctx, field)
+	case "targetIndex":
+		return ec.fieldContext_RedirectExplanation_targetIndex(ctx, field)
+	case "candidates":
+		return ec.fieldContext_RedirectExplanation_candidates(ctx, field)
+	case "visit":
+		return ec.fieldContext_RedirectExplanation_visit(ctx, field)
+	case "steps":
+		return ec.fieldContext_RedirectExplanation_steps(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RedirectExplanation", field.Name)
+}
+
+func (ec *executionContext) childFields_RedirectStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "step":
+		return ec.fieldContext_RedirectStep_step(ctx, field)
+	case "outcome":
+		return ec.fieldContext_RedirectStep_outcome(ctx, field)
+	case "ruleIndex":
+		return ec.fieldContext_RedirectStep_ruleIndex(ctx, field)
+	case "conditionIndex":
+		return ec.fieldContext_RedirectStep_conditionIndex(ctx, field)
+	case "detail":
+		return ec.fieldContext_RedirectStep_detail(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RedirectStep", field.Name)
 }
 
 func (ec *executionContext) childFields_RefreshSessionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6562,6 +7958,70 @@ func (ec *executionContext) childFields_RevokeInvitationPayload(ctx context.Cont
 		return ec.fieldContext_RevokeInvitationPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RevokeInvitationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_RoutingRule_id(ctx, field)
+	case "name":
+		return ec.fieldContext_RoutingRule_name(ctx, field)
+	case "enabled":
+		return ec.fieldContext_RoutingRule_enabled(ctx, field)
+	case "when":
+		return ec.fieldContext_RoutingRule_when(ctx, field)
+	case "unless":
+		return ec.fieldContext_RoutingRule_unless(ctx, field)
+	case "targets":
+		return ec.fieldContext_RoutingRule_targets(ctx, field)
+	case "stickiness":
+		return ec.fieldContext_RoutingRule_stickiness(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingRule", field.Name)
+}
+
+func (ec *executionContext) childFields_RoutingTarget(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_RoutingTarget_id(ctx, field)
+	case "name":
+		return ec.fieldContext_RoutingTarget_name(ctx, field)
+	case "url":
+		return ec.fieldContext_RoutingTarget_url(ctx, field)
+	case "share":
+		return ec.fieldContext_RoutingTarget_share(ctx, field)
+	case "maxClicks":
+		return ec.fieldContext_RoutingTarget_maxClicks(ctx, field)
+	case "clickCount":
+		return ec.fieldContext_RoutingTarget_clickCount(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingTarget", field.Name)
+}
+
+func (ec *executionContext) childFields_RoutingTest(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_RoutingTest_name(ctx, field)
+	case "visit":
+		return ec.fieldContext_RoutingTest_visit(ctx, field)
+	case "status":
+		return ec.fieldContext_RoutingTest_status(ctx, field)
+	case "location":
+		return ec.fieldContext_RoutingTest_location(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingTest", field.Name)
+}
+
+func (ec *executionContext) childFields_RoutingWarning(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_RoutingWarning_code(ctx, field)
+	case "message":
+		return ec.fieldContext_RoutingWarning_message(ctx, field)
+	case "field":
+		return ec.fieldContext_RoutingWarning_field(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingWarning", field.Name)
 }
 
 func (ec *executionContext) childFields_Session(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6776,6 +8236,22 @@ func (ec *executionContext) childFields_UserError(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type UserError", field.Name)
 }
 
+func (ec *executionContext) childFields_Utm(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "source":
+		return ec.fieldContext_Utm_source(ctx, field)
+	case "medium":
+		return ec.fieldContext_Utm_medium(ctx, field)
+	case "campaign":
+		return ec.fieldContext_Utm_campaign(ctx, field)
+	case "term":
+		return ec.fieldContext_Utm_term(ctx, field)
+	case "content":
+		return ec.fieldContext_Utm_content(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Utm", field.Name)
+}
+
 func (ec *executionContext) childFields_VerifyDomainPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "domain":
@@ -6794,6 +8270,98 @@ func (ec *executionContext) childFields_VerifyEmailPayload(ctx context.Context, 
 		return ec.fieldContext_VerifyEmailPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type VerifyEmailPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_VisitCondition(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "country":
+		return ec.fieldContext_VisitCondition_country(ctx, field)
+	case "device":
+		return ec.fieldContext_VisitCondition_device(ctx, field)
+	case "os":
+		return ec.fieldContext_VisitCondition_os(ctx, field)
+	case "browser":
+		return ec.fieldContext_VisitCondition_browser(ctx, field)
+	case "language":
+		return ec.fieldContext_VisitCondition_language(ctx, field)
+	case "referrer":
+		return ec.fieldContext_VisitCondition_referrer(ctx, field)
+	case "query":
+		return ec.fieldContext_VisitCondition_query(ctx, field)
+	case "during":
+		return ec.fieldContext_VisitCondition_during(ctx, field)
+	case "weekly":
+		return ec.fieldContext_VisitCondition_weekly(ctx, field)
+	case "network":
+		return ec.fieldContext_VisitCondition_network(ctx, field)
+	case "visit":
+		return ec.fieldContext_VisitCondition_visit(ctx, field)
+	case "bot":
+		return ec.fieldContext_VisitCondition_bot(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type VisitCondition", field.Name)
+}
+
+func (ec *executionContext) childFields_VisitReading(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "country":
+		return ec.fieldContext_VisitReading_country(ctx, field)
+	case "device":
+		return ec.fieldContext_VisitReading_device(ctx, field)
+	case "os":
+		return ec.fieldContext_VisitReading_os(ctx, field)
+	case "browser":
+		return ec.fieldContext_VisitReading_browser(ctx, field)
+	case "language":
+		return ec.fieldContext_VisitReading_language(ctx, field)
+	case "referrer":
+		return ec.fieldContext_VisitReading_referrer(ctx, field)
+	case "bot":
+		return ec.fieldContext_VisitReading_bot(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type VisitReading", field.Name)
+}
+
+func (ec *executionContext) childFields_VisitSample(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_VisitSample_at(ctx, field)
+	case "country":
+		return ec.fieldContext_VisitSample_country(ctx, field)
+	case "userAgent":
+		return ec.fieldContext_VisitSample_userAgent(ctx, field)
+	case "acceptLanguage":
+		return ec.fieldContext_VisitSample_acceptLanguage(ctx, field)
+	case "referrer":
+		return ec.fieldContext_VisitSample_referrer(ctx, field)
+	case "query":
+		return ec.fieldContext_VisitSample_query(ctx, field)
+	case "path":
+		return ec.fieldContext_VisitSample_path(ctx, field)
+	case "address":
+		return ec.fieldContext_VisitSample_address(ctx, field)
+	case "visit":
+		return ec.fieldContext_VisitSample_visit(ctx, field)
+	case "targetId":
+		return ec.fieldContext_VisitSample_targetId(ctx, field)
+	case "private":
+		return ec.fieldContext_VisitSample_private(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type VisitSample", field.Name)
+}
+
+func (ec *executionContext) childFields_WeeklySchedule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "timezone":
+		return ec.fieldContext_WeeklySchedule_timezone(ctx, field)
+	case "days":
+		return ec.fieldContext_WeeklySchedule_days(ctx, field)
+	case "from":
+		return ec.fieldContext_WeeklySchedule_from(ctx, field)
+	case "to":
+		return ec.fieldContext_WeeklySchedule_to(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WeeklySchedule", field.Name)
 }
 
 func (ec *executionContext) childFields_Workspace(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7621,6 +9189,36 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_explainRedirect_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "by",
+		func(ctx context.Context, v any) (LinkBy, error) {
+			return ec.unmarshalNLinkBy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkBy(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["by"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "visit",
+		func(ctx context.Context, v any) (*routing.Sample, error) {
+			return ec.unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["visit"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "routing",
+		func(ctx context.Context, v any) (*LinkRoutingInput, error) {
+			return ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["routing"] = arg2
 	return args, nil
 }
 
@@ -9548,6 +11146,52 @@ func (ec *executionContext) _Click_bot(ctx context.Context, field graphql.Collec
 }
 func (ec *executionContext) fieldContext_Click_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Click_ruleId(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_ruleId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RuleID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_ruleId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Click_targetId(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_targetId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TargetID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
@@ -12335,6 +13979,38 @@ func (ec *executionContext) fieldContext_Link_statsPublic(_ context.Context, fie
 	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _Link_routing(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_routing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Routing(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.RoutingOf) graphql.Marshaler {
+			return ec.marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRoutingOf(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_routing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkRouting(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12472,6 +14148,235 @@ func (ec *executionContext) fieldContext_LinkEdge_node(_ context.Context, field 
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_rules(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkRouting().Rules(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.RuleOf) graphql.Marshaler {
+			return ec.marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOfᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_rules(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingRule(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_query(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_query(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Query, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
+			return ec.marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QueryForwarding(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_forwardPath(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_forwardPath(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ForwardPath, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_forwardPath(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _LinkRouting_utm(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_utm(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UTM, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+			return ec.marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_utm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Utm(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_pendingUrl(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_pendingUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PendingURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_pendingUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkRouting_endedUrl(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_endedUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_tests(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tests, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Test) graphql.Marshaler {
+			return ec.marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_tests(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingTest(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_warnings(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkRouting().Warnings(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Warning) graphql.Marshaler {
+			return ec.marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingWarning(ctx, field)
 		},
 	}
 	return fc, nil
@@ -14884,6 +16789,52 @@ func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, f
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Period_from(ctx context.Context, field graphql.CollectedField, obj *routing.Period) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Period_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Period_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Period", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Period_to(ctx context.Context, field graphql.CollectedField, obj *routing.Period) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Period_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Period_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Period", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _PlatformStats_totalLinks(ctx context.Context, field graphql.CollectedField, obj *PlatformStats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15269,6 +17220,50 @@ func (ec *executionContext) fieldContext_Query_rateLimit(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_explainRedirect(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_explainRedirect(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ExplainRedirect(ctx, fc.Args["by"].(LinkBy), fc.Args["visit"].(*routing.Sample), fc.Args["routing"].(*LinkRoutingInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.Explanation) graphql.Marshaler {
+			return ec.marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐExplanation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_explainRedirect(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RedirectExplanation(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_explainRedirect_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15343,6 +17338,121 @@ func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _QueryCondition_name(ctx context.Context, field graphql.CollectedField, obj *routing.QueryCondition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueryCondition_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueryCondition_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueryCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueryCondition_value(ctx context.Context, field graphql.CollectedField, obj *routing.QueryCondition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueryCondition_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QueryCondition_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueryCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueryForwarding_mode(ctx context.Context, field graphql.CollectedField, obj *routing.Forwarding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueryForwarding_mode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Mode) graphql.Marshaler {
+			return ec.marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueryForwarding_mode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, errors.New("field of type QueryForwardingMode does not have child fields"))
+}
+
+func (ec *executionContext) _QueryForwarding_only(ctx context.Context, field graphql.CollectedField, obj *routing.Forwarding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueryForwarding_only(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Only, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueryForwarding_only(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueryForwarding_except(ctx context.Context, field graphql.CollectedField, obj *routing.Forwarding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueryForwarding_except(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Except, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueryForwarding_except(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _RateLimit_limit(ctx context.Context, field graphql.CollectedField, obj *RateLimit) (ret graphql.Marshaler) {
@@ -15435,6 +17545,346 @@ func (ec *executionContext) _RateLimit_resetsAt(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_RateLimit_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RateLimit", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_status(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_location(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_location(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Location, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_location(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_reason(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Reason) graphql.Marshaler {
+			return ec.marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐReason(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type RedirectReason does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_consumes(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_consumes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Consumes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_consumes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_ruleIndex(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RuleIndex, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_ruleIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_targetIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_targetIndex(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TargetIndex, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_targetIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_candidates(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_candidates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Candidates, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []int) graphql.Marshaler {
+			return ec.marshalNInt2ᚕintᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_candidates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectExplanation_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_visit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Visit) graphql.Marshaler {
+			return ec.marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisit(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RedirectExplanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_VisitReading(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RedirectExplanation_steps(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectExplanation_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []routing.Step) graphql.Marshaler {
+			return ec.marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectExplanation_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RedirectExplanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RedirectStep(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RedirectStep_step(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectStep_step(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Step, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.StepKind) graphql.Marshaler {
+			return ec.marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectStep_step(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type RedirectStepKind does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectStep_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Outcome) graphql.Marshaler {
+			return ec.marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectStep_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type RedirectOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectStep_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectStep_ruleIndex(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RuleIndex, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectStep_ruleIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectStep_conditionIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectStep_conditionIndex(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConditionIndex, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectStep_conditionIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedirectStep_detail(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedirectStep_detail(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Detail, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedirectStep_detail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _RefreshSessionPayload_token(ctx context.Context, field graphql.CollectedField, obj *RefreshSessionPayload) (ret graphql.Marshaler) {
@@ -16305,6 +18755,502 @@ func (ec *executionContext) fieldContext_RevokeInvitationPayload_errors(_ contex
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingRule_name(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingRule_enabled(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_enabled(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Enabled, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalNBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_enabled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingRule_when(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_when(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.When, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
+			return ec.marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_when(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingRule",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_VisitCondition(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingRule_unless(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_unless(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unless, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
+			return ec.marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_unless(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingRule",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_VisitCondition(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingRule_targets(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_targets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.RoutingRule().Targets(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.TargetOf) graphql.Marshaler {
+			return ec.marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOfᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_targets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingRule",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingTarget(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingRule_stickiness(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingRule_stickiness(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stickiness, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
+			return ec.marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingRule_stickiness(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type Stickiness does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTarget_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTarget_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTarget_name(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTarget_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTarget_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTarget_url(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTarget_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTarget_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTarget_share(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTarget_share(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Share, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalNInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTarget_share(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTarget_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTarget_maxClicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxClicks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTarget_maxClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTarget_clickCount(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTarget_clickCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.RoutingTarget().ClickCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTarget_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTarget", field, true, true, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTest_name(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTest_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTest_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTest_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTest_visit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.Sample) graphql.Marshaler {
+			return ec.marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTest_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingTest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_VisitSample(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingTest_status(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTest_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTest_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingTest_location(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingTest_location(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Location, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingTest_location(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingWarning_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.WarningCode) graphql.Marshaler {
+			return ec.marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningCode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingWarning_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type RoutingWarningCode does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingWarning_message(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingWarning_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingWarning_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingWarning_field(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingWarning_field(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Field, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingWarning_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Session_id(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -17949,6 +20895,121 @@ func (ec *executionContext) fieldContext_UserError_field(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("UserError", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Utm_source(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Utm_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Utm_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Utm_medium(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Utm_medium(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Medium, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Utm_medium(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Utm_campaign(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Utm_campaign(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Campaign, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Utm_campaign(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Utm_term(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Utm_term(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Term, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Utm_term(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Utm_content(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Utm_content(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Content, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Utm_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _VerifyDomainPayload_domain(ctx context.Context, field graphql.CollectedField, obj *VerifyDomainPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18075,6 +21136,815 @@ func (ec *executionContext) fieldContext_VerifyEmailPayload_errors(_ context.Con
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _VisitCondition_country(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_country(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Country, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_device(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_device(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Device, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_os(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_os(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OS, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_os(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_browser(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_browser(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Browser, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_browser(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_language(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_language(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Language, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_language(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_referrer(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_referrer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Referrer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_query(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_query(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Query, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.QueryCondition) graphql.Marshaler {
+			return ec.marshalOQueryCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "VisitCondition",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QueryCondition(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _VisitCondition_during(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_during(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.During, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.Period) graphql.Marshaler {
+			return ec.marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_during(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "VisitCondition",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Period(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _VisitCondition_weekly(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_weekly(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Weekly, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.WeeklySchedule) graphql.Marshaler {
+			return ec.marshalOWeeklySchedule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_weekly(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "VisitCondition",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WeeklySchedule(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _VisitCondition_network(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_network(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Network, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_network(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_visit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
+			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type VisitKind does not have child fields"))
+}
+
+func (ec *executionContext) _VisitCondition_bot(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitCondition_bot(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bot, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitCondition_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_country(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_country(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Country, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_device(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_device(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Device, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_os(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_os(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OS, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_os(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_browser(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_browser(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Browser, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_browser(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_language(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_language(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Language, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_language(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_referrer(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_referrer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Referrer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitReading_bot(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_bot(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bot, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_at(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_country(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_country(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Country, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_userAgent(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_userAgent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserAgent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_userAgent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_acceptLanguage(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_acceptLanguage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AcceptLanguage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_acceptLanguage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_referrer(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_referrer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Referrer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_query(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_query(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Query, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_path(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_address(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_address(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Address, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_visit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
+			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type VisitKind does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_targetId(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_targetId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TargetID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _VisitSample_private(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_private(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Private, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_private(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WeeklySchedule_timezone(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WeeklySchedule_timezone(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Timezone, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WeeklySchedule_timezone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WeeklySchedule_days(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WeeklySchedule_days(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Days, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []routing.Weekday) graphql.Marshaler {
+			return ec.marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WeeklySchedule_days(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type Weekday does not have child fields"))
+}
+
+func (ec *executionContext) _WeeklySchedule_from(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WeeklySchedule_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WeeklySchedule_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WeeklySchedule_to(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WeeklySchedule_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WeeklySchedule_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Workspace_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -20199,7 +24069,7 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"bots", "referrer", "country", "device", "browser", "os", "language", "utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent", "status"}
+	fieldsInOrder := [...]string{"bots", "referrer", "country", "device", "browser", "os", "language", "utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent", "status", "rule", "target"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -20297,6 +24167,20 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 				return it, err
 			}
 			it.Status = data
+		case "rule":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rule"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Rule = data
+		case "target":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("target"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Target = data
 		}
 	}
 	return it, nil
@@ -20394,7 +24278,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -20485,6 +24369,13 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.IdempotencyKey = data
+		case "routing":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
+			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Routing = data
 		}
 	}
 	return it, nil
@@ -20517,7 +24408,7 @@ func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, 
 			it.WorkspaceID = data
 		case "links":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("links"))
-			data, err := ec.unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNewᚄ(ctx, v)
+			data, err := ec.unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInputᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -21004,6 +24895,78 @@ func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, obj any) (LinkRoutingInput, error) {
+	var it LinkRoutingInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"rules", "query", "forwardPath", "utm", "pendingUrl", "endedUrl", "tests"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "rules":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rules"))
+			data, err := ec.unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRuleᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Rules = graphql.OmittableOf(data)
+		case "query":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
+			data, err := ec.unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Query = graphql.OmittableOf(data)
+		case "forwardPath":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("forwardPath"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ForwardPath = graphql.OmittableOf(data)
+		case "utm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
+			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Utm = graphql.OmittableOf(data)
+		case "pendingUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pendingUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PendingURL = graphql.OmittableOf(data)
+		case "endedUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedURL = graphql.OmittableOf(data)
+		case "tests":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tests"))
+			data, err := ec.unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tests = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputLoginInput(ctx context.Context, obj any) (LoginInput, error) {
 	var it LoginInput
 	if obj == nil {
@@ -21101,8 +25064,8 @@ func (ec *executionContext) unmarshalInputLogoutInput(ctx context.Context, obj a
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj any) (link.New, error) {
-	var it link.New
+func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj any) (NewLinkInput, error) {
+	var it NewLinkInput
 	if obj == nil {
 		return it, nil
 	}
@@ -21112,7 +25075,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -21189,6 +25152,131 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.RedirectStatus = data
+		case "routing":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
+			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Routing = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputPeriodInput(ctx context.Context, obj any) (routing.Period, error) {
+	var it routing.Period
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"from", "to"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputQueryConditionInput(ctx context.Context, obj any) (routing.QueryCondition, error) {
+	var it routing.QueryCondition
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "value"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "value":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("value"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Value = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputQueryForwardingInput(ctx context.Context, obj any) (routing.Forwarding, error) {
+	var it routing.Forwarding
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"mode", "only", "except"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "mode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mode"))
+			data, err := ec.unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mode = data
+		case "only":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("only"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Only = data
+		case "except":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("except"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Except = data
 		}
 	}
 	return it, nil
@@ -21596,6 +25684,187 @@ func (ec *executionContext) unmarshalInputRevokeInvitationInput(ctx context.Cont
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRoutingRuleInput(ctx context.Context, obj any) (routing.Rule, error) {
+	var it routing.Rule
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "name", "enabled", "when", "unless", "targets", "stickiness"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalOID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "enabled":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("enabled"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Enabled = data
+		case "when":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("when"))
+			data, err := ec.unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.When = data
+		case "unless":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("unless"))
+			data, err := ec.unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Unless = data
+		case "targets":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targets"))
+			data, err := ec.unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTargetᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Targets = data
+		case "stickiness":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stickiness"))
+			data, err := ec.unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Stickiness = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRoutingTargetInput(ctx context.Context, obj any) (routing.Target, error) {
+	var it routing.Target
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "name", "url", "share", "maxClicks"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalOID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "share":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("share"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Share = data
+		case "maxClicks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxClicks = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRoutingTestInput(ctx context.Context, obj any) (routing.Test, error) {
+	var it routing.Test
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "visit", "status", "location"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "visit":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
+			data, err := ec.unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Visit = data
+		case "status":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Status = data
+		case "location":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("location"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Location = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSetPrimaryDomainInput(ctx context.Context, obj any) (SetPrimaryDomainInput, error) {
 	var it SetPrimaryDomainInput
 	if obj == nil {
@@ -21718,7 +25987,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -21809,6 +26078,13 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.UpdatedAt = data
+		case "routing":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
+			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Routing = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -21960,6 +26236,71 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputUtmInput(ctx context.Context, obj any) (routing.UTM, error) {
+	var it routing.UTM
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"source", "medium", "campaign", "term", "content", "templateId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "source":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("source"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Source = data
+		case "medium":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("medium"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Medium = data
+		case "campaign":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("campaign"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Campaign = data
+		case "term":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("term"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Term = data
+		case "content":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("content"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Content = data
+		case "templateId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("templateId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TemplateID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputVerifyDomainInput(ctx context.Context, obj any) (VerifyDomainInput, error) {
 	var it VerifyDomainInput
 	if obj == nil {
@@ -22015,6 +26356,264 @@ func (ec *executionContext) unmarshalInputVerifyEmailInput(ctx context.Context, 
 				return it, err
 			}
 			it.Token = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Context, obj any) (routing.Condition, error) {
+	var it routing.Condition
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"country", "device", "os", "browser", "language", "referrer", "query", "during", "weekly", "network", "visit", "bot"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "country":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("country"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Country = data
+		case "device":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("device"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Device = data
+		case "os":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("os"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OS = data
+		case "browser":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("browser"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Browser = data
+		case "language":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("language"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Language = data
+		case "referrer":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("referrer"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Referrer = data
+		case "query":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
+			data, err := ec.unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Query = data
+		case "during":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("during"))
+			data, err := ec.unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.During = data
+		case "weekly":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("weekly"))
+			data, err := ec.unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Weekly = data
+		case "network":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("network"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Network = data
+		case "visit":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
+			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Visit = data
+		case "bot":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bot"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bot = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, obj any) (routing.Sample, error) {
+	var it routing.Sample
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"at", "country", "userAgent", "acceptLanguage", "referrer", "query", "path", "address", "visit", "targetId", "private"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "at":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("at"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.At = data
+		case "country":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("country"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Country = data
+		case "userAgent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("userAgent"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UserAgent = data
+		case "acceptLanguage":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("acceptLanguage"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AcceptLanguage = data
+		case "referrer":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("referrer"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Referrer = data
+		case "query":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Query = data
+		case "path":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("path"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Path = data
+		case "address":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("address"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Address = data
+		case "visit":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
+			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Visit = data
+		case "targetId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targetId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TargetID = data
+		case "private":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("private"))
+			data, err := ec.unmarshalOBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Private = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputWeeklyScheduleInput(ctx context.Context, obj any) (routing.WeeklySchedule, error) {
+	var it routing.WeeklySchedule
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"timezone", "days", "from", "to"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "timezone":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("timezone"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Timezone = data
+		case "days":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("days"))
+			data, err := ec.unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Days = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
 		}
 	}
 	return it, nil
@@ -22951,6 +27550,16 @@ func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, ob
 		case "bot":
 			out.Values[i] = ec._Click_bot(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "ruleId":
+			out.Values[i] = ec._Click_ruleId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "targetId":
+			out.Values[i] = ec._Click_targetId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
@@ -24694,6 +29303,44 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "routing":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_routing(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -24785,6 +29432,145 @@ func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var linkRoutingImplementors = []string{"LinkRouting"}
+
+func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionSet, obj *link.RoutingOf) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkRoutingImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkRouting")
+		case "rules":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._LinkRouting_rules(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "query":
+			out.Values[i] = ec._LinkRouting_query(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "forwardPath":
+			out.Values[i] = ec._LinkRouting_forwardPath(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "utm":
+			out.Values[i] = ec._LinkRouting_utm(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pendingUrl":
+			out.Values[i] = ec._LinkRouting_pendingUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "endedUrl":
+			out.Values[i] = ec._LinkRouting_endedUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tests":
+			out.Values[i] = ec._LinkRouting_tests(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "warnings":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._LinkRouting_warnings(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -25582,6 +30368,49 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var periodImplementors = []string{"Period"}
+
+func (ec *executionContext) _Period(ctx context.Context, sel ast.SelectionSet, obj *routing.Period) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, periodImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Period")
+		case "from":
+			out.Values[i] = ec._Period_from(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._Period_to(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var platformStatsImplementors = []string{"PlatformStats"}
 
 func (ec *executionContext) _PlatformStats(ctx context.Context, sel ast.SelectionSet, obj *PlatformStats) graphql.Marshaler {
@@ -25826,6 +30655,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "explainRedirect":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_explainRedirect(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -25839,6 +30690,97 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			})
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var queryConditionImplementors = []string{"QueryCondition"}
+
+func (ec *executionContext) _QueryCondition(ctx context.Context, sel ast.SelectionSet, obj *routing.QueryCondition) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, queryConditionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QueryCondition")
+		case "name":
+			out.Values[i] = ec._QueryCondition_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._QueryCondition_value(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var queryForwardingImplementors = []string{"QueryForwarding"}
+
+func (ec *executionContext) _QueryForwarding(ctx context.Context, sel ast.SelectionSet, obj *routing.Forwarding) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, queryForwardingImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QueryForwarding")
+		case "mode":
+			out.Values[i] = ec._QueryForwarding_mode(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "only":
+			out.Values[i] = ec._QueryForwarding_only(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "except":
+			out.Values[i] = ec._QueryForwarding_except(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -25891,6 +30833,142 @@ func (ec *executionContext) _RateLimit(ctx context.Context, sel ast.SelectionSet
 		case "resetsAt":
 			out.Values[i] = ec._RateLimit_resetsAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var redirectExplanationImplementors = []string{"RedirectExplanation"}
+
+func (ec *executionContext) _RedirectExplanation(ctx context.Context, sel ast.SelectionSet, obj *routing.Explanation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, redirectExplanationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RedirectExplanation")
+		case "status":
+			out.Values[i] = ec._RedirectExplanation_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "location":
+			out.Values[i] = ec._RedirectExplanation_location(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._RedirectExplanation_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "consumes":
+			out.Values[i] = ec._RedirectExplanation_consumes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ruleIndex":
+			out.Values[i] = ec._RedirectExplanation_ruleIndex(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "targetIndex":
+			out.Values[i] = ec._RedirectExplanation_targetIndex(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "candidates":
+			out.Values[i] = ec._RedirectExplanation_candidates(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "visit":
+			out.Values[i] = ec._RedirectExplanation_visit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._RedirectExplanation_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var redirectStepImplementors = []string{"RedirectStep"}
+
+func (ec *executionContext) _RedirectStep(ctx context.Context, sel ast.SelectionSet, obj *routing.Step) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, redirectStepImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RedirectStep")
+		case "step":
+			out.Values[i] = ec._RedirectStep_step(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._RedirectStep_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ruleIndex":
+			out.Values[i] = ec._RedirectStep_ruleIndex(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "conditionIndex":
+			out.Values[i] = ec._RedirectStep_conditionIndex(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "detail":
+			out.Values[i] = ec._RedirectStep_detail(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -26436,6 +31514,304 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 			}
 		case "errors":
 			out.Values[i] = ec._RevokeInvitationPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var routingRuleImplementors = []string{"RoutingRule"}
+
+func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionSet, obj *link.RuleOf) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingRuleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingRule")
+		case "id":
+			out.Values[i] = ec._RoutingRule_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "name":
+			out.Values[i] = ec._RoutingRule_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "enabled":
+			out.Values[i] = ec._RoutingRule_enabled(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "when":
+			out.Values[i] = ec._RoutingRule_when(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "unless":
+			out.Values[i] = ec._RoutingRule_unless(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "targets":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._RoutingRule_targets(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "stickiness":
+			out.Values[i] = ec._RoutingRule_stickiness(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var routingTargetImplementors = []string{"RoutingTarget"}
+
+func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.SelectionSet, obj *link.TargetOf) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingTargetImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingTarget")
+		case "id":
+			out.Values[i] = ec._RoutingTarget_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "name":
+			out.Values[i] = ec._RoutingTarget_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "url":
+			out.Values[i] = ec._RoutingTarget_url(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "share":
+			out.Values[i] = ec._RoutingTarget_share(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "maxClicks":
+			out.Values[i] = ec._RoutingTarget_maxClicks(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "clickCount":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._RoutingTarget_clickCount(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var routingTestImplementors = []string{"RoutingTest"}
+
+func (ec *executionContext) _RoutingTest(ctx context.Context, sel ast.SelectionSet, obj *routing.Test) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingTestImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingTest")
+		case "name":
+			out.Values[i] = ec._RoutingTest_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "visit":
+			out.Values[i] = ec._RoutingTest_visit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._RoutingTest_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "location":
+			out.Values[i] = ec._RoutingTest_location(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var routingWarningImplementors = []string{"RoutingWarning"}
+
+func (ec *executionContext) _RoutingWarning(ctx context.Context, sel ast.SelectionSet, obj *routing.Warning) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingWarningImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingWarning")
+		case "code":
+			out.Values[i] = ec._RoutingWarning_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._RoutingWarning_message(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "field":
+			out.Values[i] = ec._RoutingWarning_field(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -27661,6 +33037,64 @@ func (ec *executionContext) _UserError(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var utmImplementors = []string{"Utm"}
+
+func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj *routing.UTM) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, utmImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Utm")
+		case "source":
+			out.Values[i] = ec._Utm_source(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "medium":
+			out.Values[i] = ec._Utm_medium(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "campaign":
+			out.Values[i] = ec._Utm_campaign(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "term":
+			out.Values[i] = ec._Utm_term(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "content":
+			out.Values[i] = ec._Utm_content(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var verifyDomainPayloadImplementors = []string{"VerifyDomainPayload"}
 
 func (ec *executionContext) _VerifyDomainPayload(ctx context.Context, sel ast.SelectionSet, obj *VerifyDomainPayload) graphql.Marshaler {
@@ -27723,6 +33157,308 @@ func (ec *executionContext) _VerifyEmailPayload(ctx context.Context, sel ast.Sel
 			}
 		case "errors":
 			out.Values[i] = ec._VerifyEmailPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var visitConditionImplementors = []string{"VisitCondition"}
+
+func (ec *executionContext) _VisitCondition(ctx context.Context, sel ast.SelectionSet, obj *routing.Condition) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, visitConditionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("VisitCondition")
+		case "country":
+			out.Values[i] = ec._VisitCondition_country(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "device":
+			out.Values[i] = ec._VisitCondition_device(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "os":
+			out.Values[i] = ec._VisitCondition_os(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "browser":
+			out.Values[i] = ec._VisitCondition_browser(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "language":
+			out.Values[i] = ec._VisitCondition_language(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "referrer":
+			out.Values[i] = ec._VisitCondition_referrer(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "query":
+			out.Values[i] = ec._VisitCondition_query(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "during":
+			out.Values[i] = ec._VisitCondition_during(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "weekly":
+			out.Values[i] = ec._VisitCondition_weekly(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "network":
+			out.Values[i] = ec._VisitCondition_network(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "visit":
+			out.Values[i] = ec._VisitCondition_visit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "bot":
+			out.Values[i] = ec._VisitCondition_bot(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var visitReadingImplementors = []string{"VisitReading"}
+
+func (ec *executionContext) _VisitReading(ctx context.Context, sel ast.SelectionSet, obj *routing.Visit) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, visitReadingImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("VisitReading")
+		case "country":
+			out.Values[i] = ec._VisitReading_country(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "device":
+			out.Values[i] = ec._VisitReading_device(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "os":
+			out.Values[i] = ec._VisitReading_os(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "browser":
+			out.Values[i] = ec._VisitReading_browser(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "language":
+			out.Values[i] = ec._VisitReading_language(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "referrer":
+			out.Values[i] = ec._VisitReading_referrer(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "bot":
+			out.Values[i] = ec._VisitReading_bot(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var visitSampleImplementors = []string{"VisitSample"}
+
+func (ec *executionContext) _VisitSample(ctx context.Context, sel ast.SelectionSet, obj *routing.Sample) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, visitSampleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("VisitSample")
+		case "at":
+			out.Values[i] = ec._VisitSample_at(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "country":
+			out.Values[i] = ec._VisitSample_country(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userAgent":
+			out.Values[i] = ec._VisitSample_userAgent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "acceptLanguage":
+			out.Values[i] = ec._VisitSample_acceptLanguage(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "referrer":
+			out.Values[i] = ec._VisitSample_referrer(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "query":
+			out.Values[i] = ec._VisitSample_query(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "path":
+			out.Values[i] = ec._VisitSample_path(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "address":
+			out.Values[i] = ec._VisitSample_address(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "visit":
+			out.Values[i] = ec._VisitSample_visit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "targetId":
+			out.Values[i] = ec._VisitSample_targetId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "private":
+			out.Values[i] = ec._VisitSample_private(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var weeklyScheduleImplementors = []string{"WeeklySchedule"}
+
+func (ec *executionContext) _WeeklySchedule(ctx context.Context, sel ast.SelectionSet, obj *routing.WeeklySchedule) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, weeklyScheduleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WeeklySchedule")
+		case "timezone":
+			out.Values[i] = ec._WeeklySchedule_timezone(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "days":
+			out.Values[i] = ec._WeeklySchedule_days(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._WeeklySchedule_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._WeeklySchedule_to(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -29098,6 +34834,28 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) unmarshalNBoolean2ᚖbool(ctx context.Context, v any) (*bool, error) {
+	res, err := graphql.UnmarshalBoolean(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast.SelectionSet, v *bool) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	_ = sel
+	res := graphql.MarshalBoolean(*v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNChangePasswordInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordInput(ctx context.Context, v any) (ChangePasswordInput, error) {
 	res, err := ec.unmarshalInputChangePasswordInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -29669,6 +35427,57 @@ func (ec *executionContext) marshalNInt2int(ctx context.Context, sel ast.Selecti
 	return res
 }
 
+func (ec *executionContext) unmarshalNInt2ᚕintᚄ(ctx context.Context, v any) ([]int, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]int, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNInt2int(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNInt2ᚕintᚄ(ctx context.Context, sel ast.SelectionSet, v []int) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNInt2int(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNInt2ᚖint(ctx context.Context, v any) (*int, error) {
+	res, err := scalar.UnmarshalInt(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNInt2ᚖint(ctx context.Context, sel ast.SelectionSet, v *int) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	_ = sel
+	res := scalar.MarshalInt(*v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNInt642int64(ctx context.Context, v any) (int64, error) {
 	res, err := graphql.UnmarshalInt64(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -29848,6 +35657,16 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
+func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRoutingOf(ctx context.Context, sel ast.SelectionSet, v *link.RoutingOf) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LinkRouting(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx context.Context, v any) (routing.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Status(tmp)
@@ -29956,13 +35775,13 @@ func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._MemberEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNewᚄ(ctx context.Context, v any) ([]*link.New, error) {
+func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInputᚄ(ctx context.Context, v any) ([]*NewLinkInput, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
-	res := make([]*link.New, len(vSlice))
+	res := make([]*NewLinkInput, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNew(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInput(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -29970,7 +35789,7 @@ func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforg
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNew(ctx context.Context, v any) (*link.New, error) {
+func (ec *executionContext) unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInput(ctx context.Context, v any) (*NewLinkInput, error) {
 	res, err := ec.unmarshalInputNewLinkInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -30078,6 +35897,27 @@ func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._PlatformStats(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx context.Context, sel ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
+	return ec._QueryForwarding(ctx, sel, &v)
+}
+
+func (ec *executionContext) unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx context.Context, v any) (routing.Mode, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.Mode(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx context.Context, sel ast.SelectionSet, v routing.Mode) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNRateLimit2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRateLimit(ctx context.Context, sel ast.SelectionSet, v *RateLimit) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -30086,6 +35926,77 @@ func (ec *executionContext) marshalNRateLimit2ᚖgithubᚗcomᚋlinkforgeᚋlink
 		return graphql.Null
 	}
 	return ec._RateLimit(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐOutcome(ctx context.Context, v any) (routing.Outcome, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.Outcome(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐOutcome(ctx context.Context, sel ast.SelectionSet, v routing.Outcome) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐReason(ctx context.Context, v any) (routing.Reason, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.Reason(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐReason(ctx context.Context, sel ast.SelectionSet, v routing.Reason) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStep(ctx context.Context, sel ast.SelectionSet, v routing.Step) graphql.Marshaler {
+	return ec._RedirectStep(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Step) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStep(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepKind(ctx context.Context, v any) (routing.StepKind, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.StepKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepKind(ctx context.Context, sel ast.SelectionSet, v routing.StepKind) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNRefreshSessionInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRefreshSessionInput(ctx context.Context, v any) (RefreshSessionInput, error) {
@@ -30302,6 +36213,156 @@ func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 	return res
 }
 
+func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOfᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.RuleOf) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOf(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOf(ctx context.Context, sel ast.SelectionSet, v *link.RuleOf) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RoutingRule(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRule(ctx context.Context, v any) (*routing.Rule, error) {
+	res, err := ec.unmarshalInputRoutingRuleInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOfᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.TargetOf) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOf(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOf(ctx context.Context, sel ast.SelectionSet, v *link.TargetOf) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RoutingTarget(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTargetᚄ(ctx context.Context, v any) ([]*routing.Target, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*routing.Target, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNRoutingTargetInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTarget(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalNRoutingTargetInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTarget(ctx context.Context, v any) (*routing.Target, error) {
+	res, err := ec.unmarshalInputRoutingTargetInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Test) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx context.Context, sel ast.SelectionSet, v *routing.Test) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RoutingTest(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx context.Context, v any) (*routing.Test, error) {
+	res, err := ec.unmarshalInputRoutingTestInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Warning) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarning(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarning(ctx context.Context, sel ast.SelectionSet, v *routing.Warning) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RoutingWarning(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningCode(ctx context.Context, v any) (routing.WarningCode, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.WarningCode(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningCode(ctx context.Context, sel ast.SelectionSet, v routing.WarningCode) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -30417,6 +36478,23 @@ func (ec *executionContext) marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlin
 		return graphql.Null
 	}
 	return ec._StatsSlice(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.Stickiness(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
@@ -30690,6 +36768,103 @@ func (ec *executionContext) marshalNVerifyEmailPayload2ᚖgithubᚗcomᚋlinkfor
 		return graphql.Null
 	}
 	return ec._VerifyEmailPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx context.Context, sel ast.SelectionSet, v *routing.Condition) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._VisitCondition(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNVisitConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx context.Context, v any) (*routing.Condition, error) {
+	res, err := ec.unmarshalInputVisitConditionInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisit(ctx context.Context, sel ast.SelectionSet, v routing.Visit) graphql.Marshaler {
+	return ec._VisitReading(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, sel ast.SelectionSet, v *routing.Sample) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._VisitSample(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {
+	res, err := ec.unmarshalInputVisitSampleInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx context.Context, v any) (routing.Weekday, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.Weekday(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx context.Context, sel ast.SelectionSet, v routing.Weekday) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx context.Context, v any) ([]routing.Weekday, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]routing.Weekday, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Weekday) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
@@ -31089,6 +37264,18 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
+func (ec *executionContext) unmarshalOID2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalID(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOID2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalID(v)
+	return res
+}
+
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -31180,6 +37367,14 @@ func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx context.Context, v any) (*LinkRoutingInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLinkRoutingInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx context.Context, v any) ([]routing.Status, error) {
 	if v == nil {
 		return nil, nil
@@ -31237,6 +37432,98 @@ func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋ
 }
 
 func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx context.Context, sel ast.SelectionSet, v linklist.Direction) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(v))
+	return res
+}
+
+func (ec *executionContext) marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx context.Context, sel ast.SelectionSet, v *routing.Period) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Period(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx context.Context, v any) (*routing.Period, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputPeriodInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOQueryCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx context.Context, sel ast.SelectionSet, v *routing.QueryCondition) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._QueryCondition(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx context.Context, v any) (*routing.QueryCondition, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputQueryConditionInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx context.Context, v any) (*routing.Forwarding, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputQueryForwardingInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *routing.Explanation) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RedirectExplanation(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRuleᚄ(ctx context.Context, v any) ([]*routing.Rule, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*routing.Rule, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRule(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx context.Context, v any) ([]*routing.Test, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*routing.Test, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.Stickiness(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(string(v))
@@ -31358,6 +37645,80 @@ func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 		return graphql.Null
 	}
 	return ec._User(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Utm(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, v any) (*routing.UTM, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputUtmInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx context.Context, v any) ([]*routing.Condition, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*routing.Condition, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNVisitConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx context.Context, v any) (*routing.VisitKind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.VisitKind(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx context.Context, sel ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
+}
+
+func (ec *executionContext) unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputVisitSampleInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOWeeklySchedule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx context.Context, sel ast.SelectionSet, v *routing.WeeklySchedule) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WeeklySchedule(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx context.Context, v any) (*routing.WeeklySchedule, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputWeeklyScheduleInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {

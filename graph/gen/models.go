@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -172,9 +173,13 @@ type Click struct {
 	// utm_content; null: none.
 	UtmContent *string `json:"utmContent,omitempty"`
 	// Whether the visitor is a bot.
-	Bot    bool                 `json:"bot"`
-	In     workspace.Membership `json:"-"`
-	LinkID string               `json:"-"`
+	Bot bool `json:"bot"`
+	// The id of the rule that chose the destination; null: none, or a private visitor.
+	RuleID *string `json:"ruleId,omitempty"`
+	// The id of the target; null: none, or a private visitor.
+	TargetID *string              `json:"targetId,omitempty"`
+	In       workspace.Membership `json:"-"`
+	LinkID   string               `json:"-"`
 }
 
 func (Click) IsNode() {}
@@ -223,6 +228,10 @@ type ClickFilter struct {
 	UtmContent *string `json:"utmContent,omitempty"`
 	// The HTTP status of the redirect.
 	Status *int `json:"status,omitempty"`
+	// The id of the rule that chose the destination.
+	Rule *string `json:"rule,omitempty"`
+	// The id of the target.
+	Target *string `json:"target,omitempty"`
 }
 
 // Input of createAnonymousLink.
@@ -291,6 +300,8 @@ type CreateLinkInput struct {
 	// Identifies this call, in up to 255 characters. For 24 hours, a repeated call of the same caller with this key and input
 	// returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
+	Routing *LinkRoutingInput `json:"routing,omitempty"`
 }
 
 // Payload of createLink.
@@ -323,7 +334,7 @@ type CreateLinksInput struct {
 	// The workspace of the links.
 	WorkspaceID string `json:"workspaceId"`
 	// The links, 1 to 1,000.
-	Links []*link.New `json:"links"`
+	Links []*NewLinkInput `json:"links"`
 	// The effect of one failed link on the others. Default: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
 	// Identifies this call like that of createLink. A call without any created or existing link is not stored.
@@ -555,6 +566,24 @@ type LinkEdge struct {
 	Node *link.Link `json:"node"`
 }
 
+// Input for LinkRouting. Error paths name the position, as in routing, rules, 2, targets, 0, url.
+type LinkRoutingInput struct {
+	// The rules, all of them, at most 50.
+	Rules graphql.Omittable[[]*routing.Rule] `json:"rules,omitempty"`
+	// How query parameters of the short URL reach the destination.
+	Query graphql.Omittable[*routing.Forwarding] `json:"query,omitempty"`
+	// Whether the path after the code is appended to the destination's path. Not for short URLs at the instance's root.
+	ForwardPath graphql.Omittable[*bool] `json:"forwardPath,omitempty"`
+	// UTM values that are added to the destination.
+	Utm graphql.Omittable[*routing.UTM] `json:"utm,omitempty"`
+	// Where visitors are redirected before startsAt. Errors: INVALID_URL, UNSAFE_URL.
+	PendingURL graphql.Omittable[*string] `json:"pendingUrl,omitempty"`
+	// Where visitors are redirected once it has ended. Errors: INVALID_URL, UNSAFE_URL.
+	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
+	// Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed.
+	Tests graphql.Omittable[[]*routing.Test] `json:"tests,omitempty"`
+}
+
 // Input of login.
 type LoginInput struct {
 	// The account's address.
@@ -619,6 +648,32 @@ type MemberEdge struct {
 	Cursor string `json:"cursor"`
 	// A member.
 	Node *workspace.Member `json:"node"`
+}
+
+// A link of createLinks; CreateLinkInput describes the fields.
+type NewLinkInput struct {
+	// The destination.
+	URL string `json:"url"`
+	// The strategy of the code.
+	Strategy *link.Strategy `json:"strategy,omitempty"`
+	// The code of a CUSTOM link.
+	CustomCode *string `json:"customCode,omitempty"`
+	// A title.
+	Title *string `json:"title,omitempty"`
+	// A note for the members.
+	Note *string `json:"note,omitempty"`
+	// Tags.
+	Tags []string `json:"tags,omitempty"`
+	// The link redirects from this time on.
+	StartsAt *time.Time `json:"startsAt,omitempty"`
+	// The link responds 410 from this time on.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The maximum number of redirects.
+	MaxClicks *int64 `json:"maxClicks,omitempty"`
+	// The HTTP status of the redirect.
+	RedirectStatus *int `json:"redirectStatus,omitempty"`
+	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
+	Routing *LinkRoutingInput `json:"routing,omitempty"`
 }
 
 // Information about a page of a connection.
@@ -940,6 +995,8 @@ type UpdateLinkInput struct {
 	StatsPublic *bool `json:"statsPublic,omitempty"`
 	// The link's updatedAt as the caller has read it. If the link has changed since, the update fails with CONFLICT.
 	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
+	// How the link answers visitors; absent fields of it stay. Null: a plain link.
+	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
 }
 
 // Payload of updateLink.

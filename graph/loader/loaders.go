@@ -19,6 +19,7 @@ type Sources struct {
 	Totals   source[rollup.Tally]
 	Tags     source[[]string]
 	Hits     source[int64]
+	Targets  source[map[string]int64]
 	Links    source[*link.Link]
 }
 
@@ -38,7 +39,9 @@ type Links struct {
 	Totals Loader[rollup.Tally]
 	Tags   Loader[[]string]
 	Hits   Loader[int64]
-	Links  Loader[*link.Link]
+	// Targets are the clicks of the targets of a link, by the ids of the targets.
+	Targets Loader[map[string]int64]
+	Links   Loader[*link.Link]
 }
 
 type loadersKey struct{}
@@ -60,7 +63,8 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 	if l.links[m.ID()] == nil {
 		l.links[m.ID()] = &Links{
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
-			Links: in(m, l.loadLinks),
+			Targets: in(m, l.sources.Targets),
+			Links:   in(m, l.loadLinks),
 		}
 	}
 	return l.links[m.ID()]
@@ -95,6 +99,7 @@ func (l *Loaders) Expect(links []*link.Link) {
 		loaders.Totals.Expect(ids)
 		loaders.Tags.Expect(ids)
 		loaders.Hits.Expect(ids)
+		loaders.Targets.Expect(ids)
 	}
 	l.Accounts.Expect(accounts)
 }

@@ -10,7 +10,8 @@ import (
 type Dimension string
 
 // Referrer is a host, Country an ISO 3166-1 code, Language an ISO 639 code, Status the HTTP status
-// of the redirect, and ByLink the id of the link.
+// of the redirect, ByLink the id of the link, and Rule and Target those of the rule that chose the
+// destination and of its target.
 const (
 	Referrer Dimension = "REFERRER"
 	Country  Dimension = "COUNTRY"
@@ -25,6 +26,8 @@ const (
 	Content  Dimension = "UTM_CONTENT"
 	Status   Dimension = "STATUS"
 	ByLink   Dimension = "LINK"
+	Rule     Dimension = "RULE"
+	Target   Dimension = "TARGET"
 )
 
 // Definition is a row of the table of dimensions.
@@ -36,22 +39,27 @@ type Definition struct {
 	// Column is its column in clicks and click_details.
 	Column string
 
-	text func(*Click) *string // of the visit; nil for the others
+	text func(*Click) *string // nil for those that are no texts
 }
 
 // Text returns the field of a click; only the dimensions of VisitDimensions have one.
 func (d *Definition) Text(c *Click) *string { return d.text(c) }
 
-// FieldName returns the name in camel case, as in GraphQL and in exports: utmSource.
-func (d *Definition) FieldName() string {
-	words := strings.Split(strings.ToLower(string(d.Name)), "_")
+// FieldName returns the name of the field of clicks, in GraphQL and in exports: utmSource, ruleId.
+func (d *Definition) FieldName() string { return camelCase(d.Column) }
+
+// FilterName returns the name of the field of filters in GraphQL: utmSource, rule.
+func (d *Definition) FilterName() string { return camelCase(strings.ToLower(string(d.Name))) }
+
+func camelCase(name string) string {
+	words := strings.Split(name, "_")
 	for i, word := range words[1:] {
 		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
 	}
 	return strings.Join(words, "")
 }
 
-// The numbers of the dimensions that are not texts of a visit. The values of LatencyDimension are
+// The numbers of the dimensions that are not texts. The values of LatencyDimension are
 // steps (see rollup.LatencyStep), those of QuarterDimension quarters of an hour on a day.
 const (
 	StatusDimension  = 12
@@ -78,9 +86,11 @@ var Dimensions = []Definition{
 	{LinkDimension, ByLink, "link_id", nil},
 	{Number: LatencyDimension},
 	{Number: QuarterDimension},
+	{16, Rule, "rule_id", func(c *Click) *string { return &c.RuleID }},
+	{17, Target, "target_id", func(c *Click) *string { return &c.TargetID }},
 }
 
-// VisitDimensions are the dimensions that are texts of a visit, in the order of the click log.
+// VisitDimensions are the dimensions that are texts, in the order of the click log.
 var VisitDimensions = selected(func(d *Definition) bool { return d.text != nil })
 
 // StoredDimensions are the dimensions that each click is stored with.

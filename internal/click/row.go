@@ -20,6 +20,8 @@ type Row struct {
 	IsVisit     bool `bun:"visit"`
 	Status      int
 	visitor.Visit
+	RuleID   string
+	TargetID string
 }
 
 // Click returns the click of the row.
@@ -27,5 +29,6 @@ func (r *Row) Click() *Click {
 	return &Click{
 		ID: r.ID, WorkspaceID: r.WorkspaceID, LinkID: r.LinkID, ClickedAt: r.ClickedAt.UTC(),
 		LatencyMs: r.LatencyMs, Status: r.Status, IsVisit: r.IsVisit, Visit: r.Visit,
+		RuleID: r.RuleID, TargetID: r.TargetID,
 	}
 }

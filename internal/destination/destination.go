@@ -44,56 +44,67 @@ func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 // Refused returns an UnsafeURL error for each of the URLs that visitors may not be sent to. It takes two
 // statements, however many URLs. It skips texts that are no URLs.
 func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (map[string]*errs.Error, error) {
-	refused, byHost, tenantHosts := map[string]*errs.Error{}, map[string][]string{}, map[string][]string{}
-	for _, url := range urls {
-		u, err := urlnorm.Canonical(url)
-		if err != nil {
-			continue
-		}
-		byHost[u.Host()] = append(byHost[u.Host()], url)
-		switch {
-		case c.Own.Serves(u):
-			refused[url] = errLoop()
-		case c.Own.ServesDomainsAt(u.Port()):
-			tenantHosts[u.Host()] = append(tenantHosts[u.Host()], url)
-		}
+	refused := map[string]*errs.Error{}
+	blocked, err := c.blocked(ctx, conn, urls)
+	if err != nil {
+		return nil, err
 	}
-	if c.Blocklist != nil && len(byHost) > 0 {
-		blocked, err := c.Blocklist.Blocked(ctx, conn, slices.Sorted(maps.Keys(byHost))...)
-		if err != nil {
-			return nil, err
-		}
-		for host := range blocked {
-			for _, url := range byHost[host] {
-				if refused[url] == nil {
-					refused[url] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
-				}
-			}
-		}
+	for _, url := range blocked {
+		refused[url] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
 	}
-	if len(tenantHosts) == 0 {
-		return refused, nil
-	}
-	verified, err := c.verified(ctx, conn, slices.Sorted(maps.Keys(tenantHosts)))
-	for _, host := range verified {
-		for _, url := range tenantHosts[host] {
-			refused[url] = errLoop()
-		}
+	circular, err := c.Circular(ctx, conn, urls...)
+	for url := range circular {
+		refused[url] = errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.")
 	}
 	return refused, err
 }
 
-// verified returns which of the hosts are verified domains of any workspace.
-func (c *Checker) verified(ctx context.Context, conn bun.IDB, hosts []string) (verified []string, err error) {
+// blocked returns those of the URLs whose hosts the operator has blocked.
+func (c *Checker) blocked(ctx context.Context, conn bun.IDB, urls []string) (blocked []string, err error) {
+	byHost := map[string][]string{}
+	for _, url := range urls {
+		if u, err := urlnorm.Canonical(url); err == nil {
+			byHost[u.Host()] = append(byHost[u.Host()], url)
+		}
+	}
+	if c.Blocklist == nil || len(byHost) == 0 {
+		return nil, nil
+	}
+	hosts, err := c.Blocklist.Blocked(ctx, conn, slices.Sorted(maps.Keys(byHost))...)
+	for host := range hosts {
+		blocked = append(blocked, byHost[host]...)
+	}
+	return blocked, err
+}
+
+// Circular returns those of the URLs that lead to this instance: by a host of its own, or by a verified
+// domain of any workspace.
+func (c *Checker) Circular(ctx context.Context, conn bun.IDB, urls ...string) (map[string]bool, error) {
+	circular, byHost := map[string]bool{}, map[string][]string{}
+	for _, url := range urls {
+		u, err := urlnorm.Canonical(url)
+		switch {
+		case err != nil:
+		case c.Own.Serves(u):
+			circular[url] = true
+		case c.Own.ServesDomainsAt(u.Port()):
+			byHost[u.Host()] = append(byHost[u.Host()], url)
+		}
+	}
+	if len(byHost) == 0 {
+		return circular, nil
+	}
+	var verified []string
 	p := c.DB.Params()
-	err = conn.NewSelect().Table("verified_hosts").Column("host").Where("host ?", db.Among(p, hosts)).
-		Scan(p.Bind(ctx), &verified)
+	err := conn.NewSelect().Table("verified_hosts").Column("host").
+		Where("host ?", db.Among(p, slices.Sorted(maps.Keys(byHost)))).Scan(p.Bind(ctx), &verified)
 	if err != nil {
 		return nil, fmt.Errorf("looking up verified hosts: %w", err)
 	}
-	return verified, nil
-}
-
-func errLoop() *errs.Error {
-	return errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.")
+	for _, host := range verified {
+		for _, url := range byHost[host] {
+			circular[url] = true
+		}
+	}
+	return circular, nil
 }

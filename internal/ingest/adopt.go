@@ -166,6 +166,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 		for _, c := range b.Clicks {
 			used[c.HitLease]++
 			used[c.ClickLease]++
+			used[c.TargetLease]++
 		}
 		left := after(position, b.Next, b.Clicks)
 		if len(left) == 0 {

@@ -18,6 +18,9 @@ const (
 	plainClickRecord = 1 // a click with its time only
 	leaseRecord      = 2
 	clickRecord      = 3
+	// targetClickRecord is a click that a target with a maximum has granted: the number of its lease
+	// comes first.
+	targetClickRecord = 4
 )
 
 // Clicks of other times are damage: no clock is so wrong.
@@ -27,7 +30,11 @@ var errRecord = errors.New("a record that is neither a click nor a lease")
 
 // appendClick writes the record of a click.
 func appendClick(b []byte, c *click.Click) []byte {
-	b = append(b, clickRecord)
+	if c.TargetLease == 0 {
+		b = append(b, clickRecord)
+	} else {
+		b = binary.AppendVarint(append(b, targetClickRecord), c.TargetLease)
+	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.ClickedAt.UnixMicro()))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))
 	b = binary.AppendVarint(b, c.HitLease)
@@ -73,11 +80,15 @@ func appendLease(b []byte, l *hitquota.Lease) []byte {
 func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	r := reader{rest: data}
 	switch kind := r.byte(); kind {
-	case plainClickRecord, clickRecord:
-		c := &click.Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed()),
+	case plainClickRecord, clickRecord, targetClickRecord:
+		var targetLease int64
+		if kind == targetClickRecord {
+			targetLease = r.varint()
+		}
+		c := &click.Click{TargetLease: targetLease, ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed()),
 			Status: rollup.CommonStatus}
 		c.HitLease, c.ClickLease, c.LinkID, c.WorkspaceID = r.varint(), r.varint(), r.text(), r.text()
-		if kind == clickRecord {
+		if kind != plainClickRecord {
 			r.visit(c)
 		}
 		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) ||

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // maxRouting is the size of the largest routing as JSON, in bytes.
@@ -143,4 +146,113 @@ func (c *change) grantRows() (rows []targetGrant) {
 		})
 	}
 	return rows
+}
+
+// RoutingOf, RuleOf and TargetOf are a routing and its parts with the link that they belong to, for
+// callers who look up its statistics.
+type (
+	RoutingOf struct {
+		*routing.Routing
+		Link *Link
+	}
+	RuleOf struct {
+		*routing.Rule
+		Link *Link
+	}
+	TargetOf struct {
+		*routing.Target
+		Link *Link
+	}
+)
+
+// RoutingOf returns the routing of the link, which for a plain link has all defaults.
+func (l *Link) RoutingOf() *RoutingOf {
+	r := &routing.Routing{}
+	if l.Routing != nil {
+		*r = *l.Routing
+	}
+	if r.Query.Mode == "" {
+		r.Query.Mode = routing.Off
+	}
+	return &RoutingOf{Routing: r, Link: l}
+}
+
+// Explanation is a visit of a link to explain, at one of its short URLs. All fields but Link may be
+// absent.
+type Explanation struct {
+	Link  *Link
+	At    resolve.Address
+	Visit *routing.Sample
+	// Change is a change of the routing to try.
+	Change *routing.Change
+	// OverQuota means that the monthly hits are used up.
+	OverQuota bool
+}
+
+// Explain returns the answer of a link to a visit, and the reason. It consumes nothing. It returns
+// InvalidInput for the visit, and the errors of Update for the change.
+func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanation, error) {
+	if e.Visit == nil {
+		e.Visit = &routing.Sample{}
+	}
+	if err := e.Visit.Check(); err != nil {
+		bad := errs.From(err)
+		return nil, bad.At(append([]string{"visit"}, bad.Field...)...)
+	}
+	l := *e.Link
+	if e.Change != nil {
+		if err := s.changeRouting(&l, e.Change); err != nil {
+			return nil, err
+		}
+		if err := s.refuse(ctx, s.DB, &l); err != nil {
+			return nil, err
+		}
+	}
+	if e.At == (resolve.Address{}) {
+		e.At, _ = s.Resolver.ParseShortURL(s.ShortURL(&l)) // the store makes no other URLs
+	}
+	at, err := s.Resolver.Resolve(ctx, e.At, s.now(), nil)
+	if err != nil {
+		return nil, err
+	}
+	p := routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
+	p.Lifecycle = l.Lifecycle()
+	p.WorkspaceDeleted, p.NotFoundURL, p.EndedURL = at.WorkspaceDeleted, at.NotFoundURL, at.EndedURL
+	r := s.sampleRequest(e.Visit, l.Routing)
+	r.Code, r.Host = e.At.Code, cmp.Or(e.At.Host, s.publicHost())
+	r.Exhausted, r.OverQuota = p.Exhausted, e.OverQuota
+	p.Exhausted = false
+	isAtRoot := e.At.Slug == "" && e.At.Host == ""
+	p.Unknown = isAtRoot && r.Path != "" // its first segment would be a slug
+	return routing.Explain(&p, &r), nil
+}
+
+// publicHost returns the host of the instance.
+func (s *Store) publicHost() string {
+	u, err := urlnorm.Canonical(s.PublicURL)
+	if err != nil { // NewStore refuses it
+		return ""
+	}
+	return u.Host()
+}
+
+// Warnings returns the parts of a link's routing that cannot have their effect on this server.
+func (s *Store) Warnings(ctx context.Context, l *Link, around routing.Surroundings) ([]*routing.Warning, error) {
+	if l.Routing == nil {
+		return nil, nil
+	}
+	at, err := s.Resolver.ParseShortURL(s.ShortURL(l))
+	if err != nil {
+		return nil, err
+	}
+	around.AtRoot = at.Slug == "" && at.Host == ""
+	around.IsBrowser, around.IsOS = visitor.IsBrowser, visitor.IsOS
+	var urls []string
+	for _, u := range l.Routing.URLs() {
+		urls = append(urls, u.URL)
+	}
+	if around.Own, err = s.Destinations.Circular(ctx, s.DB, urls...); err != nil {
+		return nil, err
+	}
+	return l.Routing.Warnings(&around), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -121,4 +122,29 @@ func (s *Store) Platform(ctx context.Context) (rollup.Tally, error) {
 		return rollup.Tally{}, fmt.Errorf("rolling up clicks: %w", err)
 	}
 	return t, nil
+}
+
+// TargetClicks returns the clicks of links by the targets of their rules, without those of private
+// visitors. It reads the rollups of one link after the other.
+func (s *Store) TargetClicks(
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
+) (map[string]map[string]int64, error) {
+	counts := map[string]map[string]int64{}
+	for _, linkID := range linkIDs {
+		now := s.Now()
+		all := &Range{From: now.Add(click.Day - longestRange), To: now.Add(click.Day)}
+		of, err := s.Stats(ctx, m, Subject{LinkID: linkID}, all, "UTC", Filter{})
+		if err != nil {
+			return nil, err
+		}
+		slices, err := of.Breakdown(ctx, click.Target, MostSlices)
+		if err != nil {
+			return nil, err
+		}
+		counts[linkID] = map[string]int64{}
+		for _, slice := range slices {
+			counts[linkID][slice.Value] = slice.Clicks
+		}
+	}
+	return counts, nil
 }

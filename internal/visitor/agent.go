@@ -106,6 +106,34 @@ var (
 	}
 )
 
+// browsers and systems are the names that classify returns.
+var (
+	browsers = namesOf(browserMarks, browserName, name.BrowserAndroid, name.BrowserChrome, name.BrowserEdge,
+		name.BrowserFirefox, name.BrowserIE, name.BrowserOpera, name.BrowserOperaMini, name.BrowserSafari,
+		name.BrowserVivaldi, name.BrowserSilk, name.BrowserSamsung, name.BrowserFalkon, name.BrowserNintendo,
+		name.BrowserYandex, name.BrowserHuawei)
+	systems = namesOf(osMarks, func(o name.OS) string { return osName(o, "") }, name.OSAndroid, name.OSChromeOS,
+		name.OSIOS, name.OSLinux, name.OSFreeBSD, name.OSOpenBSD, name.OSMacOS, name.OSWindows)
+)
+
+// namesOf returns the names of marks and of the parser's constants, in lower case.
+func namesOf[T ~string](marks []mark, nameOf func(T) string, constants ...T) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range marks {
+		names[strings.ToLower(m.name)] = true
+	}
+	for _, c := range constants {
+		names[strings.ToLower(nameOf(c))] = true
+	}
+	return names
+}
+
+// IsBrowser reports whether visits can have a name of a browser, in upper or lower case.
+func IsBrowser(name string) bool { return browsers[strings.ToLower(name)] }
+
+// IsOS reports whether visits can have a name of an operating system, in upper or lower case.
+func IsOS(name string) bool { return systems[strings.ToLower(name)] }
+
 func findMark(marks []mark, text string) string {
 	for _, m := range marks {
 		if strings.Contains(text, m.part) {

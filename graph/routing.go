@@ -1,0 +1,78 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// routingChange returns the change of a routing; nil for none.
+func routingChange(in *gen.LinkRoutingInput) *routing.Change {
+	if in == nil {
+		return nil
+	}
+	return &routing.Change{
+		Rules:       setOrRemove(in.Rules),
+		Query:       setOrRemove(in.Query),
+		ForwardPath: setOrRemove(in.ForwardPath),
+		UTM:         setOrRemove(in.Utm),
+		PendingURL:  setOrRemove(in.PendingURL),
+		EndedURL:    setOrRemove(in.EndedURL),
+		Tests:       setOrRemove(in.Tests),
+	}
+}
+
+func (r *queryResolver) ExplainRedirect(
+	ctx context.Context, by gen.LinkBy, visit *routing.Sample, change *gen.LinkRoutingInput,
+) (*routing.Explanation, error) {
+	l, err := r.Link(ctx, by)
+	if err != nil || l == nil {
+		return nil, err
+	}
+	used, err := loader.Of(ctx).In(l.In).Hits.Get(ctx, l.ID)
+	if err != nil {
+		return nil, err
+	}
+	var at resolve.Address
+	if by.ShortURL != nil {
+		if at, err = r.Links.Resolver.ParseShortURL(*by.ShortURL); err != nil {
+			return nil, err
+		}
+	}
+	return r.Links.Explain(ctx, link.Explanation{
+		Link: l, At: at, Visit: visit, Change: routingChange(change), OverQuota: used >= r.hitLimit(l.In),
+	})
+}
+
+func (r *linkResolver) Routing(_ context.Context, l *link.Link) (*link.RoutingOf, error) {
+	return l.RoutingOf(), nil
+}
+
+func (r *linkRoutingResolver) Rules(_ context.Context, of *link.RoutingOf) ([]*link.RuleOf, error) {
+	rules := make([]*link.RuleOf, 0, len(of.Rules))
+	for _, rule := range of.Rules {
+		rules = append(rules, &link.RuleOf{Rule: rule, Link: of.Link})
+	}
+	return rules, nil
+}
+
+func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.RoutingOf) ([]*routing.Warning, error) {
+	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
+}
+
+func (r *routingRuleResolver) Targets(_ context.Context, of *link.RuleOf) ([]*link.TargetOf, error) {
+	targets := make([]*link.TargetOf, 0, len(of.Targets))
+	for _, target := range of.Targets {
+		targets = append(targets, &link.TargetOf{Target: target, Link: of.Link})
+	}
+	return targets, nil
+}
+
+func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.TargetOf) (int64, error) {
+	counts, err := loader.Of(ctx).In(of.Link.In).Targets.Get(ctx, of.Link.ID)
+	return counts[of.ID], err
+}

@@ -1,0 +1,102 @@
+package routing
+
+import (
+	"slices"
+	"strconv"
+)
+
+// WarningCode is a kind of warnings. Its text is the name in the GraphQL schema.
+type WarningCode string
+
+// The kinds of warnings.
+const (
+	CountryUnavailable WarningCode = "COUNTRY_UNAVAILABLE"
+	VisitsUnavailable  WarningCode = "VISITS_UNAVAILABLE"
+	UnreachableRule    WarningCode = "UNREACHABLE_RULE"
+	UnknownValue       WarningCode = "UNKNOWN_VALUE"
+	PathNotForwarded   WarningCode = "PATH_NOT_FORWARDED"
+	OwnHost            WarningCode = "OWN_HOST"
+)
+
+// Warning is a part of a routing that cannot have its effect on this server, or never applies.
+type Warning struct {
+	Code    WarningCode
+	Message string
+	// Field is the path of the part below the routing.
+	Field []string
+}
+
+// Surroundings are what warnings depend on besides the routing.
+type Surroundings struct {
+	// HasCountries and HasVisits mean that the server knows countries, and the first visits of a day.
+	HasCountries, HasVisits bool
+	// AtRoot means that the short URL is at the root of the instance.
+	AtRoot bool
+	// IsName reports whether visits can have a name of a browser, or of an operating system.
+	IsBrowser, IsOS func(name string) bool
+	// Own are the URLs that lead to this instance by now.
+	Own map[string]bool
+}
+
+// Warnings returns the parts of a routing that cannot have their effect, or never apply.
+func (r *Routing) Warnings(s *Surroundings) (found []*Warning) {
+	add := func(code WarningCode, message string, field ...string) {
+		found = append(found, &Warning{Code: code, Message: message, Field: field})
+	}
+	if r.ForwardPath && s.AtRoot {
+		add(PathNotForwarded, "The short URL is at the root of this server, where a longer path has another meaning.", "forwardPath")
+	}
+	decided := -1
+	for i, rule := range r.Rules {
+		if !rule.isEnabled() {
+			continue
+		}
+		at := []string{"rules", strconv.Itoa(i)}
+		if decided >= 0 {
+			add(UnreachableRule, "Rule "+strconv.Itoa(decided)+" always holds, so this one is never tried.", at...)
+		} else if rule.always() {
+			decided = i
+		}
+		for list, conditions := range [][]*Condition{rule.When, rule.Unless} {
+			for j, k := range conditions {
+				field := slices.Concat(at, []string{[...]string{"when", "unless"}[list], strconv.Itoa(j)})
+				k.warn(s, func(code WarningCode, message string, below ...string) {
+					add(code, message, slices.Concat(field, below)...)
+				})
+			}
+		}
+	}
+	for _, u := range r.URLs() {
+		if s.Own[u.URL] {
+			add(OwnHost, "This URL leads to this server by now, so visitors would go in circles.", u.Field...)
+		}
+	}
+	return found
+}
+
+// always reports whether the rule holds for every visit and always has an available target.
+func (r *Rule) always() bool {
+	return len(r.When) == 0 && len(r.Unless) == 0 && slices.ContainsFunc(r.Targets, func(t *Target) bool {
+		return t.share() > 0 && t.MaxClicks == nil
+	})
+}
+
+// warn reports the values that no visit has.
+func (k *Condition) warn(s *Surroundings, add func(code WarningCode, message string, below ...string)) {
+	switch {
+	case k.Country != nil && !s.HasCountries:
+		add(CountryUnavailable, "This server does not know countries: the country of every visit is unknown.", "country")
+	case k.Visit != nil && !s.HasVisits:
+		add(VisitsUnavailable, "This server has no Redis, so no visit is known to be the first of its day.", "visit")
+	}
+	for i, name := range k.OS {
+		if name != "" && !s.IsOS(name) {
+			add(UnknownValue, "No visit has this name of an operating system.", "os", strconv.Itoa(i))
+		}
+	}
+	for i, name := range k.Browser {
+		if name != "" && !s.IsBrowser(name) {
+			add(UnknownValue, "No visit has this name of a browser.", "browser", strconv.Itoa(i))
+		}
+	}
+}
