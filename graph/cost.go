@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -70,6 +71,7 @@ func costs() gen.ComplexityRoot {
 		}
 		return cost
 	}
+	costRouting(&c)
 	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textCost, textCost, textCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
@@ -94,6 +96,26 @@ func costs() gen.ComplexityRoot {
 	c.Mutation.VerifyDomain = func(child int, _ gen.VerifyDomainInput) int { return checkCost + child }
 	c.Mutation.CheckLink = func(child int, _ gen.CheckLinkInput) int { return checkCost + child }
 	return c
+}
+
+const (
+	// explainCost is the cost of an explanation, typicalRules of a list of rules or targets.
+	explainCost  = 10
+	typicalRules = 3
+)
+
+// costRouting sets the cost of routings, which are parts of the links' rows.
+func costRouting(c *gen.ComplexityRoot) {
+	c.Query.ExplainRedirect = func(child int, _ gen.LinkBy, _ *routing.Sample, _ *gen.LinkRoutingInput) int {
+		return explainCost + child
+	}
+	c.LinkRouting.Query = func(int) int { return 1 }
+	c.LinkRouting.UTM = func(int) int { return 1 }
+	c.LinkRouting.Rules = func(child int) int { return 1 + typicalRules*child }
+	c.LinkRouting.Tests = func(child int) int { return 1 + typicalRules*child }
+	c.LinkRouting.Warnings = func(child int) int { return statsCost + child }
+	c.RoutingRule.Targets = func(child int) int { return 1 + typicalRules*child }
+	c.RoutingTarget.ClickCount = func(int) int { return typicalRules }
 }
 
 // batchCost is lower than a page's as long as few fields of each link are requested: the batch and

@@ -22,6 +22,7 @@ var typePermissions = map[string]workspace.Permission{
 	"Invitation":  workspace.WriteMembers,
 	"Latency":     workspace.ReadStats,
 	"Link":        workspace.ReadLinks,
+	"LinkRouting": workspace.ReadLinks,
 	"Member":      workspace.ReadMembers,
 	"Orphan":      workspace.ReadStats,
 	"Stats":       workspace.ReadStats,

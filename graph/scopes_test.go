@@ -22,12 +22,21 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
+// partsOfRouting are the types that only a LinkRouting or a RedirectExplanation leads to.
+var partsOfRouting = []string{
+	"Period", "QueryCondition", "QueryForwarding", "RedirectExplanation", "RedirectStep", "RoutingRule", "RoutingTarget",
+	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
+}
+
 // TestTypePermissions_CoverTheSchema fails for a new type until it has a permission, or a reason
 // why it needs none.
 func TestTypePermissions_CoverTheSchema(t *testing.T) {
 	t.Parallel()
 	for _, def := range contract(t).Types {
 		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) {
+			continue
+		}
+		if slices.Contains(partsOfRouting, def.Name) {
 			continue
 		}
 		if (typePermissions[def.Name] == "") == (unscoped[def.Name] == "") {
@@ -55,7 +64,8 @@ type edge struct {
 // edges returns all edges of the schema, except those of roots, payloads and connections.
 func edges(schema *ast.Schema) (all []edge) {
 	for _, def := range schema.Types {
-		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) {
+		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) ||
+			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" {
 			continue
 		}
 		for _, f := range def.Fields {
@@ -118,7 +128,7 @@ var (
 	needed = map[string]string{
 		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
-		"Latency":  "STATS_READ", "Link": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ",
+		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
 		"Workspace": "",

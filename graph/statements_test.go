@@ -63,6 +63,13 @@ func ofWorkspace(connection string) string {
 // notCounted are the lists that need no counting, and why.
 var notCounted = map[string]string{
 	"Stats.series":              "computed from the sums of one subject, however many points they are cut into",
+	"LinkRouting.rules":         "parts of the link's row",
+	"LinkRouting.tests":         "parts of the link's row",
+	"RoutingRule.when":          "parts of the link's row",
+	"RoutingRule.unless":        "parts of the link's row",
+	"RoutingRule.targets":       "parts of the link's row",
+	"LinkRouting.warnings":      "a statement for each link, priced as one",
+	"RedirectExplanation.steps": "computed",
 	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
 }
 

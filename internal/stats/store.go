@@ -129,21 +129,24 @@ func (s *Store) Platform(ctx context.Context) (rollup.Tally, error) {
 func (s *Store) TargetClicks(
 	ctx context.Context, m workspace.Membership, linkIDs ...string,
 ) (map[string]map[string]int64, error) {
-	counts := map[string]map[string]int64{}
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	counts, tomorrow := map[string]map[string]int64{}, s.Now().UTC().Truncate(click.Day).Add(click.Day)
 	for _, linkID := range linkIDs {
-		now := s.Now()
-		all := &Range{From: now.Add(click.Day - longestRange), To: now.Add(click.Day)}
-		of, err := s.Stats(ctx, m, Subject{LinkID: linkID}, all, "UTC", Filter{})
+		of := map[string]int64{}
+		counts[linkID] = of
+		all := &Stats{Range: Range{Never, tomorrow}, Subject: Subject{LinkID: linkID}, store: s, member: m, Zone: time.UTC}
+		err := all.EachRollup(ctx, nil, func(b *Bucket) error {
+			found, err := valuesOf(b, click.Target)
+			for target, n := range found {
+				of[target] += n.Clicks
+			}
+			return err
+		})
 		if err != nil {
 			return nil, err
-		}
-		slices, err := of.Breakdown(ctx, click.Target, MostSlices)
-		if err != nil {
-			return nil, err
-		}
-		counts[linkID] = map[string]int64{}
-		for _, slice := range slices {
-			counts[linkID][slice.Value] = slice.Clicks
 		}
 	}
 	return counts, nil
