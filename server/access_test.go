@@ -229,7 +229,8 @@ func TestWorkspace_IsGoneWhenDeleted(t *testing.T) {
 		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
 		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { workspace { deletedAt } errors
 			{ code } } }`, map[string]any{"w": who.workspaceID})
-		status(http.StatusGone, root, "/shortlived/promo", "/renamed/promo", "/renamed/never")
+		status(http.StatusGone, root, "/shortlived/promo", "/renamed/promo")
+		status(http.StatusNotFound, "/renamed/never")
 		var got struct{ Workspace *struct{ ID string } }
 		who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": who.workspaceID})
 		if got.Workspace != nil {

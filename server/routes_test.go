@@ -90,7 +90,7 @@ func TestRoutes_AreServed(t *testing.T) {
 		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
 		"GET /export/clicks":            {"/export/clicks", "NOT_FOUND", http.StatusNotFound},
 		"GET /domains/known":            {"/domains/known?domain=sho.rt", "Not verified", http.StatusNotFound},
-		"GET /":                         {"/a/b/c", "Page not found.", http.StatusNotFound},
+		"GET /":                         {"/graphql/b/c", "Page not found.", http.StatusNotFound},
 	}
 	for _, pattern := range append(patterns(t), "GET /{code}", "GET /{slug}/{code}", "GET /{code}+") {
 		probe, ok := probes[pattern]

@@ -233,6 +233,7 @@ func (e *estate) createLinks() {
 	e.links["claimed"] = claimed.Link.ID
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
 
+	e.createRules()
 	code := textAt(custom, "code")
 	e.ids[shortURLs] = []string{
 		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
@@ -240,6 +241,26 @@ func (e *estate) createLinks() {
 		"https://verified-" + e.mark + ".example/" + code,
 	}
 	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
+}
+
+// createRules creates a link with a rule.
+func (e *estate) createRules() {
+	e.t.Helper()
+	rule := map[string]any{"name": e.text("rule"), "when": conditions, "targets": []any{
+		map[string]any{"name": e.text("target"), "url": "https://example.com/" + e.text("to-target")},
+	}}
+	got := e.mutate(e.members["OWNER"], "createLink", map[string]any{
+		"workspaceId": e.workspaceID(), "url": "https://example.com/" + e.text("to-routed"), "strategy": "RANDOM",
+		"routing": map[string]any{
+			"rules": []any{rule}, "utm": map[string]any{"source": "a"},
+			"tests": []any{map[string]any{"visit": map[string]any{"country": "DE"}, "status": 302}},
+		},
+	}, "link { id routing { rules { id targets { id } } } }")
+	made := got["link"].(map[string]any)
+	created := made["routing"].(map[string]any)["rules"].([]any)[0].(map[string]any)
+	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(made, "id"))
+	e.ids[ruleIDs] = []string{textAt(created, "id")}
+	e.ids[ruleTargetIDs] = []string{textAt(created["targets"].([]any)[0], "id")}
 }
 
 // link creates a link with all optional values, except for the given ones.
@@ -368,7 +389,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm)_[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
 // unknownLike returns a similar text that identifies no object: with another word instead of the

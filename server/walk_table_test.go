@@ -74,6 +74,9 @@ var (
 	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
 	targetIDs = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
 
+	// ruleIDs and ruleTargetIDs belong to one link each.
+	ruleIDs, ruleTargetIDs = &kind{theirs: true}, &kind{theirs: true}
+
 	slugs     = &kind{}
 	newSlugs  = &kind{of: []*kind{slugs}, fresh: func() string { return word("slug") }}
 	shortURLs = &kind{}
@@ -131,6 +134,23 @@ func later(by time.Duration) filler {
 
 // small is the size of pages: objects that a resolver leaks are the newest, and so among the first.
 var small = filler{value: func(*walker) any { return 2 }, always: true}
+
+// conditions are one of each kind: they name no tenant's object.
+var conditions = []any{
+	map[string]any{"country": []string{"DE"}}, map[string]any{"device": []string{"mobile"}},
+	map[string]any{"os": []string{"iOS"}}, map[string]any{"browser": []string{"Safari"}},
+	map[string]any{"language": []string{"de"}}, map[string]any{"referrer": []string{"example.com"}},
+	map[string]any{"query": map[string]any{"name": "a", "value": "b"}},
+	map[string]any{"during": map[string]any{"from": "2026-01-01T00:00:00Z", "to": "2027-01-01T00:00:00Z"}},
+	map[string]any{"weekly": map[string]any{
+		"timezone": "UTC", "days": []string{"MONDAY"}, "from": "09:00", "to": "17:00",
+	}},
+	map[string]any{"network": []string{"192.0.2.0/24"}}, map[string]any{"visit": "FIRST_TODAY"},
+	map[string]any{"bot": false},
+}
+
+// freshWord is a name that is unique among its siblings.
+var freshWord = filler{value: func(*walker) any { return word("name") }}
 
 // secret is a token that was never issued. A real token authorizes its bearer by design, so it is
 // not part of this test.
@@ -215,6 +235,8 @@ var fillers = map[string]filler{
 	"ClickFilter.utmCampaign":              put("", "autumn"),
 	"ClickFilter.utmTerm":                  put("", "word"),
 	"ClickFilter.utmContent":               put("", "button"),
+	"ClickFilter.rule":                     put("", "rul_unknown"),
+	"ClickFilter.target":                   put("", "tgt_unknown"),
 	"ClickFilter.status":                   put(302, 301),
 	"Stats.series.interval":                put("MONTH", "HOUR", "DAY", "WEEK"),
 
@@ -321,6 +343,42 @@ var fillers = map[string]filler{
 	"ReportLinkInput.shortUrl":        names(shortURLs),
 	"ReportLinkInput.reason":          put("OTHER"),
 	"ReportLinkInput.details":         put("It is not what it says."),
+
+	"LinkRoutingInput.tests":          put([]any{}), // any would fail, and name nothing but what explainRedirect does
+	"LinkRoutingInput.forwardPath":    put(true),
+	"LinkRoutingInput.pendingUrl":     names(urls),
+	"LinkRoutingInput.endedUrl":       names(urls),
+	"QueryForwardingInput.mode":       put("ADD"),
+	"QueryForwardingInput.only":       put([]string{"a"}),
+	"QueryForwardingInput.except":     put([]string{}),
+	"RoutingRuleInput.when":           put(conditions),
+	"RoutingRuleInput.unless":         put(conditions),
+	"RoutingRuleInput.enabled":        put(true),
+	"RoutingRuleInput.id":             names(ruleIDs),
+	"RoutingRuleInput.name":           freshWord,
+	"RoutingRuleInput.stickiness":     put("VISITOR"),
+	"RoutingTargetInput.id":           names(ruleTargetIDs),
+	"RoutingTargetInput.maxClicks":    put(5),
+	"RoutingTargetInput.name":         freshWord,
+	"RoutingTargetInput.share":        put(2),
+	"RoutingTargetInput.url":          names(urls),
+	"UtmInput.source":                 put("a"),
+	"UtmInput.medium":                 put("b"),
+	"UtmInput.campaign":               put("c"),
+	"UtmInput.term":                   put("d"),
+	"UtmInput.content":                put("e"),
+	"UtmInput.templateId":             put("utm_UNKNOWN"),
+	"VisitSampleInput.acceptLanguage": put("de"),
+	"VisitSampleInput.address":        put("192.0.2.1"),
+	"VisitSampleInput.at":             later(0),
+	"VisitSampleInput.country":        put("DE"),
+	"VisitSampleInput.path":           put("/a"),
+	"VisitSampleInput.private":        put(true),
+	"VisitSampleInput.query":          put("a=b"),
+	"VisitSampleInput.referrer":       put("https://example.com/"),
+	"VisitSampleInput.targetId":       names(ruleTargetIDs),
+	"VisitSampleInput.userAgent":      put("curl/8"),
+	"VisitSampleInput.visit":          put("FIRST_TODAY"),
 }
 
 // variant is a way to call something: with all places filled, or only some, or some with other
@@ -352,14 +410,15 @@ type calls struct {
 
 // operations are all queries and mutations.
 var operations = map[string]calls{
-	"Query.me":            {},
-	"Query.node":          {variants: eachNode("Query.node.id")},
-	"Query.nodes":         {variants: eachNode("Query.nodes.ids")},
-	"Query.workspace":     {},
-	"Query.link":          {},
-	"Query.previewCode":   {},
-	"Query.platformStats": {public: "they are figures of the whole instance"},
-	"Query.rateLimit":     {},
+	"Query.me":              {},
+	"Query.node":            {variants: eachNode("Query.node.id")},
+	"Query.nodes":           {variants: eachNode("Query.nodes.ids")},
+	"Query.workspace":       {},
+	"Query.link":            {},
+	"Query.explainRedirect": {},
+	"Query.previewCode":     {},
+	"Query.platformStats":   {public: "they are figures of the whole instance"},
+	"Query.rateLimit":       {},
 
 	"Mutation.exportClicks": {variants: []variant{{}, {only: []string{"ExportClicksInput.workspaceId"}}}},
 

@@ -35,7 +35,7 @@ func walk(t *testing.T, b backend, prepare func()) {
 	nextMonth(t)
 	// Destination checks would change links meanwhile. A document about each type that implements
 	// Node needs many aliases.
-	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_ALIASES=300")
+	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_ALIASES=300", "LINKFORGE_MAX_TOKENS=2000")
 	w := &walker{
 		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second),
 		needed: map[string]bool{}, sentNames: map[string]string{}, answered: map[string]bool{}, sent: map[string]bool{},

@@ -35,7 +35,8 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 		return at, false
 	}
 	at.Code, at.Path = cutSegment(path)
-	if isOwnHost && at.Path != "" {
+	hasSlug := isOwnHost && at.Path != ""
+	if hasSlug {
 		at.Slug = at.Code
 		at.Code, at.Path = cutSegment(at.Path[1:])
 	}
@@ -45,7 +46,7 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	case at.Path != "":
 		at.Path = (&url.URL{Path: at.Path}).EscapedPath()
 	}
-	return at, isSegment(at.Code) && (at.Slug == "" || isSegment(at.Slug))
+	return at, isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
 }
 
 // cutSegment divides a path after its first segment.

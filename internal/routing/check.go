@@ -273,6 +273,9 @@ func (c *checker) parameters(field string, names []string) {
 }
 
 func (c *checker) utm(u *UTM) {
+	if u.TemplateID != nil {
+		c.in("templateId", func() { c.fail(errs.New(errs.NotFound, "There is no such template in the workspace.")) })
+	}
 	hasValue := false
 	for i, value := range u.values() {
 		c.text(strings.TrimPrefix(utmNames[i], "utm_"), *value, maxUTMValue)
