@@ -410,12 +410,13 @@ type calls struct {
 
 // operations are all queries and mutations.
 var operations = map[string]calls{
-	"Query.me":              {},
-	"Query.node":            {variants: eachNode("Query.node.id")},
-	"Query.nodes":           {variants: eachNode("Query.nodes.ids")},
-	"Query.workspace":       {},
-	"Query.link":            {},
-	"Query.explainRedirect": {},
+	"Query.me":        {},
+	"Query.node":      {variants: eachNode("Query.node.id")},
+	"Query.nodes":     {variants: eachNode("Query.nodes.ids")},
+	"Query.workspace": {},
+	"Query.link":      {},
+	// Rules and targets of its own a caller has none that belong to any link.
+	"Query.explainRedirect": {variants: []variant{{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}}}},
 	"Query.previewCode":     {},
 	"Query.platformStats":   {public: "they are figures of the whole instance"},
 	"Query.rateLimit":       {},
