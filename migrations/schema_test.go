@@ -24,7 +24,7 @@ var facts = map[db.Kind][]string{
 			WHEN 'text' THEN 'TEXT' WHEN 'bigint' THEN 'INTEGER' WHEN 'integer' THEN 'INTEGER' WHEN 'double precision'
 				THEN 'REAL'
 			WHEN 'boolean' THEN 'INTEGER'
-			WHEN 'bytea' THEN 'BLOB' WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
+			WHEN 'bytea' THEN 'BLOB' WHEN 'jsonb' THEN 'TEXT' WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || column_default, '')
 		FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'migrations'`,
 		// Primary keys, unique constraints, foreign keys.
@@ -83,7 +83,7 @@ var apart = map[db.Kind]*regexp.Regexp{
 // parentheses around a condition and each of its terms.
 var (
 	wordy = strings.NewReplacer("ON public.", "ON ", "ON ONLY public.", "ON ", " USING btree", "", "::text", "",
-		`\x'::bytea`, "'", "\n", " ",
+		`\x'::bytea`, "'", `'\x0100'::bytea`, "x'0100'", "\n", " ",
 		"+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
 	condition = regexp.MustCompile(`^\((.*)\)$`)
 	term      = regexp.MustCompile(`\(([^()]*)\)( AND |$)`)

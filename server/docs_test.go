@@ -17,7 +17,7 @@ import (
 
 // tutorial is the order in which a reader follows the README and the guide: later pages use what
 // earlier ones create.
-var tutorial = []string{"README.md", "getting-started.md", "links.md", "authentication.md", "domains.md",
+var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "authentication.md", "domains.md",
 	"limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md"}
 
 var (

@@ -25,7 +25,7 @@ type linkURL struct {
 	bun.BaseModel `bun:"table:link_urls"`
 
 	LinkID      string `bun:",pk"`
-	Position    string `bun:",pk"`
+	Field       string `bun:",pk"`
 	WorkspaceID string
 	// Host is canonical.
 	Host string
@@ -126,7 +126,7 @@ func (l *Link) urlRows() (rows []linkURL) {
 			continue
 		}
 		rows = append(rows, linkURL{
-			LinkID: l.ID, Position: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(), URL: u.URL,
+			LinkID: l.ID, Field: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(), URL: u.URL,
 		})
 	}
 	return rows

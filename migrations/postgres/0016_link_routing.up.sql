@@ -6,11 +6,11 @@ ALTER TABLE links ADD routing JSONB;
 -- links.
 CREATE TABLE link_urls (
     link_id      TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE,
-    position     TEXT COLLATE "C" NOT NULL,  -- as in rules.0.targets.1.url
+    field        TEXT COLLATE "C" NOT NULL,  -- as in rules.0.targets.1.url
     workspace_id TEXT COLLATE "C" NOT NULL,
     host         TEXT COLLATE "C" NOT NULL,  -- canonical
     url          TEXT COLLATE "C" NOT NULL,
-    PRIMARY KEY (link_id, position)
+    PRIMARY KEY (link_id, field)
 );
 CREATE INDEX link_urls_by_host ON link_urls (host, link_id);
 

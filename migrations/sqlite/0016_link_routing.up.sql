@@ -6,11 +6,11 @@ ALTER TABLE links ADD routing TEXT;
 -- links.
 CREATE TABLE link_urls (
     link_id      TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
-    position     TEXT NOT NULL,  -- as in rules.0.targets.1.url
+    field        TEXT NOT NULL,  -- as in rules.0.targets.1.url
     workspace_id TEXT NOT NULL,
     host         TEXT NOT NULL,  -- canonical
     url          TEXT NOT NULL,
-    PRIMARY KEY (link_id, position)
+    PRIMARY KEY (link_id, field)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX link_urls_by_host ON link_urls (host, link_id);
 
