@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -53,6 +54,7 @@ type Config struct {
 	// Checker checks the destinations of links.
 	Checker *probe.Checker
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
+	UTMTemplates *utmtemplate.Store
 	// Surroundings are what warnings about routings depend on.
 	Surroundings routing.Surroundings
 	HitQuota     int64

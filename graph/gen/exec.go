@@ -26,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -206,6 +207,11 @@ type ComplexityRoot struct {
 		Results func(childComplexity int) int
 	}
 
+	CreateUtmTemplatePayload struct {
+		Errors      func(childComplexity int) int
+		UtmTemplate func(childComplexity int) int
+	}
+
 	CreateWorkspacePayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
@@ -231,20 +237,32 @@ type ComplexityRoot struct {
 		Errors  func(childComplexity int) int
 	}
 
+	DeleteUtmTemplatePayload struct {
+		Deleted func(childComplexity int) int
+		Errors  func(childComplexity int) int
+	}
+
 	DeleteWorkspacePayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
 	}
 
 	Domain struct {
-		CreatedAt   func(childComplexity int) int
-		FailedAt    func(childComplexity int) int
-		Host        func(childComplexity int) int
-		ID          func(childComplexity int) int
-		RecordName  func(childComplexity int) int
-		RecordValue func(childComplexity int) int
-		Status      func(childComplexity int) int
-		VerifiedAt  func(childComplexity int) int
+		AppleAppSiteAssociation func(childComplexity int) int
+		AssetLinks              func(childComplexity int) int
+		CreatedAt               func(childComplexity int) int
+		EndedURL                func(childComplexity int) int
+		FailedAt                func(childComplexity int) int
+		FaviconURL              func(childComplexity int) int
+		Host                    func(childComplexity int) int
+		ID                      func(childComplexity int) int
+		Indexable               func(childComplexity int) int
+		NotFoundURL             func(childComplexity int) int
+		RecordName              func(childComplexity int) int
+		RecordValue             func(childComplexity int) int
+		RootURL                 func(childComplexity int) int
+		Status                  func(childComplexity int) int
+		VerifiedAt              func(childComplexity int) int
 	}
 
 	DomainConnection struct {
@@ -409,10 +427,12 @@ type ComplexityRoot struct {
 		CreateAnonymousLink      func(childComplexity int, input CreateAnonymousLinkInput) int
 		CreateLink               func(childComplexity int, input CreateLinkInput) int
 		CreateLinks              func(childComplexity int, input CreateLinksInput) int
+		CreateUtmTemplate        func(childComplexity int, input CreateUtmTemplateInput) int
 		CreateWorkspace          func(childComplexity int, input CreateWorkspaceInput) int
 		DeleteLink               func(childComplexity int, input DeleteLinkInput) int
 		DeleteLinks              func(childComplexity int, input DeleteLinksInput) int
 		DeleteMyAccount          func(childComplexity int, input DeleteMyAccountInput) int
+		DeleteUtmTemplate        func(childComplexity int, input DeleteUtmTemplateInput) int
 		DeleteWorkspace          func(childComplexity int, input DeleteWorkspaceInput) int
 		ExportClicks             func(childComplexity int, input ExportClicksInput) int
 		ExportMyData             func(childComplexity int, input ExportMyDataInput) int
@@ -434,10 +454,13 @@ type ComplexityRoot struct {
 		RevokeInvitation         func(childComplexity int, input RevokeInvitationInput) int
 		SetPrimaryDomain         func(childComplexity int, input SetPrimaryDomainInput) int
 		TransferOwnership        func(childComplexity int, input TransferOwnershipInput) int
+		UpdateDomain             func(childComplexity int, input UpdateDomainInput) int
 		UpdateLink               func(childComplexity int, input UpdateLinkInput) int
 		UpdateLinks              func(childComplexity int, input UpdateLinksInput) int
 		UpdateMemberRole         func(childComplexity int, input UpdateMemberRoleInput) int
+		UpdateUtmTemplate        func(childComplexity int, input UpdateUtmTemplateInput) int
 		UpdateWorkspace          func(childComplexity int, input UpdateWorkspaceInput) int
+		UpdateWorkspaceRouting   func(childComplexity int, input UpdateWorkspaceRoutingInput) int
 		VerifyDomain             func(childComplexity int, input VerifyDomainInput) int
 		VerifyEmail              func(childComplexity int, input VerifyEmailInput) int
 	}
@@ -583,6 +606,12 @@ type ComplexityRoot struct {
 		Invitation func(childComplexity int) int
 	}
 
+	RoutingDefaults struct {
+		ForwardPath func(childComplexity int) int
+		Query       func(childComplexity int) int
+		UTM         func(childComplexity int) int
+	}
+
 	RoutingRule struct {
 		Enabled    func(childComplexity int) int
 		ID         func(childComplexity int) int
@@ -677,6 +706,11 @@ type ComplexityRoot struct {
 		Member func(childComplexity int) int
 	}
 
+	UpdateDomainPayload struct {
+		Domain func(childComplexity int) int
+		Errors func(childComplexity int) int
+	}
+
 	UpdateLinkPayload struct {
 		Errors func(childComplexity int) int
 		Link   func(childComplexity int) int
@@ -697,7 +731,17 @@ type ComplexityRoot struct {
 		Member func(childComplexity int) int
 	}
 
+	UpdateUtmTemplatePayload struct {
+		Errors      func(childComplexity int) int
+		UtmTemplate func(childComplexity int) int
+	}
+
 	UpdateWorkspacePayload struct {
+		Errors    func(childComplexity int) int
+		Workspace func(childComplexity int) int
+	}
+
+	UpdateWorkspaceRoutingPayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
 	}
@@ -731,6 +775,24 @@ type ComplexityRoot struct {
 		Medium   func(childComplexity int) int
 		Source   func(childComplexity int) int
 		Term     func(childComplexity int) int
+	}
+
+	UtmTemplate struct {
+		CreatedAt func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Name      func(childComplexity int) int
+		UTM       func(childComplexity int) int
+		UpdatedAt func(childComplexity int) int
+	}
+
+	UtmTemplateConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	UtmTemplateEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	VerifyDomainPayload struct {
@@ -798,6 +860,7 @@ type ComplexityRoot struct {
 		DefaultStrategy       func(childComplexity int) int
 		DeletedAt             func(childComplexity int) int
 		Domains               func(childComplexity int, first *int, after *string) int
+		EndedURL              func(childComplexity int) int
 		HitQuota              func(childComplexity int) int
 		ID                    func(childComplexity int) int
 		Invitations           func(childComplexity int, first *int, after *string) int
@@ -805,13 +868,16 @@ type ComplexityRoot struct {
 		Links                 func(childComplexity int, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) int
 		Members               func(childComplexity int, first *int, after *string) int
 		Name                  func(childComplexity int) int
+		NotFoundURL           func(childComplexity int) int
 		Orphans               func(childComplexity int, first *int) int
 		Permissions           func(childComplexity int) int
 		PrimaryHost           func(childComplexity int) int
 		Role                  func(childComplexity int) int
+		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
 		Stats                 func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) int
 		Usage                 func(childComplexity int) int
+		UtmTemplates          func(childComplexity int, first *int, after *string) int
 	}
 
 	WorkspaceConnection struct {
@@ -911,6 +977,11 @@ type MutationResolver interface {
 	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
+	UpdateWorkspaceRouting(ctx context.Context, input UpdateWorkspaceRoutingInput) (*UpdateWorkspaceRoutingPayload, error)
+	UpdateDomain(ctx context.Context, input UpdateDomainInput) (*UpdateDomainPayload, error)
+	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
+	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
+	DeleteUtmTemplate(ctx context.Context, input DeleteUtmTemplateInput) (*DeleteUtmTemplatePayload, error)
 }
 type OrphanResolver interface {
 	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
@@ -972,6 +1043,10 @@ type WorkspaceResolver interface {
 	APIKeys(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*APIKeyConnection, error)
 	Domains(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*DomainConnection, error)
 	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*AuditEventConnection, error)
+	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*routing.Routing, error)
+	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
+	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
+	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -1481,6 +1556,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CreateLinksPayload.Results(childComplexity), true
 
+	case "CreateUtmTemplatePayload.errors":
+		if e.ComplexityRoot.CreateUtmTemplatePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateUtmTemplatePayload.Errors(childComplexity), true
+	case "CreateUtmTemplatePayload.utmTemplate":
+		if e.ComplexityRoot.CreateUtmTemplatePayload.UtmTemplate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateUtmTemplatePayload.UtmTemplate(childComplexity), true
+
 	case "CreateWorkspacePayload.errors":
 		if e.ComplexityRoot.CreateWorkspacePayload.Errors == nil {
 			break
@@ -1546,6 +1634,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteMyAccountPayload.Errors(childComplexity), true
 
+	case "DeleteUtmTemplatePayload.deleted":
+		if e.ComplexityRoot.DeleteUtmTemplatePayload.Deleted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteUtmTemplatePayload.Deleted(childComplexity), true
+	case "DeleteUtmTemplatePayload.errors":
+		if e.ComplexityRoot.DeleteUtmTemplatePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteUtmTemplatePayload.Errors(childComplexity), true
+
 	case "DeleteWorkspacePayload.errors":
 		if e.ComplexityRoot.DeleteWorkspacePayload.Errors == nil {
 			break
@@ -1559,18 +1660,42 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteWorkspacePayload.Workspace(childComplexity), true
 
+	case "Domain.appleAppSiteAssociation":
+		if e.ComplexityRoot.Domain.AppleAppSiteAssociation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.AppleAppSiteAssociation(childComplexity), true
+	case "Domain.assetLinks":
+		if e.ComplexityRoot.Domain.AssetLinks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.AssetLinks(childComplexity), true
 	case "Domain.createdAt":
 		if e.ComplexityRoot.Domain.CreatedAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Domain.CreatedAt(childComplexity), true
+	case "Domain.endedUrl":
+		if e.ComplexityRoot.Domain.EndedURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.EndedURL(childComplexity), true
 	case "Domain.failedAt":
 		if e.ComplexityRoot.Domain.FailedAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Domain.FailedAt(childComplexity), true
+	case "Domain.faviconUrl":
+		if e.ComplexityRoot.Domain.FaviconURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.FaviconURL(childComplexity), true
 	case "Domain.host":
 		if e.ComplexityRoot.Domain.Host == nil {
 			break
@@ -1583,6 +1708,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Domain.ID(childComplexity), true
+	case "Domain.indexable":
+		if e.ComplexityRoot.Domain.Indexable == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.Indexable(childComplexity), true
+	case "Domain.notFoundUrl":
+		if e.ComplexityRoot.Domain.NotFoundURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.NotFoundURL(childComplexity), true
 	case "Domain.recordName":
 		if e.ComplexityRoot.Domain.RecordName == nil {
 			break
@@ -1595,6 +1732,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Domain.RecordValue(childComplexity), true
+	case "Domain.rootUrl":
+		if e.ComplexityRoot.Domain.RootURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.RootURL(childComplexity), true
 	case "Domain.status":
 		if e.ComplexityRoot.Domain.Status == nil {
 			break
@@ -2289,6 +2432,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateLinks(childComplexity, args["input"].(CreateLinksInput)), true
+	case "Mutation.createUtmTemplate":
+		if e.ComplexityRoot.Mutation.CreateUtmTemplate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createUtmTemplate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateUtmTemplate(childComplexity, args["input"].(CreateUtmTemplateInput)), true
 	case "Mutation.createWorkspace":
 		if e.ComplexityRoot.Mutation.CreateWorkspace == nil {
 			break
@@ -2333,6 +2487,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteMyAccount(childComplexity, args["input"].(DeleteMyAccountInput)), true
+	case "Mutation.deleteUtmTemplate":
+		if e.ComplexityRoot.Mutation.DeleteUtmTemplate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteUtmTemplate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteUtmTemplate(childComplexity, args["input"].(DeleteUtmTemplateInput)), true
 	case "Mutation.deleteWorkspace":
 		if e.ComplexityRoot.Mutation.DeleteWorkspace == nil {
 			break
@@ -2564,6 +2729,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.TransferOwnership(childComplexity, args["input"].(TransferOwnershipInput)), true
+	case "Mutation.updateDomain":
+		if e.ComplexityRoot.Mutation.UpdateDomain == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateDomain_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateDomain(childComplexity, args["input"].(UpdateDomainInput)), true
 	case "Mutation.updateLink":
 		if e.ComplexityRoot.Mutation.UpdateLink == nil {
 			break
@@ -2597,6 +2773,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateMemberRole(childComplexity, args["input"].(UpdateMemberRoleInput)), true
+	case "Mutation.updateUtmTemplate":
+		if e.ComplexityRoot.Mutation.UpdateUtmTemplate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateUtmTemplate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateUtmTemplate(childComplexity, args["input"].(UpdateUtmTemplateInput)), true
 	case "Mutation.updateWorkspace":
 		if e.ComplexityRoot.Mutation.UpdateWorkspace == nil {
 			break
@@ -2608,6 +2795,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateWorkspace(childComplexity, args["input"].(UpdateWorkspaceInput)), true
+	case "Mutation.updateWorkspaceRouting":
+		if e.ComplexityRoot.Mutation.UpdateWorkspaceRouting == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateWorkspaceRouting_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateWorkspaceRouting(childComplexity, args["input"].(UpdateWorkspaceRoutingInput)), true
 	case "Mutation.verifyDomain":
 		if e.ComplexityRoot.Mutation.VerifyDomain == nil {
 			break
@@ -3134,6 +3332,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RevokeInvitationPayload.Invitation(childComplexity), true
 
+	case "RoutingDefaults.forwardPath":
+		if e.ComplexityRoot.RoutingDefaults.ForwardPath == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingDefaults.ForwardPath(childComplexity), true
+	case "RoutingDefaults.query":
+		if e.ComplexityRoot.RoutingDefaults.Query == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingDefaults.Query(childComplexity), true
+	case "RoutingDefaults.utm":
+		if e.ComplexityRoot.RoutingDefaults.UTM == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingDefaults.UTM(childComplexity), true
+
 	case "RoutingRule.enabled":
 		if e.ComplexityRoot.RoutingRule.Enabled == nil {
 			break
@@ -3492,6 +3709,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TransferOwnershipPayload.Member(childComplexity), true
 
+	case "UpdateDomainPayload.domain":
+		if e.ComplexityRoot.UpdateDomainPayload.Domain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateDomainPayload.Domain(childComplexity), true
+	case "UpdateDomainPayload.errors":
+		if e.ComplexityRoot.UpdateDomainPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateDomainPayload.Errors(childComplexity), true
+
 	case "UpdateLinkPayload.errors":
 		if e.ComplexityRoot.UpdateLinkPayload.Errors == nil {
 			break
@@ -3544,6 +3774,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateMemberRolePayload.Member(childComplexity), true
 
+	case "UpdateUtmTemplatePayload.errors":
+		if e.ComplexityRoot.UpdateUtmTemplatePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateUtmTemplatePayload.Errors(childComplexity), true
+	case "UpdateUtmTemplatePayload.utmTemplate":
+		if e.ComplexityRoot.UpdateUtmTemplatePayload.UtmTemplate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateUtmTemplatePayload.UtmTemplate(childComplexity), true
+
 	case "UpdateWorkspacePayload.errors":
 		if e.ComplexityRoot.UpdateWorkspacePayload.Errors == nil {
 			break
@@ -3556,6 +3799,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UpdateWorkspacePayload.Workspace(childComplexity), true
+
+	case "UpdateWorkspaceRoutingPayload.errors":
+		if e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Errors(childComplexity), true
+	case "UpdateWorkspaceRoutingPayload.workspace":
+		if e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Workspace == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Workspace(childComplexity), true
 
 	case "Usage.limit":
 		if e.ComplexityRoot.Usage.Limit == nil {
@@ -3684,6 +3940,63 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Utm.Term(childComplexity), true
+
+	case "UtmTemplate.createdAt":
+		if e.ComplexityRoot.UtmTemplate.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplate.CreatedAt(childComplexity), true
+	case "UtmTemplate.id":
+		if e.ComplexityRoot.UtmTemplate.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplate.ID(childComplexity), true
+	case "UtmTemplate.name":
+		if e.ComplexityRoot.UtmTemplate.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplate.Name(childComplexity), true
+	case "UtmTemplate.utm":
+		if e.ComplexityRoot.UtmTemplate.UTM == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplate.UTM(childComplexity), true
+	case "UtmTemplate.updatedAt":
+		if e.ComplexityRoot.UtmTemplate.UpdatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplate.UpdatedAt(childComplexity), true
+
+	case "UtmTemplateConnection.edges":
+		if e.ComplexityRoot.UtmTemplateConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplateConnection.Edges(childComplexity), true
+	case "UtmTemplateConnection.pageInfo":
+		if e.ComplexityRoot.UtmTemplateConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplateConnection.PageInfo(childComplexity), true
+
+	case "UtmTemplateEdge.cursor":
+		if e.ComplexityRoot.UtmTemplateEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplateEdge.Cursor(childComplexity), true
+	case "UtmTemplateEdge.node":
+		if e.ComplexityRoot.UtmTemplateEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplateEdge.Node(childComplexity), true
 
 	case "VerifyDomainPayload.domain":
 		if e.ComplexityRoot.VerifyDomainPayload.Domain == nil {
@@ -3987,6 +4300,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Domains(childComplexity, args["first"].(*int), args["after"].(*string)), true
+	case "Workspace.endedUrl":
+		if e.ComplexityRoot.Workspace.EndedURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.EndedURL(childComplexity), true
 	case "Workspace.hitQuota":
 		if e.ComplexityRoot.Workspace.HitQuota == nil {
 			break
@@ -4044,6 +4363,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Name(childComplexity), true
+	case "Workspace.notFoundUrl":
+		if e.ComplexityRoot.Workspace.NotFoundURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.NotFoundURL(childComplexity), true
 	case "Workspace.orphans":
 		if e.ComplexityRoot.Workspace.Orphans == nil {
 			break
@@ -4073,6 +4398,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Role(childComplexity), true
+	case "Workspace.routingDefaults":
+		if e.ComplexityRoot.Workspace.RoutingDefaults == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.RoutingDefaults(childComplexity), true
 	case "Workspace.slug":
 		if e.ComplexityRoot.Workspace.Slug == nil {
 			break
@@ -4096,6 +4427,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Usage(childComplexity), true
+	case "Workspace.utmTemplates":
+		if e.ComplexityRoot.Workspace.UtmTemplates == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_utmTemplates_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.UtmTemplates(childComplexity, args["first"].(*int), args["after"].(*string)), true
 
 	case "WorkspaceConnection.edges":
 		if e.ComplexityRoot.WorkspaceConnection.Edges == nil {
@@ -4142,10 +4484,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCreateApiKeyInput,
 		ec.unmarshalInputCreateLinkInput,
 		ec.unmarshalInputCreateLinksInput,
+		ec.unmarshalInputCreateUtmTemplateInput,
 		ec.unmarshalInputCreateWorkspaceInput,
 		ec.unmarshalInputDeleteLinkInput,
 		ec.unmarshalInputDeleteLinksInput,
 		ec.unmarshalInputDeleteMyAccountInput,
+		ec.unmarshalInputDeleteUtmTemplateInput,
 		ec.unmarshalInputDeleteWorkspaceInput,
 		ec.unmarshalInputExportClicksInput,
 		ec.unmarshalInputExportMyDataInput,
@@ -4173,16 +4517,20 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRestoreWorkspaceInput,
 		ec.unmarshalInputRevokeApiKeyInput,
 		ec.unmarshalInputRevokeInvitationInput,
+		ec.unmarshalInputRoutingDefaultsInput,
 		ec.unmarshalInputRoutingRuleInput,
 		ec.unmarshalInputRoutingTargetInput,
 		ec.unmarshalInputRoutingTestInput,
 		ec.unmarshalInputSetPrimaryDomainInput,
 		ec.unmarshalInputTimeRange,
 		ec.unmarshalInputTransferOwnershipInput,
+		ec.unmarshalInputUpdateDomainInput,
 		ec.unmarshalInputUpdateLinkInput,
 		ec.unmarshalInputUpdateLinksInput,
 		ec.unmarshalInputUpdateMemberRoleInput,
+		ec.unmarshalInputUpdateUtmTemplateInput,
 		ec.unmarshalInputUpdateWorkspaceInput,
+		ec.unmarshalInputUpdateWorkspaceRoutingInput,
 		ec.unmarshalInputUtmInput,
 		ec.unmarshalInputVerifyDomainInput,
 		ec.unmarshalInputVerifyEmailInput,
@@ -4638,6 +4986,19 @@ type Mutation {
   for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
+  """
+  Changes how a workspace's links answer by default. Needs the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL,
+  UNSAFE_URL.
+  """
+  updateWorkspaceRouting(input: UpdateWorkspaceRoutingInput!): UpdateWorkspaceRoutingPayload!
+  "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
+  updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
+  "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT for a name in use."
+  createUtmTemplate(input: CreateUtmTemplateInput!): CreateUtmTemplatePayload!
+  "Changes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT."
+  updateUtmTemplate(input: UpdateUtmTemplateInput!): UpdateUtmTemplatePayload!
+  "Deletes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Error: NOT_FOUND."
+  deleteUtmTemplate(input: DeleteUtmTemplateInput!): DeleteUtmTemplatePayload!
 }
 
 """
@@ -5761,6 +6122,19 @@ type Workspace implements Node {
     "Selects changes. Default: all."
     filter: AuditFilter
   ): AuditEventConnection!
+  "Routing that is copied into new links."
+  routingDefaults: RoutingDefaults!
+  "Where unknown and deleted links redirect visitors; null: 404. A domain's own setting wins."
+  notFoundUrl: String
+  "Where ended links redirect visitors; null: 410. A link's or domain's own setting wins."
+  endedUrl: String
+  "Its UTM templates, by name."
+  utmTemplates(
+    "How many, 1 to 100. Absent: 20."
+    first: Int
+    "The cursor after which to continue."
+    after: String
+  ): UtmTemplateConnection!
 }
 
 "The membership of a user in a workspace."
@@ -5879,6 +6253,20 @@ type Domain implements Node {
   verifiedAt: Time
   "Time since which the record of a verified domain has been missing; null if it was found. After 72 hours the domain is PENDING."
   failedAt: Time
+  "Where its root redirects; null: 404."
+  rootUrl: String
+  "Where unknown and deleted links redirect visitors; null: the workspace's."
+  notFoundUrl: String
+  "Where ended links redirect visitors; null: the workspace's."
+  endedUrl: String
+  "Where /favicon.ico redirects; null: no icon."
+  faviconUrl: String
+  "Whether search engines may crawl and index its short URLs."
+  indexable: Boolean!
+  "The JSON of /.well-known/apple-app-site-association; null: 404."
+  appleAppSiteAssociation: String
+  "The JSON of /.well-known/assetlinks.json; null: 404."
+  assetLinks: String
 }
 
 "States of a domain."
@@ -5975,6 +6363,14 @@ enum AuditAction {
   LINK_DISABLED
   "The operator enabled a link again."
   LINK_ENABLED
+  "The settings of a domain were changed."
+  DOMAIN_UPDATED
+  "A UTM template was created."
+  UTM_TEMPLATE_CREATED
+  "A UTM template was changed."
+  UTM_TEMPLATE_UPDATED
+  "A UTM template was deleted."
+  UTM_TEMPLATE_DELETED
 }
 
 "Selects changes that match all given conditions."
@@ -6741,6 +7137,154 @@ enum RoutingWarningCode {
   OWN_HOST
 }
 
+"Routing that is copied into new links. Later changes do not affect existing links."
+type RoutingDefaults {
+  "How query parameters of the short URL reach the destination."
+  query: QueryForwarding!
+  "Whether the path after the code is appended."
+  forwardPath: Boolean!
+  "UTM values; null: none."
+  utm: Utm
+}
+
+"Input for RoutingDefaults."
+input RoutingDefaultsInput {
+  "How query parameters of the short URL reach the destination."
+  query: QueryForwardingInput
+  "Whether the path after the code is appended."
+  forwardPath: Boolean
+  "UTM values."
+  utm: UtmInput
+}
+
+"A named set of UTM values."
+type UtmTemplate {
+  "The id: utm_ and 26 characters."
+  id: ID!
+  "Its name."
+  name: String!
+  "Its values."
+  utm: Utm!
+  "When it was created."
+  createdAt: Time!
+  "When it was last changed."
+  updatedAt: Time!
+}
+
+"A page of UTM templates."
+type UtmTemplateConnection {
+  "The templates, each with its cursor."
+  edges: [UtmTemplateEdge!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A UTM template in a page."
+type UtmTemplateEdge {
+  "Its cursor."
+  cursor: String!
+  "The template."
+  node: UtmTemplate!
+}
+
+"Input of updateWorkspaceRouting."
+input UpdateWorkspaceRoutingInput {
+  "The workspace."
+  workspaceId: ID!
+  "Routing that is copied into new links."
+  defaults: RoutingDefaultsInput
+  "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
+  notFoundUrl: String
+  "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
+  endedUrl: String
+}
+
+"Payload of updateWorkspaceRouting."
+type UpdateWorkspaceRoutingPayload {
+  "The workspace; null when there are errors."
+  workspace: Workspace
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of updateDomain."
+input UpdateDomainInput {
+  "The domain."
+  id: ID!
+  "Where its root redirects."
+  rootUrl: String
+  "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
+  notFoundUrl: String
+  "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
+  endedUrl: String
+  "Where /favicon.ico redirects."
+  faviconUrl: String
+  "Whether search engines may crawl and index its short URLs. Default: false."
+  indexable: Boolean
+  "A JSON object of at most 128 KiB."
+  appleAppSiteAssociation: String
+  "A JSON array of at most 128 KiB."
+  assetLinks: String
+}
+
+"Payload of updateDomain."
+type UpdateDomainPayload {
+  "The domain; null when there are errors."
+  domain: Domain
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of createUtmTemplate."
+input CreateUtmTemplateInput {
+  "The workspace."
+  workspaceId: ID!
+  "Its name, 1 to 100 characters, unique in the workspace ignoring case."
+  name: String!
+  "Its values; templateId is refused."
+  utm: UtmInput!
+}
+
+"Payload of createUtmTemplate."
+type CreateUtmTemplatePayload {
+  "The template; null when there are errors."
+  utmTemplate: UtmTemplate
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of updateUtmTemplate."
+input UpdateUtmTemplateInput {
+  "The template."
+  id: ID!
+  "Its name."
+  name: String
+  "Its values, all of them."
+  utm: UtmInput
+}
+
+"Payload of updateUtmTemplate."
+type UpdateUtmTemplatePayload {
+  "The template; null when there are errors."
+  utmTemplate: UtmTemplate
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of deleteUtmTemplate."
+input DeleteUtmTemplateInput {
+  "The template."
+  id: ID!
+}
+
+"Payload of deleteUtmTemplate."
+type DeleteUtmTemplatePayload {
+  "Whether the template is deleted."
+  deleted: Boolean!
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
 "The hit quota of a link in the current calendar month (UTC)."
 type HitQuota {
   "The quota."
@@ -7316,6 +7860,16 @@ func (ec *executionContext) childFields_CreateLinksPayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type CreateLinksPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_CreateUtmTemplatePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "utmTemplate":
+		return ec.fieldContext_CreateUtmTemplatePayload_utmTemplate(ctx, field)
+	case "errors":
+		return ec.fieldContext_CreateUtmTemplatePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateUtmTemplatePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateWorkspacePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "workspace":
@@ -7366,6 +7920,16 @@ func (ec *executionContext) childFields_DeleteMyAccountPayload(ctx context.Conte
 	return nil, fmt.Errorf("no field named %q was found under type DeleteMyAccountPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DeleteUtmTemplatePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "deleted":
+		return ec.fieldContext_DeleteUtmTemplatePayload_deleted(ctx, field)
+	case "errors":
+		return ec.fieldContext_DeleteUtmTemplatePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteUtmTemplatePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_DeleteWorkspacePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "workspace":
@@ -7394,6 +7958,20 @@ func (ec *executionContext) childFields_Domain(ctx context.Context, field graphq
 		return ec.fieldContext_Domain_verifiedAt(ctx, field)
 	case "failedAt":
 		return ec.fieldContext_Domain_failedAt(ctx, field)
+	case "rootUrl":
+		return ec.fieldContext_Domain_rootUrl(ctx, field)
+	case "notFoundUrl":
+		return ec.fieldContext_Domain_notFoundUrl(ctx, field)
+	case "endedUrl":
+		return ec.fieldContext_Domain_endedUrl(ctx, field)
+	case "faviconUrl":
+		return ec.fieldContext_Domain_faviconUrl(ctx, field)
+	case "indexable":
+		return ec.fieldContext_Domain_indexable(ctx, field)
+	case "appleAppSiteAssociation":
+		return ec.fieldContext_Domain_appleAppSiteAssociation(ctx, field)
+	case "assetLinks":
+		return ec.fieldContext_Domain_assetLinks(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Domain", field.Name)
 }
@@ -7960,6 +8538,18 @@ func (ec *executionContext) childFields_RevokeInvitationPayload(ctx context.Cont
 	return nil, fmt.Errorf("no field named %q was found under type RevokeInvitationPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_RoutingDefaults(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "query":
+		return ec.fieldContext_RoutingDefaults_query(ctx, field)
+	case "forwardPath":
+		return ec.fieldContext_RoutingDefaults_forwardPath(ctx, field)
+	case "utm":
+		return ec.fieldContext_RoutingDefaults_utm(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingDefaults", field.Name)
+}
+
 func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -8140,6 +8730,16 @@ func (ec *executionContext) childFields_TransferOwnershipPayload(ctx context.Con
 	return nil, fmt.Errorf("no field named %q was found under type TransferOwnershipPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_UpdateDomainPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "domain":
+		return ec.fieldContext_UpdateDomainPayload_domain(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateDomainPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateDomainPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_UpdateLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -8180,6 +8780,16 @@ func (ec *executionContext) childFields_UpdateMemberRolePayload(ctx context.Cont
 	return nil, fmt.Errorf("no field named %q was found under type UpdateMemberRolePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_UpdateUtmTemplatePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "utmTemplate":
+		return ec.fieldContext_UpdateUtmTemplatePayload_utmTemplate(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateUtmTemplatePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateUtmTemplatePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_UpdateWorkspacePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "workspace":
@@ -8188,6 +8798,16 @@ func (ec *executionContext) childFields_UpdateWorkspacePayload(ctx context.Conte
 		return ec.fieldContext_UpdateWorkspacePayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspacePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateWorkspaceRoutingPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "workspace":
+		return ec.fieldContext_UpdateWorkspaceRoutingPayload_workspace(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateWorkspaceRoutingPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspaceRoutingPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8250,6 +8870,42 @@ func (ec *executionContext) childFields_Utm(ctx context.Context, field graphql.C
 		return ec.fieldContext_Utm_content(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Utm", field.Name)
+}
+
+func (ec *executionContext) childFields_UtmTemplate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_UtmTemplate_id(ctx, field)
+	case "name":
+		return ec.fieldContext_UtmTemplate_name(ctx, field)
+	case "utm":
+		return ec.fieldContext_UtmTemplate_utm(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_UtmTemplate_createdAt(ctx, field)
+	case "updatedAt":
+		return ec.fieldContext_UtmTemplate_updatedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UtmTemplate", field.Name)
+}
+
+func (ec *executionContext) childFields_UtmTemplateConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_UtmTemplateConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_UtmTemplateConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UtmTemplateConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_UtmTemplateEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_UtmTemplateEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_UtmTemplateEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UtmTemplateEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_VerifyDomainPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8410,6 +9066,14 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_domains(ctx, field)
 	case "auditLog":
 		return ec.fieldContext_Workspace_auditLog(ctx, field)
+	case "routingDefaults":
+		return ec.fieldContext_Workspace_routingDefaults(ctx, field)
+	case "notFoundUrl":
+		return ec.fieldContext_Workspace_notFoundUrl(ctx, field)
+	case "endedUrl":
+		return ec.fieldContext_Workspace_endedUrl(ctx, field)
+	case "utmTemplates":
+		return ec.fieldContext_Workspace_utmTemplates(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Workspace", field.Name)
 }
@@ -8744,6 +9408,20 @@ func (ec *executionContext) field_Mutation_createLinks_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_createUtmTemplate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CreateUtmTemplateInput, error) {
+			return ec.unmarshalNCreateUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplateInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createWorkspace_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -8792,6 +9470,20 @@ func (ec *executionContext) field_Mutation_deleteMyAccount_args(ctx context.Cont
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (DeleteMyAccountInput, error) {
 			return ec.unmarshalNDeleteMyAccountInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_deleteUtmTemplate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DeleteUtmTemplateInput, error) {
+			return ec.unmarshalNDeleteUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplateInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -9094,6 +9786,20 @@ func (ec *executionContext) field_Mutation_transferOwnership_args(ctx context.Co
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_updateDomain_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateDomainInput, error) {
+			return ec.unmarshalNUpdateDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_updateLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -9128,6 +9834,34 @@ func (ec *executionContext) field_Mutation_updateMemberRole_args(ctx context.Con
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateMemberRoleInput, error) {
 			return ec.unmarshalNUpdateMemberRoleInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRoleInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateUtmTemplate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateUtmTemplateInput, error) {
+			return ec.unmarshalNUpdateUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplateInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateWorkspaceRouting_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateWorkspaceRoutingInput, error) {
+			return ec.unmarshalNUpdateWorkspaceRoutingInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -9677,6 +10411,28 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["tag"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_utmTemplates_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -11849,6 +12605,70 @@ func (ec *executionContext) fieldContext_CreateLinksPayload_errors(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _CreateUtmTemplatePayload_utmTemplate(ctx context.Context, field graphql.CollectedField, obj *CreateUtmTemplatePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateUtmTemplatePayload_utmTemplate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmTemplate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateUtmTemplatePayload_utmTemplate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateUtmTemplatePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateUtmTemplatePayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateUtmTemplatePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateUtmTemplatePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateUtmTemplatePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateUtmTemplatePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateWorkspacePayload_workspace(ctx context.Context, field graphql.CollectedField, obj *CreateWorkspacePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12160,6 +12980,61 @@ func (ec *executionContext) fieldContext_DeleteMyAccountPayload_errors(_ context
 	return fc, nil
 }
 
+func (ec *executionContext) _DeleteUtmTemplatePayload_deleted(ctx context.Context, field graphql.CollectedField, obj *DeleteUtmTemplatePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteUtmTemplatePayload_deleted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deleted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteUtmTemplatePayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteUtmTemplatePayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _DeleteUtmTemplatePayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteUtmTemplatePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteUtmTemplatePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteUtmTemplatePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteUtmTemplatePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _DeleteWorkspacePayload_workspace(ctx context.Context, field graphql.CollectedField, obj *DeleteWorkspacePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12406,6 +13281,167 @@ func (ec *executionContext) _Domain_failedAt(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Domain_failedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_rootUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_rootUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RootURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_rootUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_notFoundUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_notFoundUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotFoundURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_notFoundUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_endedUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_endedUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_faviconUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_faviconUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FaviconURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_faviconUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_indexable(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_indexable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Indexable, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_indexable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_appleAppSiteAssociation(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_appleAppSiteAssociation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AppleAppSiteAssociation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_appleAppSiteAssociation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Domain_assetLinks(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_assetLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AssetLinks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_assetLinks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _DomainConnection_edges(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
@@ -16605,6 +17641,226 @@ func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_updateWorkspaceRouting(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateWorkspaceRouting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateWorkspaceRouting(ctx, fc.Args["input"].(UpdateWorkspaceRoutingInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
+			return ec.marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateWorkspaceRouting(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateWorkspaceRoutingPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateWorkspaceRouting_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateDomain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateDomain(ctx, fc.Args["input"].(UpdateDomainInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
+			return ec.marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateDomainPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateDomain_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createUtmTemplate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createUtmTemplate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateUtmTemplate(ctx, fc.Args["input"].(CreateUtmTemplateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CreateUtmTemplatePayload) graphql.Marshaler {
+			return ec.marshalNCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createUtmTemplate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateUtmTemplatePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createUtmTemplate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateUtmTemplate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateUtmTemplate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateUtmTemplate(ctx, fc.Args["input"].(UpdateUtmTemplateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateUtmTemplatePayload) graphql.Marshaler {
+			return ec.marshalNUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateUtmTemplate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateUtmTemplatePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateUtmTemplate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_deleteUtmTemplate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_deleteUtmTemplate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DeleteUtmTemplate(ctx, fc.Args["input"].(DeleteUtmTemplateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DeleteUtmTemplatePayload) graphql.Marshaler {
+			return ec.marshalNDeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_deleteUtmTemplate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeleteUtmTemplatePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_deleteUtmTemplate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Orphan_status(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18757,6 +20013,93 @@ func (ec *executionContext) fieldContext_RevokeInvitationPayload_errors(_ contex
 	return fc, nil
 }
 
+func (ec *executionContext) _RoutingDefaults_query(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingDefaults_query(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Query, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
+			return ec.marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingDefaults_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingDefaults",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QueryForwarding(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingDefaults_forwardPath(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingDefaults_forwardPath(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ForwardPath, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingDefaults_forwardPath(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _RoutingDefaults_utm(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingDefaults_utm(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UTM, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+			return ec.marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingDefaults_utm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingDefaults",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Utm(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20211,6 +21554,70 @@ func (ec *executionContext) fieldContext_TransferOwnershipPayload_errors(_ conte
 	return fc, nil
 }
 
+func (ec *executionContext) _UpdateDomainPayload_domain(ctx context.Context, field graphql.CollectedField, obj *UpdateDomainPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateDomainPayload_domain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Domain, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateDomainPayload_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateDomainPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateDomainPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateDomainPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateDomainPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateDomainPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateDomainPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _UpdateLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20467,6 +21874,70 @@ func (ec *executionContext) fieldContext_UpdateMemberRolePayload_errors(_ contex
 	return fc, nil
 }
 
+func (ec *executionContext) _UpdateUtmTemplatePayload_utmTemplate(ctx context.Context, field graphql.CollectedField, obj *UpdateUtmTemplatePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateUtmTemplatePayload_utmTemplate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmTemplate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateUtmTemplatePayload_utmTemplate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateUtmTemplatePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateUtmTemplatePayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateUtmTemplatePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateUtmTemplatePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateUtmTemplatePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateUtmTemplatePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _UpdateWorkspacePayload_workspace(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspacePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20521,6 +21992,70 @@ func (ec *executionContext) _UpdateWorkspacePayload_errors(ctx context.Context, 
 func (ec *executionContext) fieldContext_UpdateWorkspacePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "UpdateWorkspacePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateWorkspaceRoutingPayload_workspace(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspaceRoutingPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateWorkspaceRoutingPayload_workspace(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Workspace, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateWorkspaceRoutingPayload_workspace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateWorkspaceRoutingPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Workspace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateWorkspaceRoutingPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspaceRoutingPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateWorkspaceRoutingPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateWorkspaceRoutingPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateWorkspaceRoutingPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -21008,6 +22543,249 @@ func (ec *executionContext) _Utm_content(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Utm_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _UtmTemplate_id(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplate_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplate_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _UtmTemplate_name(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplate_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplate_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _UtmTemplate_utm(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplate_utm(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UTM, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+			return ec.marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplate_utm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UtmTemplate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Utm(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UtmTemplate_createdAt(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplate_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplate_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _UtmTemplate_updatedAt(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplate_updatedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UpdatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplate_updatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _UtmTemplateConnection_edges(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplateConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UtmTemplateEdge) graphql.Marshaler {
+			return ec.marshalNUtmTemplateEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplateConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UtmTemplateConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplateEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UtmTemplateConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplateConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplateConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UtmTemplateConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UtmTemplateEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplateEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplateEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UtmTemplateEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _UtmTemplateEdge_node(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplateEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+			return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplateEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UtmTemplateEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplate(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _VerifyDomainPayload_domain(ctx context.Context, field graphql.CollectedField, obj *VerifyDomainPayload) (ret graphql.Marshaler) {
@@ -22645,6 +24423,128 @@ func (ec *executionContext) fieldContext_Workspace_auditLog(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Workspace_auditLog_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Workspace_routingDefaults(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_routingDefaults(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().RoutingDefaults(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.Routing) graphql.Marshaler {
+			return ec.marshalNRoutingDefaults2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRouting(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_routingDefaults(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingDefaults(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Workspace_notFoundUrl(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_notFoundUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().NotFoundURL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_notFoundUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Workspace_endedUrl(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_endedUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().EndedURL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Workspace_utmTemplates(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_utmTemplates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().UtmTemplates(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UtmTemplateConnection) graphql.Marshaler {
+			return ec.marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_utmTemplates(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplateConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_utmTemplates_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -24432,6 +26332,50 @@ func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, 
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCreateUtmTemplateInput(ctx context.Context, obj any) (CreateUtmTemplateInput, error) {
+	var it CreateUtmTemplateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "name", "utm"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "utm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
+			data, err := ec.unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Utm = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCreateWorkspaceInput(ctx context.Context, obj any) (CreateWorkspaceInput, error) {
 	var it CreateWorkspaceInput
 	if obj == nil {
@@ -24568,6 +26512,36 @@ func (ec *executionContext) unmarshalInputDeleteMyAccountInput(ctx context.Conte
 				return it, err
 			}
 			it.Password = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputDeleteUtmTemplateInput(ctx context.Context, obj any) (DeleteUtmTemplateInput, error) {
+	var it DeleteUtmTemplateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
 		}
 	}
 	return it, nil
@@ -25684,6 +27658,50 @@ func (ec *executionContext) unmarshalInputRevokeInvitationInput(ctx context.Cont
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Context, obj any) (RoutingDefaultsInput, error) {
+	var it RoutingDefaultsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"query", "forwardPath", "utm"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "query":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
+			data, err := ec.unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Query = graphql.OmittableOf(data)
+		case "forwardPath":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("forwardPath"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ForwardPath = graphql.OmittableOf(data)
+		case "utm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
+			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Utm = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRoutingRuleInput(ctx context.Context, obj any) (routing.Rule, error) {
 	var it routing.Rule
 	if obj == nil {
@@ -25976,6 +27994,85 @@ func (ec *executionContext) unmarshalInputTransferOwnershipInput(ctx context.Con
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputUpdateDomainInput(ctx context.Context, obj any) (UpdateDomainInput, error) {
+	var it UpdateDomainInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "rootUrl", "notFoundUrl", "endedUrl", "faviconUrl", "indexable", "appleAppSiteAssociation", "assetLinks"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "rootUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rootUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RootURL = graphql.OmittableOf(data)
+		case "notFoundUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("notFoundUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NotFoundURL = graphql.OmittableOf(data)
+		case "endedUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedURL = graphql.OmittableOf(data)
+		case "faviconUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("faviconUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FaviconURL = graphql.OmittableOf(data)
+		case "indexable":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("indexable"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Indexable = graphql.OmittableOf(data)
+		case "appleAppSiteAssociation":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("appleAppSiteAssociation"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AppleAppSiteAssociation = graphql.OmittableOf(data)
+		case "assetLinks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("assetLinks"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AssetLinks = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, obj any) (UpdateLinkInput, error) {
 	var it UpdateLinkInput
 	if obj == nil {
@@ -26178,6 +28275,50 @@ func (ec *executionContext) unmarshalInputUpdateMemberRoleInput(ctx context.Cont
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputUpdateUtmTemplateInput(ctx context.Context, obj any) (UpdateUtmTemplateInput, error) {
+	var it UpdateUtmTemplateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "name", "utm"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "utm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
+			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Utm = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Context, obj any) (UpdateWorkspaceInput, error) {
 	var it UpdateWorkspaceInput
 	if obj == nil {
@@ -26231,6 +28372,57 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 				return it, err
 			}
 			it.DefaultRedirectStatus = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx context.Context, obj any) (UpdateWorkspaceRoutingInput, error) {
+	var it UpdateWorkspaceRoutingInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "defaults", "notFoundUrl", "endedUrl"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "defaults":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("defaults"))
+			data, err := ec.unmarshalORoutingDefaultsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingDefaultsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Defaults = graphql.OmittableOf(data)
+		case "notFoundUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("notFoundUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NotFoundURL = graphql.OmittableOf(data)
+		case "endedUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedURL = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -27962,6 +30154,49 @@ func (ec *executionContext) _CreateLinksPayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
+var createUtmTemplatePayloadImplementors = []string{"CreateUtmTemplatePayload"}
+
+func (ec *executionContext) _CreateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, obj *CreateUtmTemplatePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createUtmTemplatePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateUtmTemplatePayload")
+		case "utmTemplate":
+			out.Values[i] = ec._CreateUtmTemplatePayload_utmTemplate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CreateUtmTemplatePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var createWorkspacePayloadImplementors = []string{"CreateWorkspacePayload"}
 
 func (ec *executionContext) _CreateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, obj *CreateWorkspacePayload) graphql.Marshaler {
@@ -28177,6 +30412,49 @@ func (ec *executionContext) _DeleteMyAccountPayload(ctx context.Context, sel ast
 	return out
 }
 
+var deleteUtmTemplatePayloadImplementors = []string{"DeleteUtmTemplatePayload"}
+
+func (ec *executionContext) _DeleteUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, obj *DeleteUtmTemplatePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deleteUtmTemplatePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeleteUtmTemplatePayload")
+		case "deleted":
+			out.Values[i] = ec._DeleteUtmTemplatePayload_deleted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._DeleteUtmTemplatePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var deleteWorkspacePayloadImplementors = []string{"DeleteWorkspacePayload"}
 
 func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast.SelectionSet, obj *DeleteWorkspacePayload) graphql.Marshaler {
@@ -28269,6 +30547,41 @@ func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "failedAt":
 			out.Values[i] = ec._Domain_failedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "rootUrl":
+			out.Values[i] = ec._Domain_rootUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "notFoundUrl":
+			out.Values[i] = ec._Domain_notFoundUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedUrl":
+			out.Values[i] = ec._Domain_endedUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "faviconUrl":
+			out.Values[i] = ec._Domain_faviconUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "indexable":
+			out.Values[i] = ec._Domain_indexable(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "appleAppSiteAssociation":
+			out.Values[i] = ec._Domain_appleAppSiteAssociation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "assetLinks":
+			out.Values[i] = ec._Domain_assetLinks(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -30208,6 +32521,41 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "updateWorkspaceRouting":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateWorkspaceRouting(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateDomain":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateDomain(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createUtmTemplate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createUtmTemplate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateUtmTemplate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateUtmTemplate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleteUtmTemplate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_deleteUtmTemplate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -31538,6 +33886,54 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 	return out
 }
 
+var routingDefaultsImplementors = []string{"RoutingDefaults"}
+
+func (ec *executionContext) _RoutingDefaults(ctx context.Context, sel ast.SelectionSet, obj *routing.Routing) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingDefaultsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingDefaults")
+		case "query":
+			out.Values[i] = ec._RoutingDefaults_query(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "forwardPath":
+			out.Values[i] = ec._RoutingDefaults_forwardPath(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "utm":
+			out.Values[i] = ec._RoutingDefaults_utm(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var routingRuleImplementors = []string{"RoutingRule"}
 
 func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionSet, obj *link.RuleOf) graphql.Marshaler {
@@ -32587,6 +34983,49 @@ func (ec *executionContext) _TransferOwnershipPayload(ctx context.Context, sel a
 	return out
 }
 
+var updateDomainPayloadImplementors = []string{"UpdateDomainPayload"}
+
+func (ec *executionContext) _UpdateDomainPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateDomainPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateDomainPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateDomainPayload")
+		case "domain":
+			out.Values[i] = ec._UpdateDomainPayload_domain(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateDomainPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var updateLinkPayloadImplementors = []string{"UpdateLinkPayload"}
 
 func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinkPayload) graphql.Marshaler {
@@ -32759,6 +35198,49 @@ func (ec *executionContext) _UpdateMemberRolePayload(ctx context.Context, sel as
 	return out
 }
 
+var updateUtmTemplatePayloadImplementors = []string{"UpdateUtmTemplatePayload"}
+
+func (ec *executionContext) _UpdateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateUtmTemplatePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateUtmTemplatePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateUtmTemplatePayload")
+		case "utmTemplate":
+			out.Values[i] = ec._UpdateUtmTemplatePayload_utmTemplate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateUtmTemplatePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var updateWorkspacePayloadImplementors = []string{"UpdateWorkspacePayload"}
 
 func (ec *executionContext) _UpdateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateWorkspacePayload) graphql.Marshaler {
@@ -32778,6 +35260,49 @@ func (ec *executionContext) _UpdateWorkspacePayload(ctx context.Context, sel ast
 			}
 		case "errors":
 			out.Values[i] = ec._UpdateWorkspacePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var updateWorkspaceRoutingPayloadImplementors = []string{"UpdateWorkspaceRoutingPayload"}
+
+func (ec *executionContext) _UpdateWorkspaceRoutingPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateWorkspaceRoutingPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateWorkspaceRoutingPayload")
+		case "workspace":
+			out.Values[i] = ec._UpdateWorkspaceRoutingPayload_workspace(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateWorkspaceRoutingPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -33072,6 +35597,150 @@ func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj 
 		case "content":
 			out.Values[i] = ec._Utm_content(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var utmTemplateImplementors = []string{"UtmTemplate"}
+
+func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionSet, obj *utmtemplate.Template) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UtmTemplate")
+		case "id":
+			out.Values[i] = ec._UtmTemplate_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._UtmTemplate_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "utm":
+			out.Values[i] = ec._UtmTemplate_utm(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._UtmTemplate_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updatedAt":
+			out.Values[i] = ec._UtmTemplate_updatedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var utmTemplateConnectionImplementors = []string{"UtmTemplateConnection"}
+
+func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.SelectionSet, obj *UtmTemplateConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UtmTemplateConnection")
+		case "edges":
+			out.Values[i] = ec._UtmTemplateConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._UtmTemplateConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var utmTemplateEdgeImplementors = []string{"UtmTemplateEdge"}
+
+func (ec *executionContext) _UtmTemplateEdge(ctx context.Context, sel ast.SelectionSet, obj *UtmTemplateEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UtmTemplateEdge")
+		case "cursor":
+			out.Values[i] = ec._UtmTemplateEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._UtmTemplateEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -34133,6 +36802,158 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "routingDefaults":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_routingDefaults(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "notFoundUrl":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_notFoundUrl(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "endedUrl":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_endedUrl(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "utmTemplates":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_utmTemplates(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -35103,6 +37924,21 @@ func (ec *executionContext) marshalNCreateLinksPayload2ᚖgithubᚗcomᚋlinkfor
 	return ec._CreateLinksPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNCreateUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplateInput(ctx context.Context, v any) (CreateUtmTemplateInput, error) {
+	res, err := ec.unmarshalInputCreateUtmTemplateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *CreateUtmTemplatePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CreateUtmTemplatePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNCreateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspaceInput(ctx context.Context, v any) (CreateWorkspaceInput, error) {
 	res, err := ec.unmarshalInputCreateWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -35187,6 +38023,21 @@ func (ec *executionContext) marshalNDeleteMyAccountPayload2ᚖgithubᚗcomᚋlin
 		return graphql.Null
 	}
 	return ec._DeleteMyAccountPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeleteUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplateInput(ctx context.Context, v any) (DeleteUtmTemplateInput, error) {
+	res, err := ec.unmarshalInputDeleteUtmTemplateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteUtmTemplatePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeleteUtmTemplatePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDeleteWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspaceInput(ctx context.Context, v any) (DeleteWorkspaceInput, error) {
@@ -36213,6 +39064,16 @@ func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 	return res
 }
 
+func (ec *executionContext) marshalNRoutingDefaults2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRouting(ctx context.Context, sel ast.SelectionSet, v *routing.Routing) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RoutingDefaults(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOfᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.RuleOf) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -36589,6 +39450,21 @@ func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.Sele
 	return res
 }
 
+func (ec *executionContext) unmarshalNUpdateDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainInput(ctx context.Context, v any) (UpdateDomainInput, error) {
+	res, err := ec.unmarshalInputUpdateDomainInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateDomainPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx context.Context, v any) (UpdateLinkInput, error) {
 	res, err := ec.unmarshalInputUpdateLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -36679,6 +39555,21 @@ func (ec *executionContext) marshalNUpdateMemberRolePayload2ᚖgithubᚗcomᚋli
 	return ec._UpdateMemberRolePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNUpdateUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplateInput(ctx context.Context, v any) (UpdateUtmTemplateInput, error) {
+	res, err := ec.unmarshalInputUpdateUtmTemplateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateUtmTemplatePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateUtmTemplatePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceInput(ctx context.Context, v any) (UpdateWorkspaceInput, error) {
 	res, err := ec.unmarshalInputUpdateWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -36692,6 +39583,21 @@ func (ec *executionContext) marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlin
 		return graphql.Null
 	}
 	return ec._UpdateWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUpdateWorkspaceRoutingInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingInput(ctx context.Context, v any) (UpdateWorkspaceRoutingInput, error) {
+	res, err := ec.unmarshalInputUpdateWorkspaceRoutingInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateWorkspaceRoutingPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
@@ -36738,6 +39644,67 @@ func (ec *executionContext) marshalNUserError2ᚖgithubᚗcomᚋlinkforgeᚋlink
 		return graphql.Null
 	}
 	return ec._UserError(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Utm(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, v any) (*routing.UTM, error) {
+	res, err := ec.unmarshalInputUtmInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UtmTemplate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateConnection(ctx context.Context, sel ast.SelectionSet, v *UtmTemplateConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UtmTemplateConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNUtmTemplateEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*UtmTemplateEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUtmTemplateEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNUtmTemplateEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdge(ctx context.Context, sel ast.SelectionSet, v *UtmTemplateEdge) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UtmTemplateEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNVerifyDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainInput(ctx context.Context, v any) (VerifyDomainInput, error) {
@@ -37483,6 +40450,14 @@ func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkfo
 	return ec._RedirectExplanation(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalORoutingDefaultsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingDefaultsInput(ctx context.Context, v any) (*RoutingDefaultsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputRoutingDefaultsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRuleᚄ(ctx context.Context, v any) ([]*routing.Rule, error) {
 	if v == nil {
 		return nil, nil
@@ -37660,6 +40635,13 @@ func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	}
 	res, err := ec.unmarshalInputUtmInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UtmTemplate(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx context.Context, v any) ([]*routing.Condition, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -349,6 +350,24 @@ type CreateLinksPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of createUtmTemplate.
+type CreateUtmTemplateInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// Its name, 1 to 100 characters, unique in the workspace ignoring case.
+	Name string `json:"name"`
+	// Its values; templateId is refused.
+	Utm *routing.UTM `json:"utm"`
+}
+
+// Payload of createUtmTemplate.
+type CreateUtmTemplatePayload struct {
+	// The template; null when there are errors.
+	UtmTemplate *utmtemplate.Template `json:"utmTemplate,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of createWorkspace.
 type CreateWorkspaceInput struct {
 	// The displayed name: 1 to 100 characters.
@@ -415,6 +434,20 @@ type DeleteMyAccountInput struct {
 // Payload of deleteMyAccount.
 type DeleteMyAccountPayload struct {
 	// Whether the account was deleted.
+	Deleted bool `json:"deleted"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of deleteUtmTemplate.
+type DeleteUtmTemplateInput struct {
+	// The template.
+	ID string `json:"id"`
+}
+
+// Payload of deleteUtmTemplate.
+type DeleteUtmTemplatePayload struct {
+	// Whether the template is deleted.
 	Deleted bool `json:"deleted"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
@@ -902,6 +935,16 @@ type RevokeInvitationPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input for RoutingDefaults.
+type RoutingDefaultsInput struct {
+	// How query parameters of the short URL reach the destination.
+	Query graphql.Omittable[*routing.Forwarding] `json:"query,omitempty"`
+	// Whether the path after the code is appended.
+	ForwardPath graphql.Omittable[*bool] `json:"forwardPath,omitempty"`
+	// UTM values.
+	Utm graphql.Omittable[*routing.UTM] `json:"utm,omitempty"`
+}
+
 // A page of sessions.
 type SessionConnection struct {
 	// The sessions, each with its cursor.
@@ -964,6 +1007,34 @@ type TransferOwnershipInput struct {
 type TransferOwnershipPayload struct {
 	// The new owner; null when there are errors.
 	Member *workspace.Member `json:"member,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of updateDomain.
+type UpdateDomainInput struct {
+	// The domain.
+	ID string `json:"id"`
+	// Where its root redirects.
+	RootURL graphql.Omittable[*string] `json:"rootUrl,omitempty"`
+	// Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query.
+	NotFoundURL graphql.Omittable[*string] `json:"notFoundUrl,omitempty"`
+	// Where ended links redirect visitors. {code} and {host} are replaced in path and query.
+	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
+	// Where /favicon.ico redirects.
+	FaviconURL graphql.Omittable[*string] `json:"faviconUrl,omitempty"`
+	// Whether search engines may crawl and index its short URLs. Default: false.
+	Indexable graphql.Omittable[*bool] `json:"indexable,omitempty"`
+	// A JSON object of at most 128 KiB.
+	AppleAppSiteAssociation graphql.Omittable[*string] `json:"appleAppSiteAssociation,omitempty"`
+	// A JSON array of at most 128 KiB.
+	AssetLinks graphql.Omittable[*string] `json:"assetLinks,omitempty"`
+}
+
+// Payload of updateDomain.
+type UpdateDomainPayload struct {
+	// The domain; null when there are errors.
+	Domain *domain.Domain `json:"domain,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1051,6 +1122,24 @@ type UpdateMemberRolePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of updateUtmTemplate.
+type UpdateUtmTemplateInput struct {
+	// The template.
+	ID string `json:"id"`
+	// Its name.
+	Name *string `json:"name,omitempty"`
+	// Its values, all of them.
+	Utm *routing.UTM `json:"utm,omitempty"`
+}
+
+// Payload of updateUtmTemplate.
+type UpdateUtmTemplatePayload struct {
+	// The template; null when there are errors.
+	UtmTemplate *utmtemplate.Template `json:"utmTemplate,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of updateWorkspace. Fields that are absent or null stay unchanged.
 type UpdateWorkspaceInput struct {
 	// The workspace's id.
@@ -1068,6 +1157,26 @@ type UpdateWorkspaceInput struct {
 // Payload of updateWorkspace.
 type UpdateWorkspacePayload struct {
 	// The changed workspace; null when there are errors.
+	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of updateWorkspaceRouting.
+type UpdateWorkspaceRoutingInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// Routing that is copied into new links.
+	Defaults graphql.Omittable[*RoutingDefaultsInput] `json:"defaults,omitempty"`
+	// Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query.
+	NotFoundURL graphql.Omittable[*string] `json:"notFoundUrl,omitempty"`
+	// Where ended links redirect visitors. {code} and {host} are replaced in path and query.
+	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
+}
+
+// Payload of updateWorkspaceRouting.
+type UpdateWorkspaceRoutingPayload struct {
+	// The workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
@@ -1093,6 +1202,22 @@ type UserError struct {
 	Code ErrorCode `json:"code"`
 	// The path of the invalid argument within the mutation's input, outermost first; null if there is no single one.
 	Field []string `json:"field,omitempty"`
+}
+
+// A page of UTM templates.
+type UtmTemplateConnection struct {
+	// The templates, each with its cursor.
+	Edges []*UtmTemplateEdge `json:"edges"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A UTM template in a page.
+type UtmTemplateEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The template.
+	Node *utmtemplate.Template `json:"node"`
 }
 
 // Input of verifyDomain.

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -39,6 +40,15 @@ func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 		return e
 	}
 	return err
+}
+
+// CheckFallback validates a URL with placeholders, to which visitors without a destination are sent. It
+// returns InvalidURL or UnsafeURL.
+func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) error {
+	if err := routing.CheckFallback(url); err != nil {
+		return err
+	}
+	return c.Check(ctx, conn, routing.WithoutPlaceholders(url))
 }
 
 // Refused returns an UnsafeURL error for each of the URLs that visitors may not be sent to. It takes two

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
@@ -42,6 +43,7 @@ type Domain struct {
 	// has been missing.
 	CheckedAt *time.Time
 	FailedAt  *time.Time
+	Settings
 }
 
 // Status is the state of a domain's TXT record.
@@ -76,6 +78,8 @@ type Store struct {
 	DB *db.DB
 	// Own are the hosts of the instance, which no workspace can claim.
 	Own *ownhost.Hosts
+	// Destinations decides which URLs Update accepts.
+	Destinations destination.Checker
 	// Resolver queries DNS; only Verify and CheckAll need it.
 	Resolver Resolver
 	Limits   ratelimit.Limiter

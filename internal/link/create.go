@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/idempotency"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -72,6 +73,13 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 	key, err := newKey(m, in)
 	if err != nil {
+		return nil, err
+	}
+	routings := make([]*routing.Change, 0, len(in.Links))
+	for _, one := range in.Links {
+		routings = append(routings, one.Routing)
+	}
+	if err := s.fillTemplates(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	if len(in.Links) == 1 && key == nil && in.Links[0].MaxClicks == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // maxRouting is the size of the largest routing as JSON, in bytes.
@@ -40,6 +41,29 @@ type targetGrant struct {
 	LinkID      string
 	WorkspaceID string
 	MaxClicks   *int64
+}
+
+// setRouting gives a new link its routing. Absent fields have the workspace's defaults.
+func (s *Store) setRouting(l *Link, c *routing.Change) error {
+	l.Routing = l.In.Workspace().RoutingDefaults
+	if c == nil {
+		return nil
+	}
+	return s.changeRouting(l, c)
+}
+
+// fillTemplates replaces the UTM templates that changes name by their values.
+func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, changes []*routing.Change) error {
+	if s.Templates == nil {
+		return nil
+	}
+	var all []**routing.UTM
+	for _, c := range changes {
+		if c != nil {
+			all = append(all, &c.UTM.To)
+		}
+	}
+	return s.Templates.Fill(ctx, m, all...)
 }
 
 // changeRouting applies a change to the routing of a link, and runs its tests.
@@ -167,14 +191,7 @@ type (
 
 // RoutingOf returns the routing of the link, which for a plain link has all defaults.
 func (l *Link) RoutingOf() *RoutingOf {
-	r := &routing.Routing{}
-	if l.Routing != nil {
-		*r = *l.Routing
-	}
-	if r.Query.Mode == "" {
-		r.Query.Mode = routing.Off
-	}
-	return &RoutingOf{Routing: r, Link: l}
+	return &RoutingOf{Routing: routing.OrDefaults(l.Routing), Link: l}
 }
 
 // Explanation is a visit of a link to explain, at one of its short URLs. All fields but Link may be

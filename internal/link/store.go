@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -40,6 +41,8 @@ type Config struct {
 	LinkQuota int64
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
+	// Templates may be nil: then no routing can name one.
+	Templates *utmtemplate.Store
 	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
 	DrawKey []byte
 	// AnonymousTTL is the lifetime of anonymous links; zero disables them.

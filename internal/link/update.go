@@ -53,6 +53,13 @@ func (s *Store) UpdateMany(
 		e.ids = append(e.ids, c.ID)
 		e.needClicks = e.needClicks || c.MaxClicks.Set
 	}
+	routings := make([]*routing.Change, 0, len(changes))
+	for _, c := range changes {
+		routings = append(routings, c.Routing.To)
+	}
+	if err := s.fillTemplates(ctx, m, routings); err != nil {
+		return nil, err
+	}
 	e.mutate = func(i int, l *Link) error { return s.mutate(&changes[i], l) }
 	if e.needClicks { // the redirects of this node count towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {

@@ -186,7 +186,10 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 		head["Location"] = []string{a.Location}
 	}
 	head["Cache-Control"], head["Referrer-Policy"] = cacheControl, referrerPolicy
-	head["X-Robots-Tag"], head["Content-Length"] = robotsTag, noContent
+	head["Content-Length"] = noContent
+	if !v.target.Indexable {
+		head["X-Robots-Tag"] = robotsTag
+	}
 	if a.Remember {
 		http.SetCookie(w, v.targetCookie(a))
 	}

@@ -54,8 +54,13 @@ func parseSubject(text string) []subject {
 	if workspaceID, code, ok := strings.Cut(text, "/"); ok {
 		return []subject{{workspaceID, code}, {root, code}}
 	}
-	if text != "" && (text[:1] == slugs || text[:1] == hosts) {
-		return []subject{{text[:1], text[1:]}}
+	if host, ok := strings.CutPrefix(text, hosts); ok {
+		return []subject{
+			{hosts, host}, {documents, host + "/" + string(AppleAppSiteAssociation)}, {documents, host + "/" + string(AssetLinks)},
+		}
+	}
+	if slug, ok := strings.CutPrefix(text, slugs); ok {
+		return []subject{{slugs, slug}}
 	}
 	return []subject{{workspaces, text}}
 }
@@ -153,13 +158,13 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	if !a.plausible() {
 		return unknown, nil
 	}
-	at := subject{root, a.Code}
+	at, place := subject{root, a.Code}, Host{}
 	if a.Slug != "" || a.Host != "" {
-		workspaceID, err := s.placeOf(ctx, a, now, admit)
-		if err != nil || workspaceID == "" {
+		var err error
+		if place, err = s.placeOf(ctx, a, now, admit); err != nil || place.WorkspaceID == "" {
 			return unknown, err
 		}
-		at.space = workspaceID
+		at.space = place.WorkspaceID
 	}
 	kind, rest, err := s.lookUp(ctx, at, now, admit)
 	if err != nil {
@@ -171,35 +176,46 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	} else if t.WorkspaceID = at.space; at.space == root {
 		return t, nil
 	}
-	t.HitQuota, t.WorkspaceDeleted, err = s.workspaceFacts(ctx, t.WorkspaceID, now, admit)
+	t.Indexable = place.Indexable
+	err = s.applyWorkspace(ctx, &t, &place, now, admit)
 	return t, err
 }
 
-// placeOf returns the workspace that has or had the slug, or that has the host; empty if none.
-func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time, admit Admit) (string, error) {
+// placeOf returns the workspace that has or had the slug, or that has the host, with the settings of
+// the host. It has no WorkspaceID if there is none.
+func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time, admit Admit) (Host, error) {
 	at := subject{hosts, a.Host}
 	if a.Host == "" {
 		at = subject{slugs, a.Slug}
 	}
 	kind, rest, err := s.lookUp(ctx, at, now, admit)
 	if err != nil || kind == entryAbsent {
-		return "", err
+		return Host{}, err
 	}
-	return string(rest), nil
+	return readHost(kind, rest), nil
 }
 
-// workspaceFacts returns what applies to all links of a workspace.
-func (s *Resolver) workspaceFacts(
-	ctx context.Context, workspaceID string, now time.Time, admit Admit,
-) (hitQuota int64, gone bool, err error) {
-	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now, admit)
+// applyWorkspace sets what applies to all links of a workspace. The fallback URLs of the requested
+// domain come first; a deleted workspace has none.
+func (s *Resolver) applyWorkspace(ctx context.Context, t *Target, place *Host, now time.Time, admit Admit) error {
+	kind, rest, err := s.lookUp(ctx, subject{workspaces, t.WorkspaceID}, now, admit)
 	if err != nil {
-		return 0, false, err
+		return err
 	}
 	if kind == entryAbsent { // purged between two queries
-		return -1, true, nil
+		t.HitQuota, t.WorkspaceDeleted = -1, true
+		return nil
 	}
-	return int64(rest.Number(8)), rest.Byte() == 1, nil
+	t.HitQuota, t.WorkspaceDeleted = int64(rest.Number(8)), rest.Byte() == 1
+	if t.WorkspaceDeleted {
+		return nil
+	}
+	t.NotFoundURL, t.EndedURL = place.NotFoundURL, place.EndedURL
+	if len(rest) > 0 {
+		notFoundURL, endedURL := rest.Text(), rest.Text()
+		t.NotFoundURL, t.EndedURL = cmp.Or(t.NotFoundURL, notFoundURL), cmp.Or(t.EndedURL, endedURL)
+	}
+	return nil
 }
 
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
@@ -276,8 +292,12 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), loadDeadline)
 	defer cancel()
 	switch at.space {
-	case slugs, hosts:
-		e, err = s.queryPlace(ctx, at)
+	case slugs:
+		e, err = s.querySlug(ctx, at)
+	case hosts:
+		e, err = s.queryHost(ctx, at)
+	case documents:
+		e, err = s.queryDocument(ctx, at)
 	case workspaces:
 		e, err = s.queryWorkspace(ctx, at)
 	default:
@@ -325,28 +345,30 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 	return linkEntry(at, &t), nil
 }
 
-func (s *Resolver) queryPlace(ctx context.Context, at subject) (entry, error) {
-	a := Address{Slug: at.name}
-	if at.space == hosts {
-		a = Address{Host: at.name}
-	}
+func (s *Resolver) querySlug(ctx context.Context, at subject) (entry, error) {
 	var workspaceID string
-	if err := s.workspaceAt(a).Scan(ctx, &workspaceID); err != nil {
+	if err := s.workspaceAt(Address{Slug: at.name}).Scan(ctx, &workspaceID); err != nil {
 		return "", err
 	}
 	return placeEntry(at, workspaceID), nil
 }
 
+// workspaceRow has the columns of a workspace that a redirect needs.
+type workspaceRow struct {
+	HitQuota              *int64
+	DeletedAt             *time.Time
+	NotFoundURL, EndedURL *string
+}
+
 func (s *Resolver) queryWorkspace(ctx context.Context, at subject) (entry, error) {
-	var hitQuota *int64
-	var deletedAt *time.Time
-	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at").Where("id = ?", at.name).
-		Scan(ctx, &hitQuota, &deletedAt)
+	var w workspaceRow
+	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at", "not_found_url", "ended_url").
+		Where("id = ?", at.name).Scan(ctx, &w)
 	if err != nil {
 		return "", err
 	}
-	if hitQuota == nil {
-		hitQuota = new(int64(-1))
+	if w.HitQuota == nil {
+		w.HitQuota = new(int64(-1))
 	}
-	return workspaceEntry(at, *hitQuota, deletedAt != nil), nil
+	return workspaceEntry(at, *w.HitQuota, w.DeletedAt != nil, location(w.NotFoundURL), location(w.EndedURL)), nil
 }

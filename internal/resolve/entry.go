@@ -14,6 +14,8 @@ import (
 type Target struct {
 	routing.Program
 	WorkspaceID string
+	// Indexable lets search engines index the short URL.
+	Indexable bool
 	// HitQuota is the workspace's own; a negative one means the instance's.
 	HitQuota int64
 }
@@ -32,6 +34,8 @@ const (
 	entryLink
 	entryPlace     // a slug or a host: whose it is
 	entryWorkspace // what holds for all links of a workspace
+	entryHost      // a host with settings
+	entryDocument  // an app association document of a host
 )
 
 // entry is one string without pointers, so that a million entries are a million objects for the
@@ -55,12 +59,41 @@ func placeEntry(s subject, workspaceID string) entry {
 	return entry(append(appendSubject(nil, entryPlace, s), workspaceID...))
 }
 
-func workspaceEntry(s subject, hitQuota int64, gone bool) entry {
+func workspaceEntry(s subject, hitQuota int64, gone bool, notFoundURL, endedURL string) entry {
 	b := binary.LittleEndian.AppendUint64(appendSubject(nil, entryWorkspace, s), uint64(hitQuota))
 	if gone {
 		return entry(append(b, 1))
 	}
+	b = append(b, 0)
+	if notFoundURL == "" && endedURL == "" {
+		return entry(b)
+	}
+	return entry(flat.AppendText(flat.AppendText(b, notFoundURL), endedURL))
+}
+
+func hostEntry(s subject, h *Host) entry {
+	b := flat.AppendText(appendSubject(nil, entryHost, s), h.WorkspaceID)
+	for _, url := range []string{h.RootURL, h.NotFoundURL, h.EndedURL, h.FaviconURL} {
+		b = flat.AppendText(b, url)
+	}
+	if h.Indexable {
+		return entry(append(b, 1))
+	}
 	return entry(append(b, 0))
+}
+
+func documentEntry(s subject, text string) entry {
+	return entry(append(appendSubject(nil, entryDocument, s), text...))
+}
+
+func readHost(kind byte, r flat.Reader) (h Host) {
+	if kind == entryPlace {
+		h.WorkspaceID = string(r)
+		return h
+	}
+	h.WorkspaceID, h.RootURL, h.NotFoundURL, h.EndedURL, h.FaviconURL = r.Text(), r.Text(), r.Text(), r.Text(), r.Text()
+	h.Indexable = r.Byte() == 1
+	return h
 }
 
 func linkEntry(s subject, t *Target) entry {

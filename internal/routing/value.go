@@ -167,6 +167,18 @@ type Sample struct {
 	Private bool `json:"private,omitempty"`
 }
 
+// OrDefaults returns a copy of a routing in which everything has a value; nil means all defaults.
+func OrDefaults(r *Routing) *Routing {
+	filled := &Routing{}
+	if r != nil {
+		*filled = *r
+	}
+	if filled.Query.Mode == "" {
+		filled.Query.Mode = Off
+	}
+	return filled
+}
+
 // IsPlain reports whether a link with this routing answers like one without.
 func (r *Routing) IsPlain() bool {
 	return r == nil || len(r.Rules) == 0 && r.Query.Mode.isOff() && !r.ForwardPath && r.UTM == nil &&

@@ -36,6 +36,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
 			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Rows().Purge,
+				s.UTMTemplates.Rows().Purge,
 				s.APIKeys.Rows().Purge)
 		}},
 	}

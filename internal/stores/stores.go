@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -64,6 +65,8 @@ type Stores struct {
 	Links      *link.Store
 	LinkList   *linklist.Store
 	Blocklist  *moderation.Blocklist
+	// UTMTemplates are the named sets of UTM values of workspaces.
+	UTMTemplates *utmtemplate.Store
 	// DrawKey distinguishes visitors in draws.
 	DrawKey []byte
 	// Destinations decides which URLs members may set.
@@ -155,12 +158,13 @@ func (s *Stores) openTenants(o Options) {
 		Now:        o.Now,
 	}
 	s.Workspaces = &workspace.Store{
-		DB: o.DB, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,
+		DB: o.DB, Destinations: s.Destinations, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,
 		PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
+	s.UTMTemplates = &utmtemplate.Store{DB: o.DB, Now: o.Now}
 	s.Domains = &domain.Store{
-		DB: o.DB, Own: s.OwnHosts, Resolver: net.DefaultResolver, Limits: s.Limits, Log: o.Log, Now: o.Now,
+		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits, Log: o.Log, Now: o.Now,
 	}
 }
 
@@ -193,6 +197,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
 		DrawKey:      s.DrawKey,
+		Templates:    s.UTMTemplates,
 		AnonymousTTL: o.Config.AnonymousTTL,
 		Tombstones:   o.Config.Tombstones,
 		CacheBytes:   o.CacheBytes,

@@ -21,10 +21,12 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/validate"
 )
@@ -45,6 +47,12 @@ type Workspace struct {
 	// choose none.
 	DefaultStrategy       string
 	DefaultRedirectStatus int
+	// RoutingDefaults are copied into new links: how queries and paths are forwarded, and UTM values.
+	RoutingDefaults *routing.Routing
+	// NotFoundURL and EndedURL are where visitors of unknown and ended links are redirected, unless the
+	// domain or link has a URL of its own; nil means nowhere.
+	NotFoundURL *string
+	EndedURL    *string
 	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's
 	// host.
 	PrimaryHost *string
@@ -59,6 +67,8 @@ type Workspace struct {
 // Store stores workspaces, members and invitations. It is safe for concurrent use.
 type Store struct {
 	DB *db.DB
+	// Destinations decides which URLs UpdateRouting accepts.
+	Destinations destination.Checker
 	// Accounts and Mail are required for invitations.
 	Accounts Accounts
 	Mail     Mailer

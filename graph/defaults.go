@@ -1,0 +1,117 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// This file has what members set for all links of a workspace or at a domain.
+
+func (r *mutationResolver) UpdateWorkspaceRouting(
+	ctx context.Context, in gen.UpdateWorkspaceRoutingInput,
+) (*gen.UpdateWorkspaceRoutingPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	change := workspace.RoutingChange{NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL)}
+	if change.Defaults.Set = in.Defaults.IsSet(); in.Defaults.Value() != nil {
+		defaults := in.Defaults.Value()
+		change.Defaults.To = &routing.Change{
+			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath), UTM: setOrRemove(defaults.Utm),
+		}
+		if err := r.Config.UTMTemplates.Fill(ctx, m, &change.Defaults.To.UTM.To); err != nil {
+			return nil, err
+		}
+	}
+	m, err = r.Config.Workspaces.UpdateRouting(ctx, m, change)
+	r.catchUp(ctx)
+	return &gen.UpdateWorkspaceRoutingPayload{Workspace: &m}, err
+}
+
+func (r *mutationResolver) UpdateDomain(
+	ctx context.Context, in gen.UpdateDomainInput,
+) (*gen.UpdateDomainPayload, error) {
+	change := domain.Change{
+		RootURL: setOrRemove(in.RootURL), NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
+		FaviconURL: setOrRemove(in.FaviconURL), Indexable: setOrRemove(in.Indexable),
+		AppleAppSiteAssociation: setOrRemove(in.AppleAppSiteAssociation), AssetLinks: setOrRemove(in.AssetLinks),
+	}
+	update := func(ctx context.Context, m workspace.Membership, domainID string) (*domain.Domain, error) {
+		return r.Domains.Update(ctx, m, domainID, change)
+	}
+	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, update)
+	r.catchUp(ctx)
+	return &gen.UpdateDomainPayload{Domain: d}, err
+}
+
+func (r *mutationResolver) CreateUtmTemplate(
+	ctx context.Context, in gen.CreateUtmTemplateInput,
+) (*gen.CreateUtmTemplatePayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.UTMTemplates.Create(ctx, m, in.Name, in.Utm)
+	return &gen.CreateUtmTemplatePayload{UtmTemplate: t}, err
+}
+
+func (r *mutationResolver) UpdateUtmTemplate(
+	ctx context.Context, in gen.UpdateUtmTemplateInput,
+) (*gen.UpdateUtmTemplatePayload, error) {
+	change := utmtemplate.Change{Name: setUnlessNull(in.Name)}
+	if in.Utm != nil {
+		change.UTM = optional.Set(in.Utm)
+	}
+	update := func(ctx context.Context, m workspace.Membership, templateID string) (*utmtemplate.Template, error) {
+		return r.UTMTemplates.Update(ctx, m, templateID, change)
+	}
+	t, err := forItem(ctx, &r.Config, in.ID, r.UTMTemplates.Rows().WorkspaceOf, update)
+	return &gen.UpdateUtmTemplatePayload{UtmTemplate: t}, err
+}
+
+func (r *mutationResolver) DeleteUtmTemplate(
+	ctx context.Context, in gen.DeleteUtmTemplateInput,
+) (*gen.DeleteUtmTemplatePayload, error) {
+	_, err := forItem(ctx, &r.Config, in.ID, r.UTMTemplates.Rows().WorkspaceOf, r.UTMTemplates.Delete)
+	return &gen.DeleteUtmTemplatePayload{Deleted: err == nil}, err
+}
+
+func (r *workspaceResolver) RoutingDefaults(
+	_ context.Context, m *workspace.Membership,
+) (*routing.Routing, error) {
+	return routing.OrDefaults(m.Workspace().RoutingDefaults), nil
+}
+
+func (r *workspaceResolver) NotFoundURL(_ context.Context, m *workspace.Membership) (*string, error) {
+	return m.Workspace().NotFoundURL, nil
+}
+
+func (r *workspaceResolver) EndedURL(_ context.Context, m *workspace.Membership) (*string, error) {
+	return m.Workspace().EndedURL, nil
+}
+
+func (r *workspaceResolver) UtmTemplates(
+	ctx context.Context, m *workspace.Membership, first *int, after *string,
+) (*gen.UtmTemplateConnection, error) {
+	request, err := utmtemplate.Order.Parse(id.Template, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Config.UTMTemplates.List(ctx, *m, request)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.UtmTemplateEdge, 0, len(p.Items))
+	for i, t := range p.Items {
+		edges = append(edges, &gen.UtmTemplateEdge{Cursor: p.Cursors[i], Node: t})
+	}
+	return &gen.UtmTemplateConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}, nil
+}

@@ -1,0 +1,160 @@
+package domain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxDocument is the size of the largest app association document, in bytes.
+const maxDocument = 128 << 10
+
+// Settings are how a domain answers requests that are not for links. Nil URLs and documents are not
+// set.
+type Settings struct {
+	// RootURL is where the root redirects, NotFoundURL where unknown links do, and EndedURL where ended
+	// ones do. FaviconURL is where the icon is.
+	RootURL     *string
+	NotFoundURL *string
+	EndedURL    *string
+	FaviconURL  *string
+	// Indexable lets search engines index the short URLs.
+	Indexable bool
+	// AppleAppSiteAssociation is a JSON object, AssetLinks a JSON array.
+	AppleAppSiteAssociation *string
+	AssetLinks              *string
+}
+
+// settingColumns are the columns of Settings.
+var settingColumns = []string{
+	"root_url", "not_found_url", "ended_url", "favicon_url", "indexable", "apple_app_site_association", "asset_links",
+}
+
+// Change is the input for changing a domain's settings. Fields without Set stay; nil resets a field.
+type Change struct {
+	RootURL, NotFoundURL, EndedURL, FaviconURL optional.Edit[*string]
+	Indexable                                  optional.Edit[*bool]
+	AppleAppSiteAssociation, AssetLinks        optional.Edit[*string]
+}
+
+// Update changes the settings of a domain. It returns NotFound, InvalidInput, InvalidURL, UnsafeURL or
+// Forbidden.
+func (s *Store) Update(
+	ctx context.Context, m workspace.Membership, domainID string, c Change,
+) (changed *Domain, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteDomains)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkSettings(ctx, c); err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if changed, err = s.lock(ctx, tx, m, domainID); err != nil {
+			return err
+		}
+		before := changed.Settings
+		c.apply(&changed.Settings)
+		fields := changed.changedFields(&before)
+		if len(fields) == 0 {
+			return nil
+		}
+		if _, err := tx.NewUpdate().Model(changed).Column(settingColumns...).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), audit.DomainUpdated, domainID, audit.Details{"host": changed.Host, "fields": fields})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changing a domain: %w", err)
+	}
+	return changed, nil
+}
+
+func (c *Change) apply(to *Settings) {
+	c.RootURL.Apply(&to.RootURL)
+	c.NotFoundURL.Apply(&to.NotFoundURL)
+	c.EndedURL.Apply(&to.EndedURL)
+	c.FaviconURL.Apply(&to.FaviconURL)
+	c.AppleAppSiteAssociation.Apply(&to.AppleAppSiteAssociation)
+	c.AssetLinks.Apply(&to.AssetLinks)
+	if c.Indexable.Set {
+		to.Indexable = optional.Value(c.Indexable.To)
+	}
+}
+
+// changedFields returns the GraphQL names of the fields that differ.
+func (s *Settings) changedFields(before *Settings) (fields []string) {
+	for _, field := range []struct {
+		name          string
+		before, after *string
+	}{
+		{"rootUrl", before.RootURL, s.RootURL},
+		{"notFoundUrl", before.NotFoundURL, s.NotFoundURL},
+		{"endedUrl", before.EndedURL, s.EndedURL},
+		{"faviconUrl", before.FaviconURL, s.FaviconURL},
+		{"appleAppSiteAssociation", before.AppleAppSiteAssociation, s.AppleAppSiteAssociation},
+		{"assetLinks", before.AssetLinks, s.AssetLinks},
+	} {
+		if optional.Value(field.before) != optional.Value(field.after) {
+			fields = append(fields, field.name)
+		}
+	}
+	if before.Indexable != s.Indexable {
+		fields = append(fields, "indexable")
+	}
+	return fields
+}
+
+// checkSettings validates a change. It returns InvalidInput, InvalidURL or UnsafeURL.
+func (s *Store) checkSettings(ctx context.Context, c Change) error {
+	for _, fallback := range []struct {
+		field string
+		url   *string
+	}{{"rootUrl", c.RootURL.To}, {"notFoundUrl", c.NotFoundURL.To}, {"endedUrl", c.EndedURL.To}} {
+		if fallback.url == nil {
+			continue
+		}
+		if err := s.Destinations.CheckFallback(ctx, s.DB, *fallback.url); err != nil {
+			return errs.From(err).At(fallback.field)
+		}
+	}
+	if icon := c.FaviconURL.To; icon != nil {
+		_, err := urlnorm.Canonical(*icon)
+		if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
+			return errs.New(errs.InvalidURL, "%s", refused.Reason).At("faviconUrl")
+		}
+		if err := s.Destinations.Check(ctx, s.DB, *icon); err != nil {
+			return errs.From(err).At("faviconUrl")
+		}
+	}
+	if err := checkDocument(c.AppleAppSiteAssociation.To, "{", "object"); err != nil {
+		return err.At("appleAppSiteAssociation")
+	}
+	if err := checkDocument(c.AssetLinks.To, "[", "array"); err != nil {
+		return err.At("assetLinks")
+	}
+	return nil
+}
+
+// checkDocument validates a JSON document that begins with a bracket. It returns InvalidInput.
+func checkDocument(document *string, bracket, kind string) *errs.Error {
+	switch {
+	case document == nil:
+		return nil
+	case len(*document) > maxDocument:
+		return errs.New(errs.InvalidInput, "The document must have at most %d KiB.", maxDocument>>10)
+	case !json.Valid([]byte(*document)) || !strings.HasPrefix(strings.TrimSpace(*document), bracket):
+		return errs.New(errs.InvalidInput, "The document must be a JSON %s.", kind)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package resolve
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// Host is a slug or a verified domain: whose it is and, of a domain, how it answers requests that are
+// not for links. Empty URLs are not set.
+type Host struct {
+	WorkspaceID string
+	// The URLs are safe for headers; RootURL, NotFoundURL and EndedURL may have placeholders.
+	RootURL, NotFoundURL, EndedURL, FaviconURL string
+	// Indexable lets search engines index the short URLs.
+	Indexable bool
+}
+
+// Document is an app association document of a domain, by its column.
+type Document string
+
+// The documents.
+const (
+	AppleAppSiteAssociation Document = "apple_app_site_association"
+	AssetLinks              Document = "asset_links"
+)
+
+// documents is the space of subjects of documents. Their names are a host and a column.
+const documents = "%"
+
+// Host returns the settings of a host; ok is false if it is no verified domain. An error means that the
+// database is unavailable, or is ErrNotAdmitted.
+func (s *Resolver) Host(ctx context.Context, host string, now time.Time, admit Admit) (h Host, ok bool, err error) {
+	h, err = s.placeOf(ctx, Address{Host: host}, now, admit)
+	return h, h.WorkspaceID != "", err
+}
+
+// Document returns a document of a host; empty if it is not set. An error means that the database is
+// unavailable, or is ErrNotAdmitted.
+func (s *Resolver) Document(
+	ctx context.Context, host string, d Document, now time.Time, admit Admit,
+) (string, error) {
+	if !isHost(host) || host == "" {
+		return "", nil
+	}
+	kind, rest, err := s.lookUp(ctx, subject{documents, host + "/" + string(d)}, now, admit)
+	if err != nil || kind == entryAbsent {
+		return "", err
+	}
+	return string(rest), nil
+}
+
+// domainRow has the columns of a domain that requests need.
+type domainRow struct {
+	WorkspaceID                                string
+	RootURL, NotFoundURL, EndedURL, FaviconURL *string
+	Indexable                                  bool
+}
+
+// location returns a URL as a header may have it.
+func location(url *string) string {
+	if url == nil {
+		return ""
+	}
+	return urlnorm.Location(*url)
+}
+
+func (s *Resolver) queryHost(ctx context.Context, at subject) (entry, error) {
+	var row domainRow
+	err := s.DB.NewSelect().Table("domains").
+		Column("workspace_id", "root_url", "not_found_url", "ended_url", "favicon_url", "indexable").
+		Where("host = ?", at.name).Where("verified_at IS NOT NULL").Scan(ctx, &row)
+	if err != nil {
+		return "", err
+	}
+	h := Host{
+		WorkspaceID: row.WorkspaceID, RootURL: location(row.RootURL), NotFoundURL: location(row.NotFoundURL),
+		EndedURL: location(row.EndedURL), FaviconURL: location(row.FaviconURL), Indexable: row.Indexable,
+	}
+	if h == (Host{WorkspaceID: h.WorkspaceID}) {
+		return placeEntry(at, h.WorkspaceID), nil
+	}
+	return hostEntry(at, &h), nil
+}
+
+func (s *Resolver) queryDocument(ctx context.Context, at subject) (entry, error) {
+	host, column, _ := strings.Cut(at.name, "/")
+	var text *string
+	err := s.DB.NewSelect().Table("domains").Column(column).Where("host = ?", host).Where("verified_at IS NOT NULL").
+		Scan(ctx, &text)
+	switch {
+	case err != nil:
+		return "", err
+	case text == nil:
+		return absence(at, s.Now()), nil
+	}
+	return documentEntry(at, *text), nil
+}

@@ -1,0 +1,241 @@
+// Package utmtemplate owns the named sets of UTM values of a workspace. Their values are copied into
+// links and workspace defaults when those are written; later edits change no link. Packages link,
+// workspace and graph call it.
+package utmtemplate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxPerWorkspace bounds the templates of a workspace.
+const maxPerWorkspace = 100
+
+// Template is a named set of UTM values.
+type Template struct {
+	bun.BaseModel `bun:"table:utm_templates,alias:template"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Name        string
+	// NameKey is the name in lower case, which is unique in the workspace.
+	NameKey   string
+	UTM       *routing.UTM `bun:"utm"`
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Store stores templates.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+}
+
+// Order is the order of lists.
+var Order = page.Order{Name: "NAME", Ascending: true}
+
+// Change is the input for a template. Fields without Set stay.
+type Change struct {
+	Name optional.Edit[string]
+	UTM  optional.Edit[*routing.UTM]
+}
+
+// Rows returns the templates of workspaces.
+func (s *Store) Rows() workspace.Collection[Template] {
+	return workspace.Collection[Template]{
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id", Missing: "There is no such UTM template.",
+	}
+}
+
+// List returns one page of the workspace's templates, by name. It returns Forbidden.
+func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Template], error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return page.Page[*Template]{}, err
+	}
+	var rows []*Template
+	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID())
+	if err := page.LimitBy(q, r, "name_key", "id").Scan(ctx); err != nil {
+		return page.Page[*Template]{}, fmt.Errorf("listing UTM templates: %w", err)
+	}
+	p := page.Cut(r, rows)
+	for _, t := range p.Items {
+		p.Cursors = append(p.Cursors, r.Order.Cursor(t.NameKey, t.ID))
+	}
+	return p, nil
+}
+
+// Values returns the values of templates of the workspace, by id. Unknown ids are omitted.
+func (s *Store) Values(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*routing.UTM, error) {
+	rows, err := s.Rows().ByID(ctx, m, ids...)
+	values := make(map[string]*routing.UTM, len(rows))
+	for _, t := range rows {
+		values[t.ID] = t.UTM
+	}
+	return values, err
+}
+
+// Create creates a template. It returns InvalidInput, Conflict for a name in use, or Forbidden.
+func (s *Store) Create(ctx context.Context, m workspace.Membership, name string, utm *routing.UTM) (*Template, error) {
+	now := db.Instant(s.Now())
+	t := &Template{ID: id.New(id.Template), WorkspaceID: m.ID(), CreatedAt: now}
+	change := Change{Name: optional.Set(name), UTM: optional.Set(utm)}
+	return t, s.write(ctx, m, audit.UTMTemplateCreated, t, change, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.checkNumber(ctx, tx, m.ID()); err != nil {
+			return err
+		}
+		_, err := tx.NewInsert().Model(t).Exec(ctx)
+		return err
+	})
+}
+
+// checkNumber locks the workspace, so that concurrent calls cannot exceed maxPerWorkspace.
+func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) error {
+	lock := tx.NewSelect().Model((*workspace.Workspace)(nil)).Column("id").Where("id = ?", workspaceID)
+	if err := s.DB.ForChange(lock).Scan(ctx, new(string)); err != nil {
+		return err
+	}
+	n, err := tx.NewSelect().Model((*Template)(nil)).Where("workspace_id = ?", workspaceID).Count(ctx)
+	if err == nil && n >= maxPerWorkspace {
+		return errs.New(errs.InvalidInput, "A workspace has at most %d UTM templates. Delete one first.", maxPerWorkspace)
+	}
+	return err
+}
+
+// Update changes a template. It returns NotFound, InvalidInput, Conflict or Forbidden.
+func (s *Store) Update(ctx context.Context, m workspace.Membership, templateID string, c Change) (*Template, error) {
+	t, err := s.get(ctx, m, templateID)
+	if err != nil {
+		return nil, err
+	}
+	return t, s.write(ctx, m, audit.UTMTemplateUpdated, t, c, func(ctx context.Context, tx bun.Tx) error {
+		n, err := db.Affected(tx.NewUpdate().Model(t).Column("name", "name_key", "utm", "updated_at").WherePK().Exec(ctx))
+		if err == nil && n == 0 { // deleted meanwhile
+			return s.Rows().NotFound()
+		}
+		return err
+	})
+}
+
+// Delete deletes a template. It returns NotFound or Forbidden.
+func (s *Store) Delete(ctx context.Context, m workspace.Membership, templateID string) (*Template, error) {
+	t, err := s.get(ctx, m, templateID)
+	if err != nil {
+		return nil, err
+	}
+	return t, s.write(ctx, m, audit.UTMTemplateDeleted, t, Change{}, func(ctx context.Context, tx bun.Tx) error {
+		n, err := db.Affected(tx.NewDelete().Model(t).WherePK().Exec(ctx))
+		if err == nil && n == 0 {
+			return s.Rows().NotFound()
+		}
+		return err
+	})
+}
+
+func (s *Store) get(ctx context.Context, m workspace.Membership, templateID string) (*Template, error) {
+	rows, err := s.Rows().ByID(ctx, m, templateID)
+	if err == nil && len(rows) == 0 {
+		err = s.Rows().NotFound()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// write applies a change to a template, and runs the statement and the entry of the audit log in one
+// transaction.
+func (s *Store) write(
+	ctx context.Context, m workspace.Membership, action audit.Action, t *Template, c Change,
+	statement func(ctx context.Context, tx bun.Tx) error,
+) error {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return err
+	}
+	if err := t.apply(c); err != nil {
+		return err
+	}
+	t.UpdatedAt = db.Instant(s.Now())
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := statement(ctx, tx); err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), action, t.ID, audit.Details{"name": t.Name})
+	})
+	if db.IsUniqueViolation(err) {
+		return errs.New(errs.Conflict, "Another UTM template of the workspace has this name.").At("name")
+	}
+	if err != nil {
+		return fmt.Errorf("writing a UTM template: %w", err)
+	}
+	return nil
+}
+
+// apply changes the template. It returns InvalidInput.
+func (t *Template) apply(c Change) error {
+	if c.Name.Set {
+		name, err := validate.Line("The name", c.Name.To, 1, 100)
+		if err != nil {
+			return errs.From(err).At("name")
+		}
+		t.Name, t.NameKey = name, strings.ToLower(name)
+	}
+	if !c.UTM.Set {
+		return nil
+	}
+	utm := *c.UTM.To
+	if utm.TemplateID != nil {
+		return errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").At("utm", "templateId")
+	}
+	if err := utm.Check(); err != nil {
+		e := errs.From(err)
+		return e.At(append([]string{"utm"}, e.Field...)...)
+	}
+	t.UTM = &utm
+	return nil
+}
+
+// Fill replaces templateId in UTM values by the values of the template; values that are given win. It
+// leaves unknown ids, which Check of the values refuses.
+func (s *Store) Fill(ctx context.Context, m workspace.Membership, all ...**routing.UTM) error {
+	var ids []string
+	for _, one := range all {
+		if *one != nil && (*one).TemplateID != nil {
+			ids = append(ids, *(*one).TemplateID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	values, err := s.Values(ctx, m, ids...)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if *one == nil || (*one).TemplateID == nil {
+			continue
+		}
+		if from := values[*(*one).TemplateID]; from != nil {
+			filled := **one // the input stays as it is
+			filled.TemplateID = nil
+			filled.Fill(from)
+			*one = &filled
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// RoutingChange is the input for changing how a workspace's links answer by default. Fields without Set
+// stay; nil resets a field.
+type RoutingChange struct {
+	// Defaults may change the query, the path and UTM values.
+	Defaults    optional.Edit[*routing.Change]
+	NotFoundURL optional.Edit[*string]
+	EndedURL    optional.Edit[*string]
+}
+
+// UpdateRouting changes how the links answer by default. It returns InvalidInput, InvalidURL, UnsafeURL
+// or Forbidden.
+func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange) (Membership, error) {
+	ctx, err := m.Enter(ctx, WriteSettings)
+	if err != nil {
+		return Membership{}, err
+	}
+	for field, url := range map[string]*string{"notFoundUrl": c.NotFoundURL.To, "endedUrl": c.EndedURL.To} {
+		if url == nil {
+			continue
+		}
+		if err := s.Destinations.CheckFallback(ctx, s.DB, *url); err != nil {
+			return Membership{}, errs.From(err).At(field)
+		}
+	}
+	changed := m
+	changed.workspace = &Workspace{}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		w := changed.workspace
+		lock := tx.NewSelect().Model(w).Where("id = ?", m.ID())
+		if err := s.DB.ForChange(lock).Scan(ctx); err != nil {
+			return err
+		}
+		before := *w
+		if c.Defaults.Set {
+			if w.RoutingDefaults, err = c.Defaults.To.Apply(w.RoutingDefaults); err != nil {
+				e := errs.From(err)
+				return e.At(append([]string{"defaults"}, e.Field...)...)
+			}
+		}
+		c.NotFoundURL.Apply(&w.NotFoundURL)
+		c.EndedURL.Apply(&w.EndedURL)
+		w.UpdatedAt = s.now()
+		if _, err := tx.NewUpdate().Model(w).Column("routing_defaults", "not_found_url", "ended_url", "updated_at").
+			WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		if details := w.routingDetails(&before); len(details) > 0 {
+			return m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+		}
+		return nil
+	})
+	if err != nil {
+		return Membership{}, fmt.Errorf("changing the routing of a workspace: %w", err)
+	}
+	return changed, nil
+}
+
+// routingDetails returns the changed fields for the audit log.
+func (w *Workspace) routingDetails(before *Workspace) audit.Details {
+	details := audit.Details{}
+	if !w.RoutingDefaults.Equal(before.RoutingDefaults) {
+		details["routingDefaults"] = w.RoutingDefaults
+	}
+	if optional.Value(w.NotFoundURL) != optional.Value(before.NotFoundURL) {
+		details["notFoundUrl"] = w.NotFoundURL
+	}
+	if optional.Value(w.EndedURL) != optional.Value(before.EndedURL) {
+		details["endedUrl"] = w.EndedURL
+	}
+	return details
+}
