@@ -29,6 +29,8 @@ const (
 	freePerBatchItem = 15
 	// longTextCost is the cost of a field of up to 8 KiB.
 	longTextCost = 5
+	// documentCost is the cost of a field of up to 128 KiB.
+	documentCost = 20
 	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB, is
 	// below the maximum of an operation.
 	bytesPerPoint = 2048
@@ -47,6 +49,8 @@ func costs() gen.ComplexityRoot {
 	c.User.Sessions = listCost
 	c.User.Workspaces = func(child int, _ *bool, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.Workspace.Members, c.Workspace.Invitations = listCost, listCost
+	c.Workspace.UtmTemplates = listCost
+	c.Domain.AppleAppSiteAssociation, c.Domain.AssetLinks = documentsCost, documentsCost
 	c.Workspace.APIKeys, c.Workspace.Domains = listCost, listCost
 	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int {
 		return pageCost(child, first, nil)
@@ -142,6 +146,8 @@ func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error
 }
 
 func textCost(int) int { return longTextCost }
+
+func documentsCost(int) int { return documentCost }
 
 func listCost(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -68,9 +69,10 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
-		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now},
+		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now}, UTMTemplates: templates,
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: keys,
 		},

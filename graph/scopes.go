@@ -23,6 +23,7 @@ var typePermissions = map[string]workspace.Permission{
 	"Latency":     workspace.ReadStats,
 	"Link":        workspace.ReadLinks,
 	"LinkRouting": workspace.ReadLinks,
+	"UtmTemplate": workspace.ReadLinks,
 	"Member":      workspace.ReadMembers,
 	"Orphan":      workspace.ReadStats,
 	"Stats":       workspace.ReadStats,

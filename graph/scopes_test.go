@@ -16,7 +16,8 @@ import (
 // unscoped are the types that require no permission, and why.
 var unscoped = map[string]string{
 	"Query": "a root", "Mutation": "a root", "Subscription": "a root",
-	"PageInfo": "positions in a page", "UserError": "errors of the caller's own input",
+	"RoutingDefaults": "settings of a workspace, as Workspace",
+	"PageInfo":        "positions in a page", "UserError": "errors of the caller's own input",
 	"PlatformStats": "public", "RateLimit": "the caller's own",
 	"Session":   "a person's own: a key has none",
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
@@ -65,7 +66,7 @@ type edge struct {
 func edges(schema *ast.Schema) (all []edge) {
 	for _, def := range schema.Types {
 		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) ||
-			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" {
+			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" || def.Name == "RoutingDefaults" || def.Name == "UtmTemplate" {
 			continue
 		}
 		for _, f := range def.Fields {
@@ -128,10 +129,10 @@ var (
 	needed = map[string]string{
 		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
-		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ",
+		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
-		"Workspace": "",
+		"Workspace": "", "RoutingDefaults": "",
 	}
 	never = []string{"ApiKey", "Invitation", "Session"}
 )

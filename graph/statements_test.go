@@ -24,7 +24,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -34,15 +36,16 @@ var counted = map[string]string{
 	"Query.nodes": `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { %s } } }`,
 	"User.workspaces": `query ($n: Int!) { me { workspaces(first: $n) { edges { cursor node { %s } } pageInfo ` +
 		`{ endCursor } } } }`,
-	"User.sessions":         `query ($n: Int!) { me { sessions(first: $n) { edges { cursor node { %s } } } } }`,
-	"Workspace.links":       ofWorkspace(`links(first: $n) { totalCount edges { cursor node { %s } } }`),
-	"Workspace.clicks":      ofWorkspace(`clicks(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.orphans":     ofWorkspace(`orphans(first: $n) { %s }`),
-	"Workspace.members":     ofWorkspace(`members(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.invitations": ofWorkspace(`invitations(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.apiKeys":     ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.domains":     ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.auditLog":    ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
+	"User.sessions":          `query ($n: Int!) { me { sessions(first: $n) { edges { cursor node { %s } } } } }`,
+	"Workspace.links":        ofWorkspace(`links(first: $n) { totalCount edges { cursor node { %s } } }`),
+	"Workspace.clicks":       ofWorkspace(`clicks(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.orphans":      ofWorkspace(`orphans(first: $n) { %s }`),
+	"Workspace.members":      ofWorkspace(`members(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.invitations":  ofWorkspace(`invitations(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.apiKeys":      ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.domains":      ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.auditLog":     ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
 	"Link.clicks": `query ($id: ID!, $n: Int!) { node(id: $id) { ... on Link { clicks(first: $n) { edges ` +
 		`{ cursor node { %s } } } } } }`,
 	"Stats.breakdown": ofWorkspace(`stats { clicks visitors bots latency { p99Ms } breakdown(by: LINK, first: ` +
@@ -193,6 +196,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var invitations []workspace.Invitation
 	var keys []apikey.Key
 	var domains []domain.Domain
+	var templates []utmtemplate.Template
 	var sessions []account.Session
 	for i := range most {
 		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P",
@@ -211,12 +215,14 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		})
 		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w,
 			Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
+		templates = append(templates, utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: w,
+			Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), UTM: &routing.UTM{}, CreatedAt: now, UpdatedAt: now})
 		sessions = append(sessions, account.Session{
 			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,
 			ExpiresAt: now.Add(time.Hour),
 		})
 	}
-	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &sessions} {
+	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &templates, &sessions} {
 		e.insert(t, rows)
 	}
 	for i, one := range people {

@@ -48,6 +48,7 @@ var rows = map[string]string{
 	"link_text_queue": `INSERT INTO link_text_queue (link_id, workspace_id) VALUES ('lnk_$', 'ws_$')`,
 	"link_urls":       `INSERT INTO link_urls VALUES ('lnk_$', 'endedUrl', 'ws_$', 'h', 'u')`,
 	"target_grants":   `INSERT INTO target_grants VALUES ('tgt_$', 'lnk_$', 'ws_$', 5, 0)`,
+	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"orphans":         `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
@@ -55,7 +56,7 @@ var rows = map[string]string{
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
-	"link_text_queue", "link_urls", "target_grants", "orphans"}
+	"link_text_queue", "link_urls", "target_grants", "utm_templates", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

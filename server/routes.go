@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/playground"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -31,11 +32,12 @@ func (a *app) routes() http.Handler {
 	mux.HandleFunc("GET /export/clicks", a.exportClicks)
 	mux.HandleFunc("GET /domains/known", a.domainKnown)
 
+	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { robots(w, false) })
+	mux.HandleFunc("GET /favicon.ico", noFavicon)
 	mux.HandleFunc("GET /{$}", a.home)
 	mux.HandleFunc("GET /", a.nothing)
 
-	domains := http.NewServeMux() // of workspaces: there is nothing but short URLs
-	domains.HandleFunc("GET /", a.nothing)
+	domains := a.domainRoutes() // of workspaces
 
 	others := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := web.Host(r)
@@ -69,8 +71,12 @@ func (a *app) origins() web.Origins {
 	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins}
 }
 
-// home redirects developers to the playground.
+// home redirects to LINKFORGE_ROOT_URL, and developers to the playground.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
+	if a.config.RootURL != "" {
+		sendTo(w, r, routing.Fill(a.config.RootURL, "", web.Host(r)))
+		return
+	}
 	if a.config.Development && a.config.Playground {
 		http.Redirect(w, r, "/playground", http.StatusTemporaryRedirect)
 		return

@@ -30,7 +30,13 @@ func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
 		return at, !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
 	}
 	at.Host = host
-	return at, host != ""
+	return at, host != "" && !isDomainPath(at.Code)
+}
+
+// isDomainPath reports whether the first segment of a path at a workspace's domain is not a code, see
+// domainRoutes.
+func isDomainPath(segment string) bool {
+	return segment == "robots.txt" || segment == "favicon.ico" || segment == ".well-known"
 }
 
 // isStatsPage reports whether an address is that of a link's stats page.

@@ -137,6 +137,10 @@ type Config struct {
 	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for all.
 	// Pages of the hosts of this instance always may.
 	//
+	// RootURL is where the root of the instance redirects; empty means a page.
+	RootURL string `env:"LINKFORGE_ROOT_URL" syntax:"fallback"`
+	// NotFoundURL is where unknown codes at the root of the instance redirect; empty means a page.
+	NotFoundURL string `env:"LINKFORGE_NOT_FOUND_URL" syntax:"fallback"`
 	// Origins are spelled as browsers send them.
 	Origins []string `env:"LINKFORGE_ORIGINS" syntax:"page"`
 	// Mail server, smtp://user:password@host:587 or smtps://host:465. Empty: no mail is sent.

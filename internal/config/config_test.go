@@ -219,6 +219,7 @@ func TestLoad_SetsValues(t *testing.T) {
 	f["LINKFORGE_ADMIN_LISTEN"] = "127.0.0.1:9090"
 	f["LINKFORGE_DATABASE_READ_URL"] = "postgres://standby/n"
 	f["LINKFORGE_DATABASE_LOCK_TIMEOUT"], f["LINKFORGE_OPERATION_DEADLINE"] = "0", "2m"
+	f["LINKFORGE_ROOT_URL"], f["LINKFORGE_NOT_FOUND_URL"] = "https://sho.rt.example/", "https://x.example/{code}"
 	f["LINKFORGE_LINK_RATE"], f["LINKFORGE_UNKNOWN_CODES"] = "0", "12"
 	bounds := usualBounds
 	bounds.Deadline = 2 * time.Minute
@@ -238,6 +239,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},
 		SMTPURL: "smtp://h", MailFrom: "x@y.z",
+		RootURL: "https://sho.rt.example/", NotFoundURL: "https://x.example/{code}",
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelDebug,
 	}
 	got, err := Parse(f)

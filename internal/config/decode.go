@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -28,6 +29,7 @@ var syntaxes = map[string]func(string) (string, error){
 	"mailbox":  parseMailbox,
 	"origin":   parseOrigin,
 	"page":     parsePage,
+	"fallback": parseFallback,
 	"postgres": parseURL("postgres", "postgresql"),
 	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
@@ -139,6 +141,14 @@ func parseOrigin(text string) (string, error) {
 		return text, errors.New("must be scheme, host and port only, without a path or query")
 	}
 	return origin, nil
+}
+
+// parseFallback reads a URL with the placeholders {code} and {host}.
+func parseFallback(text string) (string, error) {
+	if err := routing.CheckFallback(text); err != nil {
+		return text, err
+	}
+	return urlnorm.Location(text), nil
 }
 
 // parseList reads a list with commas, and white space, between its items.

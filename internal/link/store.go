@@ -45,6 +45,8 @@ type Config struct {
 	Templates *utmtemplate.Store
 	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
 	DrawKey []byte
+	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.
+	NotFoundURL string
 	// AnonymousTTL is the lifetime of anonymous links; zero disables them.
 	AnonymousTTL time.Duration
 	// CacheBytes bounds the cache of the Resolver; zero means 64 MiB.
@@ -87,7 +89,7 @@ type Store struct {
 // NewStore returns a Store. It returns an error when the public URL is not one.
 func NewStore(c Config) (*Store, error) {
 	resolver, err := resolve.New(resolve.Config{
-		DB: c.DB, PublicURL: c.PublicURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
+		DB: c.DB, PublicURL: c.PublicURL, NotFoundURL: c.NotFoundURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err

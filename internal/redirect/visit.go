@@ -62,7 +62,7 @@ func (v *visit) find() (answer routing.Decision, err error) {
 // prepare sets what the routing of a link and its fallback URLs depend on.
 func (v *visit) prepare() {
 	t := &v.target
-	if t.NotFoundURL != "" || t.EndedURL != "" || t.Compiled != "" {
+	if t.NotFoundURL != "" || t.EndedURL != "" || t.Compiled != "" { // else there are no placeholders
 		v.request.Host = web.Host(v.http)
 	}
 	if t.Compiled == "" {

@@ -70,6 +70,8 @@ type Config struct {
 	DB *db.DB
 	// PublicURL is the origin of short URLs.
 	PublicURL string
+	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.
+	NotFoundURL string
 	// CacheBytes bounds the cache; zero means 64 MiB.
 	CacheBytes int64
 	Log        *slog.Logger
@@ -156,6 +158,9 @@ type Admit func() bool
 func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit Admit) (Target, error) {
 	unknown := Target{Program: routing.Program{Unknown: true}}
 	if !a.plausible() {
+		if a.Host == "" && a.Slug == "" {
+			unknown.NotFoundURL = s.NotFoundURL
+		}
 		return unknown, nil
 	}
 	at, place := subject{root, a.Code}, Host{}
@@ -174,6 +179,7 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	if kind == entryLink {
 		t = readTarget(rest)
 	} else if t.WorkspaceID = at.space; at.space == root {
+		t.NotFoundURL = s.NotFoundURL
 		return t, nil
 	}
 	t.Indexable = place.Indexable

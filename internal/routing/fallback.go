@@ -2,9 +2,9 @@ package routing
 
 import "strings"
 
-// fillPlaceholders replaces {code} and {host} of a fallback URL by what was requested, percent-encoded.
+// Fill replaces {code} and {host} of a fallback URL by what was requested, percent-encoded.
 // Check lets them occur in path and query only.
-func fillPlaceholders(url, code, host string) string {
+func Fill(url, code, host string) string {
 	if strings.IndexByte(url, '{') < 0 {
 		return url
 	}

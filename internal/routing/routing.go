@@ -219,7 +219,7 @@ func (p *Program) accepts(path string) bool {
 func (p *Program) fallback(r *Request, page Decision, urls ...string) Decision {
 	for _, url := range urls {
 		if url != "" {
-			page.Status, page.Location = 302, fillPlaceholders(url, r.Code, r.Host)
+			page.Status, page.Location = 302, Fill(url, r.Code, r.Host)
 			return page
 		}
 	}

@@ -197,6 +197,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
 		DrawKey:      s.DrawKey,
+		NotFoundURL:  o.Config.NotFoundURL,
 		Templates:    s.UTMTemplates,
 		AnonymousTTL: o.Config.AnonymousTTL,
 		Tombstones:   o.Config.Tombstones,

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// This file answers requests for a workspace's domain that are not for a link.
+
+// domainRoutes returns the handler of the domains of workspaces, without their short URLs. Codes cannot
+// be these paths.
+func (a *app) domainRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", a.domainRoot)
+	mux.HandleFunc("GET /robots.txt", a.domainRobots)
+	mux.HandleFunc("GET /favicon.ico", a.domainFavicon)
+	mux.HandleFunc("GET /.well-known/apple-app-site-association", a.document(resolve.AppleAppSiteAssociation))
+	mux.HandleFunc("GET /.well-known/assetlinks.json", a.document(resolve.AssetLinks))
+	mux.HandleFunc("GET /", a.nothing)
+	return mux
+}
+
+// admission returns what decides whether a request for a host may use the database, and a function that
+// releases the request if the host is known: a network that asks for unknown hosts is limited like one
+// that guesses codes.
+func (a *app) admission(r *http.Request) (admit resolve.Admit, release func()) {
+	from, now, isCounted := web.Peer(r), a.now(), false
+	admit = func() bool {
+		if !isCounted {
+			isCounted = a.redirects.UnknownCodes.Take("", from, now) == 0
+		}
+		return isCounted
+	}
+	return admit, func() {
+		if isCounted {
+			a.redirects.UnknownCodes.Release("", from, now)
+		}
+	}
+}
+
+// requestedHost returns the settings of the requested domain. It answers the request and reports false
+// if there is no such domain.
+func (a *app) requestedHost(w http.ResponseWriter, r *http.Request) (resolve.Host, bool) {
+	admit, release := a.admission(r)
+	host, ok, err := a.Links.Resolver.Host(r.Context(), web.Host(r), a.now(), admit)
+	if err != nil {
+		a.hostUnavailable(w, r, err)
+		return host, false
+	}
+	if !ok {
+		a.nothing(w, r)
+		return host, false
+	}
+	release()
+	return host, true
+}
+
+func (a *app) hostUnavailable(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, resolve.ErrNotAdmitted) {
+		w.Header().Set("Retry-After", "60")
+		web.Page(w, r, http.StatusTooManyRequests, "Too many requests",
+			"Your network has sent too many requests. Wait a minute, then try again.")
+		return
+	}
+	a.log.ErrorContext(r.Context(), "domain lookup failed", "error", err)
+	w.Header().Set("Retry-After", "5")
+	web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment", "This service is temporarily unavailable.")
+}
+
+func (a *app) domainRoot(w http.ResponseWriter, r *http.Request) {
+	host, ok := a.requestedHost(w, r)
+	if !ok {
+		return
+	}
+	if host.RootURL == "" {
+		a.nothing(w, r)
+		return
+	}
+	sendTo(w, r, routing.Fill(host.RootURL, "", web.Host(r)))
+}
+
+// sendTo redirects to a URL that may change at any time.
+func sendTo(w http.ResponseWriter, _ *http.Request, url string) {
+	head := w.Header()
+	head.Set("Location", url)
+	head.Set("Cache-Control", "private, no-store")
+	head.Set("Referrer-Policy", "strict-origin-when-cross-origin")
+	w.WriteHeader(http.StatusFound)
+}
+
+func (a *app) domainRobots(w http.ResponseWriter, r *http.Request) {
+	if host, ok := a.requestedHost(w, r); ok {
+		robots(w, host.Indexable)
+	}
+}
+
+// robots answers whether search engines may crawl a host. Those that may not index it may not crawl
+// it either.
+func robots(w http.ResponseWriter, isIndexable bool) {
+	text := "User-agent: *\nDisallow: /\n"
+	if isIndexable {
+		text = "User-agent: *\nDisallow:\n"
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "max-age=3600")
+	_, _ = w.Write([]byte(text))
+}
+
+func (a *app) domainFavicon(w http.ResponseWriter, r *http.Request) {
+	host, ok := a.requestedHost(w, r)
+	switch {
+	case !ok:
+	case host.FaviconURL == "":
+		noFavicon(w, r)
+	default:
+		w.Header().Set("Location", host.FaviconURL)
+		w.Header().Set("Cache-Control", "max-age=86400")
+		w.WriteHeader(http.StatusFound)
+	}
+}
+
+// noFavicon answers that there is no icon, for a day.
+func noFavicon(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=86400")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// document answers with an app association document. Programs follow no redirect there.
+func (a *app) document(d resolve.Document) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		admit, release := a.admission(r)
+		text, err := a.Links.Resolver.Document(r.Context(), web.Host(r), d, a.now(), admit)
+		switch {
+		case err != nil:
+			a.hostUnavailable(w, r, err)
+		case text == "":
+			a.nothing(w, r)
+		default:
+			release()
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			_, _ = w.Write([]byte(text))
+		}
+	}
+}
