@@ -83,6 +83,8 @@ func TestRoutes_AreServed(t *testing.T) {
 		"POST /graphql":                 {"/graphql", "application/json", http.StatusUnsupportedMediaType},
 		"OPTIONS /graphql":              {"/graphql", "", http.StatusNoContent},
 		"GET /playground":               {"/playground", "<html", http.StatusOK},
+		"GET /robots.txt":               {"/robots.txt", "Disallow: /", http.StatusOK},
+		"GET /favicon.ico":              {"/favicon.ico", "", http.StatusNoContent},
 		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},
 		"GET /{code}":                   {root, "", http.StatusFound},
 		"GET /{slug}/{code}":            {"/routed" + root, "", http.StatusFound},

@@ -296,8 +296,9 @@ func (c call) codes() (all []string) {
 	parts := strings.Split(c.body, `"code":"`)
 	for i, part := range parts[1:] {
 		object := parts[i][strings.LastIndexByte(parts[i], '{')+1:]
-		if object == "" || strings.HasPrefix(object, `"message":`) {
-			code, _, _ := strings.Cut(part, `"`)
+		code, rest, _ := strings.Cut(part, `"`)
+		isWarning := object == "" && strings.HasPrefix(rest, `,"message":`) // of a routing
+		if !isWarning && (object == "" || strings.HasPrefix(object, `"message":`)) {
 			all = append(all, code)
 		}
 	}

@@ -234,6 +234,13 @@ func (e *estate) createLinks() {
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
 
 	e.createRules()
+	name := e.text("template")
+	template := e.mutate(owner, "createUtmTemplate", map[string]any{
+		"workspaceId": e.workspaceID(), "name": name, "utm": map[string]any{"source": e.text("source")},
+	}, "utmTemplate { id }")
+	e.ids[itemNames] = []string{name}
+	e.ids[templateIDs] = []string{textAt(template, "utmTemplate", "id")}
+	e.ids[templatePlaces] = []string{e.ids[templateIDs][0] + " NAME+ " + name}
 	code := textAt(custom, "code")
 	e.ids[shortURLs] = []string{
 		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +

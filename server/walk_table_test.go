@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,10 @@ var (
 	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
 	targetIDs = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
 
+	// itemNames are names of rules, targets and templates.
+	itemNames      = &kind{fresh: func() string { return word("name") }}
+	templateIDs    = &kind{}
+	templatePlaces = &kind{theirs: true, wrap: cursor}
 	// ruleIDs and ruleTargetIDs belong to one link each.
 	ruleIDs, ruleTargetIDs = &kind{theirs: true}, &kind{theirs: true}
 
@@ -148,9 +153,6 @@ var conditions = []any{
 	map[string]any{"network": []string{"192.0.2.0/24"}}, map[string]any{"visit": "FIRST_TODAY"},
 	map[string]any{"bot": false},
 }
-
-// freshWord is a name that is unique among its siblings.
-var freshWord = filler{value: func(*walker) any { return word("name") }}
 
 // secret is a token that was never issued. A real token authorizes its bearer by design, so it is
 // not part of this test.
@@ -344,41 +346,72 @@ var fillers = map[string]filler{
 	"ReportLinkInput.reason":          put("OTHER"),
 	"ReportLinkInput.details":         put("It is not what it says."),
 
-	"LinkRoutingInput.tests":          put([]any{}), // any would fail, and name nothing but what explainRedirect does
-	"LinkRoutingInput.forwardPath":    put(true),
-	"LinkRoutingInput.pendingUrl":     names(urls),
-	"LinkRoutingInput.endedUrl":       names(urls),
-	"QueryForwardingInput.mode":       put("ADD"),
-	"QueryForwardingInput.only":       put([]string{"a"}),
-	"QueryForwardingInput.except":     put([]string{}),
-	"RoutingRuleInput.when":           put(conditions),
-	"RoutingRuleInput.unless":         put(conditions),
-	"RoutingRuleInput.enabled":        put(true),
-	"RoutingRuleInput.id":             names(ruleIDs),
-	"RoutingRuleInput.name":           freshWord,
-	"RoutingRuleInput.stickiness":     put("VISITOR"),
-	"RoutingTargetInput.id":           names(ruleTargetIDs),
-	"RoutingTargetInput.maxClicks":    put(5),
-	"RoutingTargetInput.name":         freshWord,
-	"RoutingTargetInput.share":        put(2),
-	"RoutingTargetInput.url":          names(urls),
-	"UtmInput.source":                 put("a"),
-	"UtmInput.medium":                 put("b"),
-	"UtmInput.campaign":               put("c"),
-	"UtmInput.term":                   put("d"),
-	"UtmInput.content":                put("e"),
-	"UtmInput.templateId":             put("utm_UNKNOWN"),
-	"VisitSampleInput.acceptLanguage": put("de"),
-	"VisitSampleInput.address":        put("192.0.2.1"),
-	"VisitSampleInput.at":             later(0),
-	"VisitSampleInput.country":        put("DE"),
-	"VisitSampleInput.path":           put("/a"),
-	"VisitSampleInput.private":        put(true),
-	"VisitSampleInput.query":          put("a=b"),
-	"VisitSampleInput.referrer":       put("https://example.com/"),
-	"VisitSampleInput.targetId":       names(ruleTargetIDs),
-	"VisitSampleInput.userAgent":      put("curl/8"),
-	"VisitSampleInput.visit":          put("FIRST_TODAY"),
+	"Workspace.utmTemplates.first":              small,
+	"Workspace.utmTemplates.after":              names(templatePlaces),
+	"UpdateWorkspaceRoutingInput.workspaceId":   names(workspaceIDs),
+	"UpdateWorkspaceRoutingInput.notFoundUrl":   put("https://example.com/elsewhere"),
+	"UpdateWorkspaceRoutingInput.endedUrl":      put("https://example.com/elsewhere"),
+	"RoutingDefaultsInput.forwardPath":          put(true),
+	"UpdateDomainInput.id":                      names(domainIDs),
+	"UpdateDomainInput.rootUrl":                 put("https://example.com/elsewhere"),
+	"UpdateDomainInput.notFoundUrl":             put("https://example.com/elsewhere"),
+	"UpdateDomainInput.endedUrl":                put("https://example.com/elsewhere"),
+	"UpdateDomainInput.faviconUrl":              put("https://example.com/icon"),
+	"UpdateDomainInput.indexable":               put(true),
+	"UpdateDomainInput.appleAppSiteAssociation": put("{}"),
+	"UpdateDomainInput.assetLinks":              put("[]"),
+	"CreateUtmTemplateInput.workspaceId":        names(workspaceIDs),
+	"CreateUtmTemplateInput.name":               names(itemNames),
+	"UpdateUtmTemplateInput.id":                 names(templateIDs),
+	"UpdateUtmTemplateInput.name":               names(itemNames),
+	"DeleteUtmTemplateInput.id":                 names(templateIDs),
+	"LinkRoutingInput.tests":                    put([]any{}), // any would fail, and name nothing but what explainRedirect does
+	"LinkRoutingInput.forwardPath":              put(true),
+	"LinkRoutingInput.pendingUrl":               put("https://example.com/elsewhere"),
+	"LinkRoutingInput.endedUrl":                 put("https://example.com/elsewhere"),
+	"QueryForwardingInput.mode":                 put("ADD"),
+	"QueryForwardingInput.only":                 put([]string{"a"}),
+	"QueryForwardingInput.except":               put([]string{}),
+	"RoutingRuleInput.when":                     put(conditions),
+	"RoutingRuleInput.unless":                   put(conditions),
+	"RoutingRuleInput.enabled":                  put(true),
+	"RoutingRuleInput.id":                       names(ruleIDs),
+	"RoutingRuleInput.name":                     put(nil),
+	"RoutingRuleInput.stickiness":               put("VISITOR"),
+	"RoutingTargetInput.id":                     names(ruleTargetIDs),
+	"RoutingTargetInput.maxClicks":              put(5),
+	"RoutingTargetInput.name":                   put(nil),
+	"RoutingTargetInput.share":                  put(2),
+	"RoutingTargetInput.url":                    put("https://example.com/elsewhere"),
+	"UtmInput.source":                           put("a"),
+	"UtmInput.medium":                           put("b"),
+	"UtmInput.campaign":                         put("c"),
+	"UtmInput.term":                             put("d"),
+	"UtmInput.content":                          put("e"),
+	"UtmInput.templateId":                       names(templateIDs),
+	"VisitSampleInput.acceptLanguage":           put("de"),
+	"VisitSampleInput.address":                  put("192.0.2.1"),
+	"VisitSampleInput.at":                       later(0),
+	"VisitSampleInput.country":                  put("DE"),
+	"VisitSampleInput.path":                     put("/a"),
+	"VisitSampleInput.private":                  put(true),
+	"VisitSampleInput.query":                    put("a=b"),
+	"VisitSampleInput.referrer":                 put("https://example.com/"),
+	"VisitSampleInput.targetId":                 names(ruleTargetIDs),
+	"VisitSampleInput.userAgent":                put("curl/8"),
+	"VisitSampleInput.visit":                    put("FIRST_TODAY"),
+}
+
+// unrouted returns places, and all those of routings, which explainRedirect is called with.
+func unrouted(places ...string) []string {
+	for place := range fillers {
+		for _, input := range []string{"LinkRoutingInput.", "RoutingRuleInput.", "RoutingTargetInput.", "QueryForwardingInput.", "UtmInput."} {
+			if strings.HasPrefix(place, input) {
+				places = append(places, place)
+			}
+		}
+	}
+	return places
 }
 
 // variant is a way to call something: with all places filled, or only some, or some with other
@@ -416,7 +449,7 @@ var operations = map[string]calls{
 	"Query.workspace": {},
 	"Query.link":      {},
 	// Rules and targets of its own a caller has none that belong to any link.
-	"Query.explainRedirect": {variants: []variant{{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}}}},
+	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}}}},
 	"Query.previewCode":     {},
 	"Query.platformStats":   {public: "they are figures of the whole instance"},
 	"Query.rateLimit":       {},
@@ -426,6 +459,13 @@ var operations = map[string]calls{
 	"Subscription.linkClicked": {variants: []variant{
 		{}, {without: []string{"Subscription.linkClicked.linkId"}},
 	}},
+
+	"Mutation.updateWorkspaceRouting": {},
+	"Mutation.updateDomain":           {},
+	// Templates have values of their own. A name is taken by the call before.
+	"Mutation.createUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
+	"Mutation.updateUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
+	"Mutation.deleteUtmTemplate": {},
 
 	"Mutation.register":                 {taken: "EMAIL_TAKEN", hashes: true},
 	"Mutation.login":                    {hashes: true},
@@ -459,23 +499,23 @@ var operations = map[string]calls{
 	"Mutation.setPrimaryDomain": {},
 
 	"Mutation.createLink": {variants: []variant{
-		{without: []string{"CreateLinkInput.customCode"}},
-		{without: []string{"CreateLinkInput.idempotencyKey"}, set: map[string]any{"CreateLinkInput.strategy": "CUSTOM"}},
+		{without: unrouted("CreateLinkInput.customCode")},
+		{without: unrouted("CreateLinkInput.idempotencyKey"), set: map[string]any{"CreateLinkInput.strategy": "CUSTOM"}},
 	}},
 	"Mutation.createLinks": {variants: []variant{
-		{without: []string{"NewLinkInput.customCode"}},
-		{without: []string{"CreateLinksInput.idempotencyKey"}, set: map[string]any{"NewLinkInput.strategy": "CUSTOM"},
+		{without: unrouted("NewLinkInput.customCode")},
+		{without: unrouted("CreateLinksInput.idempotencyKey"), set: map[string]any{"NewLinkInput.strategy": "CUSTOM"},
 			rare: true},
 	}},
 	"Mutation.createAnonymousLink": {},
 	"Mutation.claimLinks":          {alone: true},
 	"Mutation.updateLink": {variants: []variant{
-		{without: []string{"UpdateLinkInput.updatedAt"}},
+		{without: unrouted("UpdateLinkInput.updatedAt")},
 		{only: []string{"UpdateLinkInput.id", "UpdateLinkInput.updatedAt"}, rare: true},
 	}},
 	"Mutation.updateLinks": {variants: []variant{
-		{without: []string{"UpdateLinkInput.updatedAt"}},
-		{without: []string{"UpdateLinkInput.updatedAt"}, set: map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"},
+		{without: unrouted("UpdateLinkInput.updatedAt")},
+		{without: unrouted("UpdateLinkInput.updatedAt"), set: map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"},
 			rare: true},
 	}},
 	"Mutation.deleteLink": {},

@@ -218,6 +218,9 @@ func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanatio
 	}
 	l := *e.Link
 	if e.Change != nil {
+		if err := s.fillTemplates(ctx, l.In, []*routing.Change{e.Change}); err != nil {
+			return nil, err
+		}
 		if err := s.changeRouting(&l, e.Change); err != nil {
 			return nil, err
 		}
