@@ -36,7 +36,8 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
-		"internal/destination", "internal/domain", "internal/firstvisit", "internal/hitquota", "internal/idempotency", "internal/ingest", "internal/link",
+		"internal/destination", "internal/domain", "internal/firstvisit", "internal/hitquota", "internal/idempotency",
+		"internal/ingest", "internal/link",
 		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/stats", "internal/unmatched", "internal/utmtemplate", "internal/workspace",
 	},

@@ -66,7 +66,8 @@ type edge struct {
 func edges(schema *ast.Schema) (all []edge) {
 	for _, def := range schema.Types {
 		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) ||
-			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" || def.Name == "RoutingDefaults" || def.Name == "UtmTemplate" {
+			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" || def.Name == "RoutingDefaults" ||
+			def.Name == "UtmTemplate" {
 			continue
 		}
 		for _, f := range def.Fields {
@@ -129,7 +130,8 @@ var (
 	needed = map[string]string{
 		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
-		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ",
+		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
+		"Member": "MEMBERS_READ", "Orphan": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
 		"Workspace": "", "RoutingDefaults": "",

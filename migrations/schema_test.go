@@ -24,7 +24,8 @@ var facts = map[db.Kind][]string{
 			WHEN 'text' THEN 'TEXT' WHEN 'bigint' THEN 'INTEGER' WHEN 'integer' THEN 'INTEGER' WHEN 'double precision'
 				THEN 'REAL'
 			WHEN 'boolean' THEN 'INTEGER'
-			WHEN 'bytea' THEN 'BLOB' WHEN 'jsonb' THEN 'TEXT' WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
+			WHEN 'bytea' THEN 'BLOB' WHEN 'jsonb' THEN 'TEXT'
+			WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || column_default, '')
 		FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'migrations'`,
 		// Primary keys, unique constraints, foreign keys.

@@ -14,7 +14,8 @@ import (
 func TestDomain_AnswersBesideLinks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_ROOT_URL=https://example.com/home", "LINKFORGE_NOT_FOUND_URL=https://example.com/none?{code}")
+		s := start(t, b, "LINKFORGE_ROOT_URL=https://example.com/home",
+			"LINKFORGE_NOT_FOUND_URL=https://example.com/none?{code}")
 		who := s.tenant(t, "branded")
 		const host = "links.example.com"
 		var added struct {
@@ -61,13 +62,15 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		answers("/favicon.ico", 204, "")
 		answers("/.well-known/assetlinks.json", 404, "")
 
-		if errs := updateWorkspace(`notFoundUrl: "https://example.com/ws-404", endedUrl: "https://example.com/ws-410?{host}"`); len(errs) > 0 {
+		if errs := updateWorkspace(`notFoundUrl: "https://example.com/ws-404",
+			endedUrl: "https://example.com/ws-410?{host}"`); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		answers("/unknown", 302, "https://example.com/ws-404")
 		answers("/ended", 302, "https://example.com/ws-410?links.example.com")
-		if errs := updateDomain(`notFoundUrl: "https://example.com/404/{code}", rootUrl: "https://example.com/root", indexable: true,
-			faviconUrl: "https://example.com/icon.png", appleAppSiteAssociation: "{\"applinks\":{}}", assetLinks: "[]"`); len(errs) > 0 {
+		if errs := updateDomain(`notFoundUrl: "https://example.com/404/{code}", rootUrl: "https://example.com/root",
+			indexable: true, faviconUrl: "https://example.com/icon.png", appleAppSiteAssociation: "{\"applinks\":{}}",
+				assetLinks: "[]"`); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		answers("/unknown", 302, "https://example.com/404/unknown")
@@ -88,7 +91,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		if got := s.askHost(t, http.MethodGet, host, "/live"); got.status != 302 || got.header.Get("X-Robots-Tag") != "" {
 			t.Errorf("a link of an indexable domain: %d %v", got.status, got.header)
 		}
-		for path, want := range map[string]string{"/": "https://example.com/home", "/nothing": "https://example.com/none?nothing"} {
+		for path, want := range map[string]string{"/": "https://example.com/home",
+			"/nothing": "https://example.com/none?nothing"} {
 			if got := s.expect(t, 302, http.MethodGet, path); got.header.Get("Location") != want {
 				t.Errorf("%s of the instance leads to %q", path, got.header.Get("Location"))
 			}

@@ -8,7 +8,8 @@ import (
 )
 
 // routingFields select the identities of a link's routing.
-const routingFields = `routing { rules { id name targets { id url share clickCount } } query { mode } forwardPath endedUrl
+const routingFields = `routing { rules { id name targets { id url share clickCount } } query { mode } forwardPath
+	endedUrl
 	warnings { code field } }`
 
 type routedView struct {
@@ -39,7 +40,8 @@ func (w tenant) route(t *testing.T, linkID string, routing map[string]any) route
 		}
 	}
 	w.must(t, &data, `mutation ($id: ID!, $routing: LinkRoutingInput) { updateLink(input: {id: $id, routing: $routing}) {
-		link { id shortUrl `+routingFields+` } errors { message field } } }`, map[string]any{"id": linkID, "routing": routing})
+		link { id shortUrl `+routingFields+` } errors { message field } } }`,
+		map[string]any{"id": linkID, "routing": routing})
 	if len(data.UpdateLink.Errors) > 0 {
 		t.Fatalf("%+v", data.UpdateLink.Errors)
 	}
@@ -88,7 +90,8 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 		german := ask("GET", path+"/a%2Fb?x=1", "User-Agent", desktopChrome, "Accept-Language", "de-AT,en;q=0.9")
 		want(german, 302, "https://example.com/de/a%2Fb?x=1")
 		cookie := german.header.Get("Set-Cookie")
-		if !strings.HasPrefix(cookie, "lf_t_"+routed.Routing.Rules[1].ID+"="+routed.Routing.Rules[1].Targets[0].ID+"; Path="+path+";") {
+		if !strings.HasPrefix(cookie,
+			"lf_t_"+routed.Routing.Rules[1].ID+"="+routed.Routing.Rules[1].Targets[0].ID+"; Path="+path+";") {
 			t.Errorf("cookie %q", cookie)
 		}
 		private := ask("GET", path, "User-Agent", desktopChrome, "Accept-Language", "de", "DNT", "1")
@@ -107,7 +110,8 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 		}
 		polltest.Until(t, "clicks are counted by target", func() bool {
 			rules := who.route(t, l.ID, map[string]any{}).Routing.Rules
-			return rules[0].Targets[0].ClickCount == 1 && rules[1].Targets[0].ClickCount == 1 && rules[2].Targets[0].ClickCount == 1
+			return rules[0].Targets[0].ClickCount == 1 && rules[1].Targets[0].ClickCount == 1 &&
+				rules[2].Targets[0].ClickCount == 1
 		})
 	})
 }
@@ -123,7 +127,8 @@ type explanation struct {
 func (w tenant) explain(t *testing.T, shortURL string, visit map[string]any) explanation {
 	t.Helper()
 	var data struct{ ExplainRedirect explanation }
-	w.must(t, &data, `query ($url: String!, $visit: VisitSampleInput) { explainRedirect(by: {shortUrl: $url}, visit: $visit) {
+	w.must(t, &data, `query ($url: String!, $visit: VisitSampleInput) {
+		explainRedirect(by: {shortUrl: $url}, visit: $visit) {
 		status location reason ruleIndex steps { step outcome detail } } }`, map[string]any{"url": shortURL, "visit": visit})
 	return data.ExplainRedirect
 }

@@ -365,7 +365,7 @@ var fillers = map[string]filler{
 	"UpdateUtmTemplateInput.id":                 names(templateIDs),
 	"UpdateUtmTemplateInput.name":               names(itemNames),
 	"DeleteUtmTemplateInput.id":                 names(templateIDs),
-	"LinkRoutingInput.tests":                    put([]any{}), // any would fail, and name nothing but what explainRedirect does
+	"LinkRoutingInput.tests":                    put([]any{}), // others would fail
 	"LinkRoutingInput.forwardPath":              put(true),
 	"LinkRoutingInput.pendingUrl":               put("https://example.com/elsewhere"),
 	"LinkRoutingInput.endedUrl":                 put("https://example.com/elsewhere"),
@@ -402,13 +402,17 @@ var fillers = map[string]filler{
 	"VisitSampleInput.visit":                    put("FIRST_TODAY"),
 }
 
+// routingInputs are the inputs below LinkRoutingInput.
+var routingInputs = []string{
+	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput",
+}
+
 // unrouted returns places, and all those of routings, which explainRedirect is called with.
 func unrouted(places ...string) []string {
 	for place := range fillers {
-		for _, input := range []string{"LinkRoutingInput.", "RoutingRuleInput.", "RoutingTargetInput.", "QueryForwardingInput.", "UtmInput."} {
-			if strings.HasPrefix(place, input) {
-				places = append(places, place)
-			}
+		input, _, _ := strings.Cut(place, ".")
+		if slices.Contains(routingInputs, input) {
+			places = append(places, place)
 		}
 	}
 	return places
@@ -449,10 +453,12 @@ var operations = map[string]calls{
 	"Query.workspace": {},
 	"Query.link":      {},
 	// Rules and targets of its own a caller has none that belong to any link.
-	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}}}},
-	"Query.previewCode":     {},
-	"Query.platformStats":   {public: "they are figures of the whole instance"},
-	"Query.rateLimit":       {},
+	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
+		{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}},
+	}},
+	"Query.previewCode":   {},
+	"Query.platformStats": {public: "they are figures of the whole instance"},
+	"Query.rateLimit":     {},
 
 	"Mutation.exportClicks": {variants: []variant{{}, {only: []string{"ExportClicksInput.workspaceId"}}}},
 

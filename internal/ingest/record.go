@@ -85,8 +85,9 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 		if kind == targetClickRecord {
 			targetLease = r.varint()
 		}
-		c := &click.Click{TargetLease: targetLease, ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed()),
-			Status: rollup.CommonStatus}
+		c := &click.Click{TargetLease: targetLease, ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(),
+			LatencyMs: math.Float64frombits(r.fixed()),
+			Status:    rollup.CommonStatus}
 		c.HitLease, c.ClickLease, c.LinkID, c.WorkspaceID = r.varint(), r.varint(), r.text(), r.text()
 		if kind != plainClickRecord {
 			r.visit(c)

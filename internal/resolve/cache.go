@@ -56,7 +56,8 @@ func parseSubject(text string) []subject {
 	}
 	if host, ok := strings.CutPrefix(text, hosts); ok {
 		return []subject{
-			{hosts, host}, {documents, host + "/" + string(AppleAppSiteAssociation)}, {documents, host + "/" + string(AssetLinks)},
+			{hosts, host}, {documents, host + "/" + string(AppleAppSiteAssociation)},
+			{documents, host + "/" + string(AssetLinks)},
 		}
 	}
 	if slug, ok := strings.CutPrefix(text, slugs); ok {

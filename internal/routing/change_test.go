@@ -2,6 +2,7 @@ package routing
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -60,7 +61,8 @@ func TestApply_KeepsIdentities(t *testing.T) {
 		t.Errorf("the same declaration changes the routing:\n%s", diff)
 	}
 	edited, err := parse(t, `{"rules": [{"targets": [{"name": "y"}, {"url": "https://b.example/", "share": 3}]},
-		{"name": "de", "targets": [{"url": "https://other.example/", "id": "`+first.Rules[0].Targets[0].ID+`"}, {}]}]}`).Apply(first)
+		{"name": "de", "targets": [{"url": "https://other.example/", "id": "`+first.Rules[0].Targets[0].ID+`"},
+			{}]}]}`).Apply(first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,27 +90,31 @@ func TestApply_KeepsIdentities(t *testing.T) {
 func TestApply_RefusesBadInput(t *testing.T) {
 	t.Parallel()
 	rule := func(fields string) string { return `{"rules": [{"targets": [{}], ` + fields + `}]}` }
+	weekly := func(zone, days, from, to string) string {
+		const schedule = `"when": [{"weekly": {"timezone": %q, "days": %s, "from": %q, "to": %q}}]`
+		return rule(fmt.Sprintf(schedule, zone, days, from, to))
+	}
 	long := strings.Repeat("x", 101)
 	for text, field := range map[string]string{
-		rule(`"name": ""`):                                    "rules 0 name",
-		rule(`"name": "` + long + `"`):                        "rules 0 name",
-		rule(`"id": "rul_unknown"`):                           "rules 0 id",
-		rule(`"stickiness": "SOME"`):                          "rules 0 stickiness",
-		rule(`"when": [{}]`):                                  "rules 0 when 0",
-		rule(`"unless": [{"bot": true, "country": ["DE"]}]`):  "rules 0 unless 0",
-		rule(`"when": [{"country": []}]`):                     "rules 0 when 0 country",
-		rule(`"when": [{"country": ["AT", "UK"]}]`):           "rules 0 when 0 country 1",
-		rule(`"when": [{"device": ["phone"]}]`):               "rules 0 when 0 device 0",
-		rule(`"when": [{"language": ["d"]}]`):                 "rules 0 when 0 language 0",
-		rule(`"when": [{"referrer": ["https://x.example"]}]`): "rules 0 when 0 referrer 0",
-		rule(`"when": [{"network": ["10.0.0.0/33"]}]`):        "rules 0 when 0 network 0",
-		rule(`"when": [{"visit": "FIRST"}]`):                  "rules 0 when 0 visit",
-		rule(`"when": [{"query": {"name": ""}}]`):             "rules 0 when 0 query name",
-		rule(`"when": [{"during": {}}]`):                      "rules 0 when 0 during",
-		rule(`"when": [{"weekly": {"timezone": "Mars/Base", "days": ["MONDAY"], "from": "09:00", "to": "10:00"}}]`): "rules 0 when 0 weekly timezone",
-		rule(`"when": [{"weekly": {"timezone": "UTC", "days": [], "from": "09:00", "to": "10:00"}}]`):               "rules 0 when 0 weekly days",
-		rule(`"when": [{"weekly": {"timezone": "UTC", "days": ["MONDAY"], "from": "24:00", "to": "10:00"}}]`):       "rules 0 when 0 weekly from",
-		rule(`"when": [{"weekly": {"timezone": "UTC", "days": ["MONDAY"], "from": "10:00", "to": "10:00"}}]`):       "rules 0 when 0 weekly to",
+		rule(`"name": ""`):                                                            "rules 0 name",
+		rule(`"name": "` + long + `"`):                                                "rules 0 name",
+		rule(`"id": "rul_unknown"`):                                                   "rules 0 id",
+		rule(`"stickiness": "SOME"`):                                                  "rules 0 stickiness",
+		rule(`"when": [{}]`):                                                          "rules 0 when 0",
+		rule(`"unless": [{"bot": true, "country": ["DE"]}]`):                          "rules 0 unless 0",
+		rule(`"when": [{"country": []}]`):                                             "rules 0 when 0 country",
+		rule(`"when": [{"country": ["AT", "UK"]}]`):                                   "rules 0 when 0 country 1",
+		rule(`"when": [{"device": ["phone"]}]`):                                       "rules 0 when 0 device 0",
+		rule(`"when": [{"language": ["d"]}]`):                                         "rules 0 when 0 language 0",
+		rule(`"when": [{"referrer": ["https://x.example"]}]`):                         "rules 0 when 0 referrer 0",
+		rule(`"when": [{"network": ["10.0.0.0/33"]}]`):                                "rules 0 when 0 network 0",
+		rule(`"when": [{"visit": "FIRST"}]`):                                          "rules 0 when 0 visit",
+		rule(`"when": [{"query": {"name": ""}}]`):                                     "rules 0 when 0 query name",
+		rule(`"when": [{"during": {}}]`):                                              "rules 0 when 0 during",
+		weekly("Mars/Base", `["MONDAY"]`, "09:00", "10:00"):                           "rules 0 when 0 weekly timezone",
+		weekly("UTC", `[]`, "09:00", "10:00"):                                         "rules 0 when 0 weekly days",
+		weekly("UTC", `["MONDAY"]`, "24:00", "10:00"):                                 "rules 0 when 0 weekly from",
+		weekly("UTC", `["MONDAY"]`, "10:00", "10:00"):                                 "rules 0 when 0 weekly to",
 		`{"rules": [{"targets": []}]}`:                                                "rules 0 targets",
 		`{"rules": [{"targets": [{"share": 0}]}]}`:                                    "rules 0 targets",
 		`{"rules": [{"targets": [{"share": 1001}]}]}`:                                 "rules 0 targets 0 share",

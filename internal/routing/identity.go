@@ -41,8 +41,9 @@ func (r *Routing) Identify(previous *Routing) error {
 }
 
 func errUnknownID(field ...string) error {
-	return errs.New(errs.InvalidInput, "No element of this list has this id, or another one names it too. Leave it out for "+
-		"a new element.").At(field...)
+	return errs.New(errs.InvalidInput,
+		"No element of this list has this id, or another one names it too. Leave it out for "+
+			"a new element.").At(field...)
 }
 
 // element is a rule or a target.

@@ -29,8 +29,9 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 		"throttled":    {plain, Request{Throttled: time.Second}, Decision{Page: Throttled, Status: 429}},
 		"throttled, unknown": {&Program{Unknown: true}, Request{Throttled: time.Second},
 			Decision{Page: Throttled, Status: 429}},
-		"unknown":           {&Program{Unknown: true}, Request{}, Decision{Page: NotFound, Status: 404}},
-		"deleted workspace": {&Program{Unknown: true, WorkspaceDeleted: true}, Request{}, Decision{Page: NotFound, Status: 404}},
+		"unknown": {&Program{Unknown: true}, Request{}, Decision{Page: NotFound, Status: 404}},
+		"deleted workspace": {&Program{Unknown: true, WorkspaceDeleted: true}, Request{},
+			Decision{Page: NotFound, Status: 404}},
 		"workspace, link": {link(func(p *Program) { p.WorkspaceDeleted = true }), Request{},
 			Decision{Page: Gone, Status: 410}},
 		"disabled": {

@@ -40,42 +40,51 @@ func TestDecide_ConditionsHold(t *testing.T) {
 		change    func(*Request)
 		want      bool
 	}{
-		"country":                {Condition{Country: []string{"DE", "AT"}}, nil, true},
-		"other country":          {Condition{Country: []string{"DE"}}, nil, false},
-		"unknown country":        {Condition{Country: []string{""}}, func(r *Request) { r.Visit.Country = "" }, true},
-		"known country":          {Condition{Country: []string{""}}, nil, false},
-		"device":                 {Condition{Device: []string{"mobile"}}, nil, true},
-		"os without case":        {Condition{OS: []string{"ios"}}, nil, true},
-		"browser":                {Condition{Browser: []string{"SAFARI"}}, nil, true},
-		"other browser":          {Condition{Browser: []string{"Safar"}}, nil, false},
-		"language":               {Condition{Language: []string{"de"}}, nil, true},
-		"language with region":   {Condition{Language: []string{"de-at"}}, nil, true},
-		"other region":           {Condition{Language: []string{"de-A"}}, nil, false},
-		"unknown language":       {Condition{Language: []string{""}}, nil, false},
-		"referrer":               {Condition{Referrer: []string{"news.example.org"}}, nil, true},
-		"referrer above":         {Condition{Referrer: []string{"example.org"}}, nil, false},
-		"hosts below":            {Condition{Referrer: []string{".example.org"}}, nil, true},
-		"host of hosts below":    {Condition{Referrer: []string{".news.example.org"}}, nil, true},
-		"no host below":          {Condition{Referrer: []string{".ws.example.org"}}, nil, false},
-		"query":                  {Condition{Query: &QueryCondition{Name: "a b"}}, func(r *Request) { r.Query = "x&a+b" }, true},
-		"query value":            {Condition{Query: &QueryCondition{Name: "a", Value: new("ü&")}}, func(r *Request) { r.Query = "a=%C3%BC%26" }, true},
-		"other query value":      {Condition{Query: &QueryCondition{Name: "a", Value: new("b")}}, func(r *Request) { r.Query = "a=bc&A=b" }, false},
-		"query without value":    {Condition{Query: &QueryCondition{Name: "a", Value: new("")}}, func(r *Request) { r.Query = "a" }, true},
-		"during":                 {Condition{During: &Period{From: &noon, To: &later}}, nil, true},
-		"after the period":       {Condition{During: &Period{From: &noon, To: &later}}, func(r *Request) { r.Now = later }, false},
-		"before the period":      {Condition{During: &Period{From: &noon}}, func(r *Request) { r.Now = noon.Add(-1000) }, false},
-		"weekly":                 {Condition{Weekly: office}, nil, true},
-		"not weekly":             {Condition{Weekly: office}, func(r *Request) { r.Now = noon.AddDate(0, 0, 1) }, false},
-		"address":                {Condition{Network: []string{"192.0.2.7"}}, nil, true},
-		"mapped address":         {Condition{Network: []string{"::ffff:192.0.2.0/121"}}, nil, true},
-		"network":                {Condition{Network: []string{"2001:db8::/32", "192.0.2.0/29"}}, nil, true},
-		"other network":          {Condition{Network: []string{"192.0.2.8/29"}}, nil, false},
-		"unknown address":        {Condition{Network: []string{"0.0.0.0/0", "::/0"}}, func(r *Request) { r.Visit.Address = netip.Addr{} }, false},
-		"bot":                    {Condition{Bot: new(true)}, func(r *Request) { r.Visit.Bot = true }, true},
-		"no bot":                 {Condition{Bot: new(true)}, nil, false},
-		"first":                  {Condition{Visit: new(FirstToday)}, func(r *Request) { r.VisitKind = FirstToday }, true},
-		"not returning":          {Condition{Visit: new(ReturningToday)}, func(r *Request) { r.VisitKind = FirstToday }, false},
-		"returning":              {Condition{Visit: new(ReturningToday)}, func(r *Request) { r.VisitKind = ReturningToday }, true},
+		"country":              {Condition{Country: []string{"DE", "AT"}}, nil, true},
+		"other country":        {Condition{Country: []string{"DE"}}, nil, false},
+		"unknown country":      {Condition{Country: []string{""}}, func(r *Request) { r.Visit.Country = "" }, true},
+		"known country":        {Condition{Country: []string{""}}, nil, false},
+		"device":               {Condition{Device: []string{"mobile"}}, nil, true},
+		"os without case":      {Condition{OS: []string{"ios"}}, nil, true},
+		"browser":              {Condition{Browser: []string{"SAFARI"}}, nil, true},
+		"other browser":        {Condition{Browser: []string{"Safar"}}, nil, false},
+		"language":             {Condition{Language: []string{"de"}}, nil, true},
+		"language with region": {Condition{Language: []string{"de-at"}}, nil, true},
+		"other region":         {Condition{Language: []string{"de-A"}}, nil, false},
+		"unknown language":     {Condition{Language: []string{""}}, nil, false},
+		"referrer":             {Condition{Referrer: []string{"news.example.org"}}, nil, true},
+		"referrer above":       {Condition{Referrer: []string{"example.org"}}, nil, false},
+		"hosts below":          {Condition{Referrer: []string{".example.org"}}, nil, true},
+		"host of hosts below":  {Condition{Referrer: []string{".news.example.org"}}, nil, true},
+		"no host below":        {Condition{Referrer: []string{".ws.example.org"}}, nil, false},
+		"query": {Condition{Query: &QueryCondition{Name: "a b"}},
+			func(r *Request) { r.Query = "x&a+b" }, true},
+		"query value": {Condition{Query: &QueryCondition{Name: "a", Value: new("ü&")}},
+			func(r *Request) { r.Query = "a=%C3%BC%26" }, true},
+		"other query value": {Condition{Query: &QueryCondition{Name: "a", Value: new("b")}},
+			func(r *Request) { r.Query = "a=bc&A=b" }, false},
+		"query without value": {Condition{Query: &QueryCondition{Name: "a", Value: new("")}},
+			func(r *Request) { r.Query = "a" }, true},
+		"during": {Condition{During: &Period{From: &noon, To: &later}}, nil, true},
+		"after the period": {Condition{During: &Period{From: &noon, To: &later}},
+			func(r *Request) { r.Now = later }, false},
+		"before the period": {Condition{During: &Period{From: &noon}},
+			func(r *Request) { r.Now = noon.Add(-1000) }, false},
+		"weekly":         {Condition{Weekly: office}, nil, true},
+		"not weekly":     {Condition{Weekly: office}, func(r *Request) { r.Now = noon.AddDate(0, 0, 1) }, false},
+		"address":        {Condition{Network: []string{"192.0.2.7"}}, nil, true},
+		"mapped address": {Condition{Network: []string{"::ffff:192.0.2.0/121"}}, nil, true},
+		"network":        {Condition{Network: []string{"2001:db8::/32", "192.0.2.0/29"}}, nil, true},
+		"other network":  {Condition{Network: []string{"192.0.2.8/29"}}, nil, false},
+		"unknown address": {Condition{Network: []string{"0.0.0.0/0", "::/0"}},
+			func(r *Request) { r.Visit.Address = netip.Addr{} }, false},
+		"bot":    {Condition{Bot: new(true)}, func(r *Request) { r.Visit.Bot = true }, true},
+		"no bot": {Condition{Bot: new(true)}, nil, false},
+		"first":  {Condition{Visit: new(FirstToday)}, func(r *Request) { r.VisitKind = FirstToday }, true},
+		"not returning": {Condition{Visit: new(ReturningToday)},
+			func(r *Request) { r.VisitKind = FirstToday }, false},
+		"returning": {Condition{Visit: new(ReturningToday)},
+			func(r *Request) { r.VisitKind = ReturningToday }, true},
 		"neither":                {Condition{Visit: new(ReturningToday)}, func(r *Request) { r.VisitKind = NoKind }, false},
 		"first, HEAD":            {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Head = true }, false},
 		"first, bot":             {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Bot = true }, false},
@@ -144,7 +153,8 @@ func TestDecide_KeepsTargets(t *testing.T) {
 		return Decide(program(t, &Routing{Rules: []*Rule{&copied}}), &r)
 	}
 	for seed := range uint64(64) {
-		if d := at(ByVisitor, func(r *Request) { r.DrawSeed = seed + 1 }); d.Location != at(ByVisitor, func(*Request) {}).Location {
+		if d := at(ByVisitor, func(r *Request) { r.DrawSeed = seed + 1 }); d.Location != at(ByVisitor,
+			func(*Request) {}).Location {
 			t.Fatalf("seed %d changes the target of a visitor", seed)
 		}
 		bot := at(NotSticky, func(r *Request) { r.DrawSeed, r.Visit.Bot = seed+1, true })
@@ -184,17 +194,21 @@ func TestDecide_FallsBack(t *testing.T) {
 		want    string
 		status  int
 	}{
-		"unknown":       {nil, func(p *Program, _ *Request) { p.Unknown = true }, "https://ws.example/404", 404},
-		"deleted":       {own, func(p *Program, _ *Request) { p.Deleted = true }, "https://ws.example/404", 404},
-		"path":          {nil, func(_ *Program, r *Request) { r.Path = "/x" }, "https://ws.example/404", 404},
-		"pending":       {own, func(p *Program, _ *Request) { p.Start = noon.UnixMicro() + 1 }, "https://example.net/soon?c=a%2Fb", 404},
-		"pending, none": {nil, func(p *Program, _ *Request) { p.Start = noon.UnixMicro() + 1 }, "https://ws.example/404", 404},
-		"expired":       {own, func(p *Program, _ *Request) { p.End = end.UnixMicro() }, "https://example.net/h.example/a%2Fb/", 410},
+		"unknown": {nil, func(p *Program, _ *Request) { p.Unknown = true }, "https://ws.example/404", 404},
+		"deleted": {own, func(p *Program, _ *Request) { p.Deleted = true }, "https://ws.example/404", 404},
+		"path":    {nil, func(_ *Program, r *Request) { r.Path = "/x" }, "https://ws.example/404", 404},
+		"pending": {own, func(p *Program, _ *Request) { p.Start = noon.UnixMicro() + 1 },
+			"https://example.net/soon?c=a%2Fb", 404},
+		"pending, none": {nil, func(p *Program, _ *Request) { p.Start = noon.UnixMicro() + 1 },
+			"https://ws.example/404", 404},
+		"expired": {own, func(p *Program, _ *Request) { p.End = end.UnixMicro() },
+			"https://example.net/h.example/a%2Fb/", 410},
 		"expired, none": {nil, func(p *Program, _ *Request) { p.End = end.UnixMicro() }, "https://ws.example/410", 410},
-		"exhausted":     {own, func(_ *Program, r *Request) { r.Exhausted, r.OverQuota = true, true }, "https://example.net/h.example/a%2Fb/", 410},
-		"quota":         {own, func(_ *Program, r *Request) { r.OverQuota = true }, "", 429},
-		"disabled":      {own, func(p *Program, _ *Request) { p.Disabled = true }, "", 410},
-		"workspace":     {own, func(p *Program, _ *Request) { p.WorkspaceDeleted = true }, "", 410},
+		"exhausted": {own, func(_ *Program, r *Request) { r.Exhausted, r.OverQuota = true, true },
+			"https://example.net/h.example/a%2Fb/", 410},
+		"quota":     {own, func(_ *Program, r *Request) { r.OverQuota = true }, "", 429},
+		"disabled":  {own, func(p *Program, _ *Request) { p.Disabled = true }, "", 410},
+		"workspace": {own, func(p *Program, _ *Request) { p.WorkspaceDeleted = true }, "", 410},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.routing == nil {
@@ -220,7 +234,8 @@ func TestExplain_NamesTheReason(t *testing.T) {
 	disabled := toTarget("https://example.com/disabled")
 	disabled.Enabled = new(false)
 	split := toTarget("https://example.com/a", &Condition{Bot: new(false)})
-	split.Targets = append(split.Targets, &Target{URL: new("https://example.com/b"), Share: new(2)}, &Target{Share: new(0)})
+	split.Targets = append(split.Targets, &Target{URL: new("https://example.com/b"), Share: new(2)},
+		&Target{Share: new(0)})
 	r := &Routing{
 		Rules: []*Rule{disabled, toTarget("https://example.com/de", &Condition{Country: []string{"DE"}}), split},
 		UTM:   &UTM{Source: new("news letter")},
@@ -251,7 +266,8 @@ LOCATION APPLIED It is the destination with UTM values.`
 	}{
 		{Test{Status: new(302), Location: new("https://example.com/a?utm_source=news%20letter")}, ""},
 		{Test{Status: new(404)}, "status 302 and Location https://example.com/b?utm_source=news%20letter, because of RULE"},
-		{Test{Location: new("https://example.com/c")}, "status 302 and Location https://example.com/b?utm_source=news%20letter, because of RULE"},
+		{Test{Location: new("https://example.com/c")},
+			"status 302 and Location https://example.com/b?utm_source=news%20letter, because of RULE"},
 	} {
 		if got := e.Check(&test.test); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.test, got, test.want)

@@ -128,7 +128,8 @@ func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Requ
 
 // draw returns an available target and its position, or -1 if there is none. It is certain if each such
 // visit gets this target.
-func (p *Program) draw(rule string, stickiness byte, targets flat.Reader, r *Request) (chosen target, at int, isCertain bool) {
+func (p *Program) draw(rule string, stickiness byte, targets flat.Reader, r *Request) (chosen target, at int,
+	isCertain bool) {
 	largest, position, count := largestShare(targets, r)
 	if count <= 1 || r.Head || r.Visit.Bot {
 		return largest, position, true

@@ -44,7 +44,8 @@ func (r *Routing) Warnings(s *Surroundings) (found []*Warning) {
 		found = append(found, &Warning{Code: code, Message: message, Field: field})
 	}
 	if r.ForwardPath && s.AtRoot {
-		add(PathNotForwarded, "The short URL is at the root of this server, where a longer path has another meaning.", "forwardPath")
+		add(PathNotForwarded, "The short URL is at the root of this server, where a longer path has another meaning.",
+			"forwardPath")
 	}
 	decided := -1
 	for i, rule := range r.Rules {

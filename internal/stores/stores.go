@@ -164,7 +164,8 @@ func (s *Stores) openTenants(o Options) {
 	}
 	s.UTMTemplates = &utmtemplate.Store{DB: o.DB, Now: o.Now}
 	s.Domains = &domain.Store{
-		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits, Log: o.Log, Now: o.Now,
+		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits,
+		Log: o.Log, Now: o.Now,
 	}
 }
 

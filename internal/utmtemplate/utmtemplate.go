@@ -57,7 +57,8 @@ type Change struct {
 // Rows returns the templates of workspaces.
 func (s *Store) Rows() workspace.Collection[Template] {
 	return workspace.Collection[Template]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id", Missing: "There is no such UTM template.",
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id",
+		Missing: "There is no such UTM template.",
 	}
 }
 
