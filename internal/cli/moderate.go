@@ -83,6 +83,13 @@ func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withModeration(f, func(m *moderation.Store) error {
 		n, err := m.DisableHost(ctx, b.Host)
 		fmt.Fprintf(io.Out, "disabled %d links\n", n)
+		if err != nil {
+			return err
+		}
+		n, err = m.ClearHost(ctx, b.Host)
+		if n > 0 {
+			fmt.Fprintf(io.Out, "removed %d URLs from settings of workspaces and domains\n", n)
+		}
 		return err
 	})
 }

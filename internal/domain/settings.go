@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -157,4 +158,44 @@ func checkDocument(document *string, bracket, kind string) *errs.Error {
 		return errs.New(errs.InvalidInput, "The document must be a JSON %s.", kind)
 	}
 	return nil
+}
+
+// ClearURLs removes the matching URLs from all domains for the operator, and returns how many.
+func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (cleared int, err error) {
+	ctx = db.AsSystem(ctx)
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var all []*Domain
+		q := tx.NewSelect().Model(&all).Order("id").
+			Where("root_url IS NOT NULL OR not_found_url IS NOT NULL OR ended_url IS NOT NULL OR favicon_url IS NOT NULL")
+		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
+			return err
+		}
+		cleared = 0
+		for _, d := range all {
+			before := d.Settings
+			for _, url := range []**string{&d.RootURL, &d.NotFoundURL, &d.EndedURL, &d.FaviconURL} {
+				if *url != nil && matches(**url) {
+					*url = nil
+				}
+			}
+			fields := d.changedFields(&before)
+			if len(fields) == 0 {
+				continue
+			}
+			cleared += len(fields)
+			if _, err := tx.NewUpdate().Model(d).Column(settingColumns...).WherePK().Exec(ctx); err != nil {
+				return err
+			}
+			details := audit.Details{"host": d.Host, "fields": fields}
+			event := audit.New(d.WorkspaceID, "", audit.DomainUpdated, d.ID, details, s.Now())
+			if err := audit.Write(ctx, tx, event); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("clearing URLs of domains: %w", err)
+	}
+	return cleared, nil
 }

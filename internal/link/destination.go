@@ -47,6 +47,15 @@ func (s *Store) refuse(ctx context.Context, conn bun.IDB, l *Link) error {
 	return err
 }
 
+// Hosts returns the hosts of all URLs of the link: of the destination, and of its routing.
+func (l *Link) Hosts() []string {
+	hosts := []string{l.Host()}
+	for _, row := range l.urlRows() {
+		hosts = append(hosts, row.Host)
+	}
+	return hosts
+}
+
 // Host returns the host of the destination; empty for a purged link.
 func (l *Link) Host() string {
 	u, err := urlnorm.Canonical(l.CanonicalURL)

@@ -18,6 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // batchSize is how many links one transaction locks.
@@ -28,11 +30,40 @@ type Store struct {
 	DB     *db.DB
 	Links  *link.Store
 	Limits ratelimit.Limiter
-	Now    func() time.Time
+	// Settings are the stores of settings with URLs.
+	Settings []Settings
+	Now      func() time.Time
 }
 
-// DisableHost disables every link to a host and its subdomains, and returns how many. It reads all
-// links of the instance, in batches. It returns InvalidInput.
+// Settings is what this package needs of packages workspace and domain.
+type Settings interface {
+	// ClearURLs removes the matching URLs from all settings, and returns how many.
+	ClearURLs(ctx context.Context, matches func(url string) bool) (int, error)
+}
+
+// ClearHost removes the URLs to a host and its subdomains from the settings of workspaces and domains,
+// and returns how many. It returns InvalidInput.
+func (s *Store) ClearHost(ctx context.Context, host string) (cleared int, err error) {
+	if host, err = canonicalHost(host); err != nil {
+		return 0, err
+	}
+	for _, settings := range s.Settings {
+		n, err := settings.ClearURLs(ctx, func(url string) bool {
+			u, err := urlnorm.Canonical(routing.WithoutPlaceholders(url))
+			return err == nil && isAtOrBelow(u.Host(), host)
+		})
+		if cleared += n; err != nil {
+			return cleared, err
+		}
+	}
+	return cleared, nil
+}
+
+// isAtOrBelow reports whether a host is the other, or one of its subdomains.
+func isAtOrBelow(host, other string) bool { return slices.Contains(hostAndParents(host), other) }
+
+// DisableHost disables every link with a URL at a host and its subdomains, and returns how many. It
+// reads all links of the instance, in batches. It returns InvalidInput.
 func (s *Store) DisableHost(ctx context.Context, host string) (int, error) {
 	now := db.Instant(s.Now())
 	return s.setHostDisabled(ctx, host, "disabled_at IS NULL", &now)
@@ -62,7 +93,7 @@ func (s *Store) setHostDisabled(
 				last = links[len(links)-1].ID
 			}
 			links = slices.DeleteFunc(links, func(l *link.Link) bool {
-				return !slices.Contains(hostAndParents(l.Host()), host)
+				return !slices.ContainsFunc(l.Hosts(), func(one string) bool { return isAtOrBelow(one, host) })
 			})
 			n = len(links)
 			return s.Links.SetDisabledAt(ctx, tx, disabledAt, links...)

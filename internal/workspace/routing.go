@@ -7,6 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -82,4 +83,42 @@ func (w *Workspace) routingDetails(before *Workspace) audit.Details {
 		details["endedUrl"] = w.EndedURL
 	}
 	return details
+}
+
+// ClearURLs removes the matching fallback URLs from all workspaces for the operator, and returns how
+// many.
+func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (cleared int, err error) {
+	ctx = db.AsSystem(ctx)
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var all []*Workspace
+		q := tx.NewSelect().Model(&all).Where("not_found_url IS NOT NULL OR ended_url IS NOT NULL").Order("id")
+		if err := s.DB.ForChange(q).Scan(ctx); err != nil {
+			return err
+		}
+		cleared = 0
+		for _, w := range all {
+			before := *w
+			for _, url := range []**string{&w.NotFoundURL, &w.EndedURL} {
+				if *url != nil && matches(**url) {
+					*url = nil
+				}
+			}
+			details := w.routingDetails(&before)
+			if len(details) == 0 {
+				continue
+			}
+			cleared += len(details)
+			if _, err := tx.NewUpdate().Model(w).Column("not_found_url", "ended_url").WherePK().Exec(ctx); err != nil {
+				return err
+			}
+			if err := audit.Write(ctx, tx, audit.New(w.ID, "", audit.WorkspaceUpdated, w.ID, details, s.Now())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("clearing URLs of workspaces: %w", err)
+	}
+	return cleared, nil
 }
