@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,29 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		answers("/unknown", 302, "https://example.com/ws-404")
 		answers("/", 404, "")
 	})
+}
+
+// TestOutboundAllow_ChecksPrivateDestinations checks a destination on this machine.
+func TestOutboundAllow_ChecksPrivateDestinations(t *testing.T) {
+	t.Parallel()
+	destination := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(destination.Close)
+	for setting, want := range map[string]int{"": 0, "127.0.0.1": http.StatusNotFound} {
+		s := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW="+setting, "LINKFORGE_DESTINATION_CHECKS=off")
+		who := s.tenant(t, "checked")
+		l := who.shorten(t, destination.URL+"/page").Link
+		var got struct {
+			CheckLink struct {
+				Link   struct{ DestinationStatus int }
+				Errors []userError
+			}
+		}
+		who.must(t, &got, `mutation ($id: ID!) { checkLink(input: {id: $id}) { link { destinationStatus } errors { code } } }`,
+			map[string]any{"id": l.ID})
+		if got.CheckLink.Link.DestinationStatus != want {
+			t.Errorf("with %q: %+v, want %d", setting, got, want)
+		}
+	}
 }
 
 // askHost sends a request for a path of a host.

@@ -137,6 +137,9 @@ type Config struct {
 	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for all.
 	// Pages of the hosts of this instance always may.
 	//
+	// OutboundAllow are addresses and networks that checks of destinations may connect to although they
+	// are not public: for development and tests. It is refused in production.
+	OutboundAllow []netip.Prefix `env:"LINKFORGE_OUTBOUND_ALLOW"`
 	// RootURL is where the root of the instance redirects; empty means a page.
 	RootURL string `env:"LINKFORGE_ROOT_URL" syntax:"fallback"`
 	// NotFoundURL is where unknown codes at the root of the instance redirect; empty means a page.

@@ -248,6 +248,18 @@ func TestLoad_SetsValues(t *testing.T) {
 	}
 }
 
+func TestLoad_RefusesPrivateDestinationsInProduction(t *testing.T) {
+	t.Parallel()
+	f := map[string]string{"LINKFORGE_OUTBOUND_ALLOW": "10.0.0.0/8", "LINKFORGE_ENV": "production"}
+	if _, err := Parse(f); !slices.Contains(blamed(err), "LINKFORGE_OUTBOUND_ALLOW") {
+		t.Errorf("in production: %v", err)
+	}
+	f["LINKFORGE_ENV"] = "development"
+	if c, err := Parse(f); err != nil || len(c.OutboundAllow) != 1 {
+		t.Errorf("in development: %v, %v", c.OutboundAllow, err)
+	}
+}
+
 // TestLoad_DisablesAnonymousLinks: their life is checked all the same, and then counts for nothing.
 func TestLoad_DisablesAnonymousLinks(t *testing.T) {
 	t.Parallel()

@@ -139,6 +139,10 @@ func (r *reader) checkCombinations() {
 	if (r.TLSCertificate == "") != (r.TLSKey == "") {
 		r.report("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")
 	}
+	if !r.Development && len(r.OutboundAllow) > 0 {
+		r.report("LINKFORGE_OUTBOUND_ALLOW", "is for development and tests: remove it, because links could make this server "+
+			"connect to its own network")
+	}
 	if r.CostRate > 0 && r.CostRate < int64(r.Bounds.Cost) {
 		r.report("LINKFORGE_COST_RATE", "must be at least LINKFORGE_MAX_COST, which is what one operation may cost")
 	}

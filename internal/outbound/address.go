@@ -62,5 +62,12 @@ func Public(a netip.Addr) bool {
 	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// PublicOr returns a function for Config.Allow that accepts public addresses, and those in the networks.
+func PublicOr(networks []netip.Prefix) func(netip.Addr) bool {
+	return func(a netip.Addr) bool {
+		return Public(a) || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+}
+
 // plain removes the zone and the IPv4-mapped form, which prefixes do not contain.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

@@ -214,7 +214,9 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Moderation = &moderation.Store{
 		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,
 	}
-	client := outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(o.Config.PublicURL)})
+	client := outbound.NewClient(outbound.Config{
+		UserAgent: probe.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),
+	})
 	s.Checker = &probe.Checker{Links: s.Links, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
 	return nil
 }
