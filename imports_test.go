@@ -180,7 +180,8 @@ var scopes = map[string][]string{
 		"moderation.setHostDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"linklist.CountActive", "linklist.Export", "linklist.indexSome",
 		"link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
-		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs", "workspace.Accept", "workspace.Export", "workspace.AdminList",
+		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
+		"workspace.Accept", "workspace.Export", "workspace.AdminList",
 		"workspace.ReleaseSlugs", "workspace.operate",
 	},
 }

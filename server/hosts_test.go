@@ -131,8 +131,8 @@ func TestOutboundAllow_ChecksPrivateDestinations(t *testing.T) {
 				Errors []userError
 			}
 		}
-		who.must(t, &got, `mutation ($id: ID!) { checkLink(input: {id: $id}) { link { destinationStatus } errors { code } } }`,
-			map[string]any{"id": l.ID})
+		who.must(t, &got, `mutation ($id: ID!) { checkLink(input: {id: $id}) {
+			link { destinationStatus } errors { code } } }`, map[string]any{"id": l.ID})
 		if got.CheckLink.Link.DestinationStatus != want {
 			t.Errorf("with %q: %+v, want %d", setting, got, want)
 		}

@@ -202,7 +202,7 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		}
 		soon(http.StatusGone)
 		routed := who.shorten(t, "https://example.com/routed", "strategy", "RANDOM", "routing", map[string]any{
-			"rules": []any{map[string]any{"targets": []any{map[string]any{"url": "https://other.example/"}}}},
+			"rules":    []any{map[string]any{"targets": []any{map[string]any{"url": "https://other.example/"}}}},
 			"endedUrl": "https://worse.example/{code}",
 		}).Link
 		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspaceRouting(input: {workspaceId: $w,

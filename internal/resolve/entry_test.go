@@ -31,8 +31,9 @@ func TestEntry_IsAsSmallAsEver(t *testing.T) {
 		"link with routing": {linkEntry(subject{"ws_1", "abc"}, &routed),
 			"01" + "0477735f31" + "03616263" + "04" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" + "0500000000000000" +
 				"056c6e6b5f31" + "0477735f31" + "1268747470733a2f2f612e6578616d706c652f" + "636f6d70696c6564"},
-		"host":      {placeEntry(subject{hosts, "h"}, "ws_1"), "02" + "0140" + "0168" + "77735f31"},
-		"workspace": {workspaceEntry(subject{workspaces, "ws_1"}, -1, false, "", ""), "03" + "0123" + "0477735f31" + "ffffffffffffffff" + "00"},
+		"host": {placeEntry(subject{hosts, "h"}, "ws_1"), "02" + "0140" + "0168" + "77735f31"},
+		"workspace": {workspaceEntry(subject{workspaces, "ws_1"}, -1, false, "", ""),
+			"03" + "0123" + "0477735f31" + "ffffffffffffffff" + "00"},
 		"deleted workspace": {workspaceEntry(subject{workspaces, "ws_1"}, 7, true, "https://a.example/", ""),
 			"03" + "0123" + "0477735f31" + "0700000000000000" + "01"},
 	} {
