@@ -15,7 +15,9 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/throttle"
 )
 
@@ -203,6 +205,34 @@ func BenchmarkHandler_Serve(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				r.RemoteAddr = clients[i%len(clients)]
+				w := discard{header: http.Header{}}
+				if h.Serve(&w, r, at); w.status != http.StatusFound {
+					b.Fatal(w.status)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHandler_Routing compares a plain link with one of ten rules, of which only the last holds.
+func BenchmarkHandler_Routing(b *testing.B) {
+	target := func(url string, when ...*routing.Condition) *routing.Rule {
+		return &routing.Rule{When: when, Targets: []*routing.Target{{URL: &url}}}
+	}
+	var rules []*routing.Rule
+	for range 9 {
+		rules = append(rules, target("https://example.com/a", &routing.Condition{Country: []string{"DE", "AT", "CH"}}))
+	}
+	rules = append(rules, target("https://example.com/b"))
+	for name, change := range map[string]*routing.Change{"plain": nil, "ten rules": {Rules: optional.Set(rules)}} {
+		b.Run(name, func(b *testing.B) {
+			h := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)))
+			h.Log, h.HitQuota = slog.New(slog.DiscardHandler), 1<<40
+			at := resolve.Address{Code: h.link(b, link.New{URL: "https://example.com/", Routing: change}).Code}
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)
+			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+			b.ReportAllocs()
+			for b.Loop() {
 				w := discard{header: http.Header{}}
 				if h.Serve(&w, r, at); w.status != http.StatusFound {
 					b.Fatal(w.status)
