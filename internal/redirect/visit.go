@@ -126,6 +126,7 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	}
 	defer hit.Release()
 	targetGrant, answer, err := v.settle(answer)
+	defer targetGrant.Release()
 	if err != nil {
 		return answer, err
 	}
