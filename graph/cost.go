@@ -23,6 +23,8 @@ const (
 	statsCost = 20
 	claimCost = 10
 	checkCost = 100
+	// hitQuotaCost is the cost of a link's quota, whose fields are computed from one number.
+	hitQuotaCost = 3
 	// eventsCost is the number of events in the cost of a subscription: the actual number is unknown.
 	eventsCost = page.Max
 	// freePerBatchItem is the cost of a batch's link that is included in the batch.
@@ -76,6 +78,7 @@ func costs() gen.ComplexityRoot {
 		return cost
 	}
 	costRouting(&c)
+	c.Link.HitQuota = func(int) int { return hitQuotaCost }
 	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textCost, textCost, textCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
@@ -119,6 +122,7 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.LinkRouting.Tests = func(child int) int { return 1 + typicalRules*child }
 	c.LinkRouting.Warnings = func(child int) int { return statsCost + child }
 	c.RoutingRule.Targets = func(child int) int { return 1 + typicalRules*child }
+	c.Link.DestinationChecks = func(child int) int { return 1 + typicalRules*child }
 	c.RoutingTarget.ClickCount = func(int) int { return typicalRules }
 }
 

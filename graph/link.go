@@ -244,6 +244,19 @@ func (r *linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Ac
 	return loader.Of(ctx).Accounts.Get(ctx, *l.CreatedBy)
 }
 
+func (r *linkResolver) DestinationState(ctx context.Context, l *link.Link) (link.DestinationState, error) {
+	checks, err := r.DestinationChecks(ctx, l)
+	return link.WorstState(checks), err
+}
+
+func (r *linkResolver) DestinationChecks(ctx context.Context, l *link.Link) ([]*link.URLCheck, error) {
+	if len(l.Routing.URLs()) == 0 {
+		return l.Checks(nil), nil
+	}
+	ofRouting, err := loader.Of(ctx).In(l.In).Checks.Get(ctx, l.ID)
+	return l.Checks(ofRouting), err
+}
+
 func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
 	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 	return t.Clicks, err

@@ -23,9 +23,9 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
-// partsOfRouting are the types that only a LinkRouting or a RedirectExplanation leads to.
+// partsOfRouting are the types that only a Link, its routing or a RedirectExplanation leads to.
 var partsOfRouting = []string{
-	"Period", "QueryCondition", "QueryForwarding", "RedirectExplanation", "RedirectStep", "RoutingRule", "RoutingTarget",
+	"DestinationCheck", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation", "RedirectStep", "RoutingRule", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
 

@@ -73,6 +73,7 @@ var notCounted = map[string]string{
 	"RoutingRule.targets":       "parts of the link's row",
 	"LinkRouting.warnings":      "a statement for each link, priced as one",
 	"RedirectExplanation.steps": "computed",
+	"Link.destinationChecks":    "rows of a routing, whose number is bounded, loaded for all links of a page",
 	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
 }
 

@@ -115,3 +115,37 @@ func TestClickRouting_DownRemovesItsDimensions(t *testing.T) {
 		})
 	}
 }
+
+// TestURLChecks_AreDue: the URLs of existing routings are due for a check, except for those with
+// placeholders.
+func TestURLChecks_AreDue(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.Migrated(t, open(t))
+			rollBackTo(t, d, "0018_url_checks")
+			system := db.AsSystem(t.Context())
+			insert := func(statement string, args ...any) {
+				if _, err := d.ExecContext(system, statement, args...); err != nil {
+					t.Fatalf("%s: %v", statement, err)
+				}
+			}
+			insert(`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash,
+				redirect_status, created_at, updated_at) VALUES ('lnk_a', ?0, 'a', 'RANDOM', 'u', 'u', ?1, 302, ?2, ?2)`,
+				public, []byte{1}, instant)
+			for field, url := range map[string]string{
+				"rules.0.targets.0.url": "https://a/{x}", "endedUrl": "https://a/ended", "pendingUrl": "https://a/{code}",
+			} {
+				insert(`INSERT INTO link_urls VALUES ('lnk_a', ?, ?, 'a', ?)`, field, public, url)
+			}
+			up(t, d)
+			var due []string
+			err := d.NewSelect().Table("link_urls").Column("field").Where("check_at <= ?", instant).Order("field").
+				Scan(system, &due)
+			if diff := cmp.Diff([]string{"endedUrl", "rules.0.targets.0.url"}, due); diff != "" || err != nil {
+				t.Errorf("due (-want +got): %v\n%s", err, diff)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -121,20 +122,28 @@ func TestOutboundAllow_ChecksPrivateDestinations(t *testing.T) {
 	t.Parallel()
 	destination := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(destination.Close)
-	for setting, want := range map[string]int{"": 0, "127.0.0.1": http.StatusNotFound} {
+	for setting, want := range map[string]string{"": "UNREACHABLE", "127.0.0.1": "BROKEN"} {
 		s := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW="+setting, "LINKFORGE_DESTINATION_CHECKS=off")
 		who := s.tenant(t, "checked")
-		l := who.shorten(t, destination.URL+"/page").Link
+		l := who.shorten(t, destination.URL+"/page", "routing", map[string]any{"endedUrl": destination.URL}).Link
 		var got struct {
 			CheckLink struct {
-				Link   struct{ DestinationStatus int }
+				Link struct {
+					DestinationState  string
+					DestinationChecks []struct {
+						State string
+						Field []string
+					}
+				}
 				Errors []userError
 			}
 		}
 		who.must(t, &got, `mutation ($id: ID!) { checkLink(input: {id: $id}) {
-			link { destinationStatus } errors { code } } }`, map[string]any{"id": l.ID})
-		if got.CheckLink.Link.DestinationStatus != want {
-			t.Errorf("with %q: %+v, want %d", setting, got, want)
+			link { destinationState destinationChecks { state field } } errors { code } } }`, map[string]any{"id": l.ID})
+		checked := got.CheckLink.Link
+		if checked.DestinationState != want || fmt.Sprint(checked.DestinationChecks) !=
+			"[{"+want+" [url]} {UNCHECKED [routing endedUrl]}]" {
+			t.Errorf("with %q: %+v, want %s", setting, got, want)
 		}
 	}
 }

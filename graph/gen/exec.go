@@ -247,6 +247,14 @@ type ComplexityRoot struct {
 		Workspace func(childComplexity int) int
 	}
 
+	DestinationCheck struct {
+		DestinationStatus func(childComplexity int) int
+		Field             func(childComplexity int) int
+		LastCheckedAt     func(childComplexity int) int
+		State             func(childComplexity int) int
+		URL               func(childComplexity int) int
+	}
+
 	Domain struct {
 		AppleAppSiteAssociation func(childComplexity int) int
 		AssetLinks              func(childComplexity int) int
@@ -337,6 +345,8 @@ type ComplexityRoot struct {
 		CreatedAt         func(childComplexity int) int
 		CreatedBy         func(childComplexity int) int
 		DeletedAt         func(childComplexity int) int
+		DestinationChecks func(childComplexity int) int
+		DestinationState  func(childComplexity int) int
 		DestinationStatus func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
 		HitQuota          func(childComplexity int) int
@@ -923,6 +933,8 @@ type LinkResolver interface {
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*HitQuota, error)
 
+	DestinationState(ctx context.Context, obj *link.Link) (link.DestinationState, error)
+	DestinationChecks(ctx context.Context, obj *link.Link) ([]*link.URLCheck, error)
 	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 
@@ -1660,6 +1672,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteWorkspacePayload.Workspace(childComplexity), true
 
+	case "DestinationCheck.status":
+		if e.ComplexityRoot.DestinationCheck.DestinationStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCheck.DestinationStatus(childComplexity), true
+	case "DestinationCheck.field":
+		if e.ComplexityRoot.DestinationCheck.Field == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCheck.Field(childComplexity), true
+	case "DestinationCheck.checkedAt":
+		if e.ComplexityRoot.DestinationCheck.LastCheckedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCheck.LastCheckedAt(childComplexity), true
+	case "DestinationCheck.state":
+		if e.ComplexityRoot.DestinationCheck.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCheck.State(childComplexity), true
+	case "DestinationCheck.url":
+		if e.ComplexityRoot.DestinationCheck.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCheck.URL(childComplexity), true
+
 	case "Domain.appleAppSiteAssociation":
 		if e.ComplexityRoot.Domain.AppleAppSiteAssociation == nil {
 			break
@@ -2012,6 +2055,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.DeletedAt(childComplexity), true
+	case "Link.destinationChecks":
+		if e.ComplexityRoot.Link.DestinationChecks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.DestinationChecks(childComplexity), true
+	case "Link.destinationState":
+		if e.ComplexityRoot.Link.DestinationState == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.DestinationState(childComplexity), true
 	case "Link.destinationStatus":
 		if e.ComplexityRoot.Link.DestinationStatus == nil {
 			break
@@ -4977,8 +5032,8 @@ type Mutation {
   """
   exportClicks(input: ExportClicksInput!): ExportClicksPayload!
   """
-  Checks a link's destination now; the server checks it about once a day: see destinationStatus. Requires the role EDITOR.
-  Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
+  Checks a link's destination now, and the URLs in its routing within about 15 minutes; the server checks them about once a day: see
+  destinationChecks. Requires the role EDITOR. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
   """
   checkLink(input: CheckLinkInput!): CheckLinkPayload!
   """
@@ -5799,6 +5854,32 @@ input CheckLinkInput {
   id: ID!
 }
 
+"How a URL responded at its last check."
+enum DestinationState {
+  "It has not been checked since it was set."
+  UNCHECKED
+  "It responded with a status below 400, or with 401, 403, 405 or 429."
+  OK
+  "It responded with another status."
+  BROKEN
+  "It did not respond."
+  UNREACHABLE
+}
+
+"The last check of one URL of a link."
+type DestinationCheck {
+  "The URL."
+  url: String!
+  "The position of the URL in the link, as in url, or routing, rules, 0, targets, 1, url."
+  field: [String!]!
+  "How it responded."
+  state: DestinationState!
+  "The HTTP status; null if there was no response, or no check."
+  status: Int
+  "Time of the check; null before the first."
+  checkedAt: Time
+}
+
 "Payload of checkLink."
 type CheckLinkPayload {
   "The link with its checked destinationStatus; null when there are errors."
@@ -6583,6 +6664,13 @@ type Link implements Node {
   destinationStatus: Int
   "Time of the last check of the destination; null before the first."
   lastCheckedAt: Time
+  "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
+  destinationState: DestinationState!
+  """
+  The last check of each of its URLs, about once a day: of its destination first, then of the URLs in its routing. A fallback URL with
+  placeholders has no single destination, so it is UNCHECKED.
+  """
+  destinationChecks: [DestinationCheck!]!
   "Its clicks in a range of time. Fails with INVALID_INPUT."
   stats(
     "The time range, extended to whole quarters of an hour. Default: the last 30 days."
@@ -7940,6 +8028,22 @@ func (ec *executionContext) childFields_DeleteWorkspacePayload(ctx context.Conte
 	return nil, fmt.Errorf("no field named %q was found under type DeleteWorkspacePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DestinationCheck(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "url":
+		return ec.fieldContext_DestinationCheck_url(ctx, field)
+	case "field":
+		return ec.fieldContext_DestinationCheck_field(ctx, field)
+	case "state":
+		return ec.fieldContext_DestinationCheck_state(ctx, field)
+	case "status":
+		return ec.fieldContext_DestinationCheck_status(ctx, field)
+	case "checkedAt":
+		return ec.fieldContext_DestinationCheck_checkedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationCheck", field.Name)
+}
+
 func (ec *executionContext) childFields_Domain(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -8154,6 +8258,10 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_destinationStatus(ctx, field)
 	case "lastCheckedAt":
 		return ec.fieldContext_Link_lastCheckedAt(ctx, field)
+	case "destinationState":
+		return ec.fieldContext_Link_destinationState(ctx, field)
+	case "destinationChecks":
+		return ec.fieldContext_Link_destinationChecks(ctx, field)
 	case "stats":
 		return ec.fieldContext_Link_stats(ctx, field)
 	case "clicks":
@@ -13099,6 +13207,121 @@ func (ec *executionContext) fieldContext_DeleteWorkspacePayload_errors(_ context
 	return fc, nil
 }
 
+func (ec *executionContext) _DestinationCheck_url(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCheck_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCheck_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationCheck_field(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCheck_field(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Field, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCheck_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationCheck_state(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCheck_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v link.DestinationState) graphql.Marshaler {
+			return ec.marshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCheck_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCheck", field, true, false, errors.New("field of type DestinationState does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationCheck_status(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCheck_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCheck_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationCheck_checkedAt(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCheck_checkedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastCheckedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCheck_checkedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _Domain_id(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14902,6 +15125,61 @@ func (ec *executionContext) _Link_lastCheckedAt(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_Link_lastCheckedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Link_destinationState(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_destinationState(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().DestinationState(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v link.DestinationState) graphql.Marshaler {
+			return ec.marshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_destinationState(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type DestinationState does not have child fields"))
+}
+
+func (ec *executionContext) _Link_destinationChecks(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_destinationChecks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().DestinationChecks(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.URLCheck) graphql.Marshaler {
+			return ec.marshalNDestinationCheck2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheckᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_destinationChecks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationCheck(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -30498,6 +30776,64 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 	return out
 }
 
+var destinationCheckImplementors = []string{"DestinationCheck"}
+
+func (ec *executionContext) _DestinationCheck(ctx context.Context, sel ast.SelectionSet, obj *link.URLCheck) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationCheckImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationCheck")
+		case "url":
+			out.Values[i] = ec._DestinationCheck_url(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "field":
+			out.Values[i] = ec._DestinationCheck_field(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._DestinationCheck_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._DestinationCheck_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "checkedAt":
+			out.Values[i] = ec._DestinationCheck_checkedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var domainImplementors = []string{"Domain", "Node"}
 
 func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, obj *domain.Domain) graphql.Marshaler {
@@ -31535,6 +31871,82 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "destinationState":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_destinationState(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "destinationChecks":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_destinationChecks(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "stats":
 			field := field
 
@@ -38053,6 +38465,49 @@ func (ec *executionContext) marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlin
 		return graphql.Null
 	}
 	return ec._DeleteWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDestinationCheck2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.URLCheck) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheck(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheck(ctx context.Context, sel ast.SelectionSet, v *link.URLCheck) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DestinationCheck(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx context.Context, v any) (link.DestinationState, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.DestinationState(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx context.Context, sel ast.SelectionSet, v link.DestinationState) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNDimension2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐDimension(ctx context.Context, v any) (click.Dimension, error) {

@@ -20,6 +20,7 @@ type Sources struct {
 	Tags     source[[]string]
 	Hits     source[int64]
 	Targets  source[map[string]int64]
+	Checks   source[map[string]link.Check]
 	Links    source[*link.Link]
 }
 
@@ -41,7 +42,9 @@ type Links struct {
 	Hits   Loader[int64]
 	// Targets are the clicks of the targets of a link, by the ids of the targets.
 	Targets Loader[map[string]int64]
-	Links   Loader[*link.Link]
+	// Checks are the checks of the URLs of a link's routing, by their positions.
+	Checks Loader[map[string]link.Check]
+	Links  Loader[*link.Link]
 }
 
 type loadersKey struct{}
@@ -63,8 +66,8 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 	if l.links[m.ID()] == nil {
 		l.links[m.ID()] = &Links{
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
-			Targets: in(m, l.sources.Targets),
-			Links:   in(m, l.loadLinks),
+			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
+			Links: in(m, l.loadLinks),
 		}
 	}
 	return l.links[m.ID()]
@@ -100,6 +103,7 @@ func (l *Loaders) Expect(links []*link.Link) {
 		loaders.Tags.Expect(ids)
 		loaders.Hits.Expect(ids)
 		loaders.Targets.Expect(ids)
+		loaders.Checks.Expect(ids)
 	}
 	l.Accounts.Expect(accounts)
 }

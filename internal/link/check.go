@@ -3,75 +3,220 @@ package link
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// CheckLease is how long a caller of DueChecks has to check the destinations. They are due again
-// afterwards, in case its node has died.
+// CheckLease is how long a caller of DueChecks has to check the URLs. They are due again afterwards, in
+// case its node has died.
 const CheckLease = 15 * time.Minute
 
-// Due is a destination to check.
+// Check is the last check of a URL, and the time of the next one.
+type Check struct {
+	// DestinationStatus is the HTTP status of the last check; nil means that there was no response.
+	DestinationStatus *int
+	LastCheckedAt     *time.Time
+	// CheckAt is when the next check is due, CheckFailures how many in a row have failed.
+	CheckAt       *time.Time
+	CheckFailures int
+}
+
+// Due is a URL to check: the destination of a link, or a URL of its routing.
 type Due struct {
 	LinkID string
-	// URL is the link's OriginalURL.
-	URL string
+	URL    string
 	// Failures is how many checks in a row have failed.
 	Failures int
 }
 
-// DueChecks returns up to limit destinations of all workspaces that are due, the longest waiting
-// first, and postpones them by CheckLease in the same statement, so that concurrent callers get
-// different ones. Links that have ended are not checked.
+// DueChecks returns up to limit URLs of all workspaces that are due, the longest waiting first, and
+// postpones them by CheckLease in the same statement, so that concurrent callers get different ones. URLs
+// of routings are at most half of them, so that neither kind delays the other without bound. Links that
+// have ended are not checked, except for the URL that an expired link redirects to.
 func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
-	now := s.now()
-	batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").
-		Where("check_at <= ?", now).
-		Where("deleted_at IS NULL AND disabled_at IS NULL AND purged_at IS NULL").
-		Where("expires_at IS NULL OR expires_at > ?", now).
-		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
-		Order("check_at").Limit(int64(limit))
-	var due []Due
-	err := s.applyMachine(assignment{"check_at", now.Add(CheckLease)}).
-		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
-		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
+	due, err := s.dueOfRouting(ctx, (limit+1)/2)
+	if err != nil {
+		return nil, fmt.Errorf("selecting URLs of routings to check: %w", err)
+	}
+	own, err := s.dueDestinations(ctx, limit-len(due))
 	if err != nil {
 		return nil, fmt.Errorf("selecting destinations to check: %w", err)
 	}
-	return due, nil
+	return append(own, due...), nil
 }
 
-// Checked records the status that a destination has returned (nil for none), how many checks in a
-// row have failed, and when the next one is due. A link with another destination by now is left
-// alone. The link's UpdatedAt does not change.
-func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, failures int, at, next time.Time) error {
-	_, err := s.applyMachine(
-		assignment{"destination_status", status}, assignment{"last_checked_at", db.Instant(at)},
-		assignment{"check_at", db.Instant(next)}, assignment{"check_failures", failures},
-	).Where("id = ?", linkID).Where("original_url = ?", url).
-		Exec(db.AsSystem(ctx))
+func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err error) {
+	batch := s.whereChecked(s.DB.NewSelect().Model((*Link)(nil)).Column("id")).
+		Where("check_at <= ?", s.now()).Where("expires_at IS NULL OR expires_at > ?", s.now()).
+		Order("check_at").Limit(int64(limit))
+	err = s.applyMachine(assignment{"check_at", s.now().Add(CheckLease)}).
+		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
+		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
+	return due, err
+}
+
+func (s *Store) dueOfRouting(ctx context.Context, limit int) (due []Due, err error) {
+	batch := s.DB.NewSelect().TableExpr("link_urls AS u").Column("u.link_id", "u.field").
+		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkedLinkOf("u")).Order("u.check_at").Limit(int64(limit))
+	err = s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", db.Instant(s.now().Add(CheckLease))).
+		Where("(link_id, field) IN (?)", s.DB.SkipLocked(batch)).
+		Returning("link_id, url, check_failures AS failures").Scan(ctx, &due)
+	return due, err
+}
+
+// checkedLinkOf selects the link of a row of link_urls, if the URL is checked.
+func (s *Store) checkedLinkOf(u bun.Ident) *bun.SelectQuery {
+	return s.whereChecked(s.DB.NewSelect().Model((*Link)(nil)).ColumnExpr("1")).Where("link.id = ?.link_id", u).
+		Where("?.field = 'endedUrl' OR expires_at IS NULL OR expires_at > ?", u, s.now())
+}
+
+// whereChecked restricts a query to links whose URLs are checked.
+func (s *Store) whereChecked(links *bun.SelectQuery) *bun.SelectQuery {
+	return links.Where("deleted_at IS NULL AND disabled_at IS NULL AND purged_at IS NULL").
+		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)")
+}
+
+// Checked records a check: the status (nil for none), d.Failures, and when the next one is due. It does so
+// wherever the link has the URL: as its destination, or in its routing. A link without the URL by now is
+// left alone. The link's UpdatedAt does not change.
+func (s *Store) Checked(ctx context.Context, d Due, status *int, at, next time.Time) error {
+	columns := []assignment{
+		{"destination_status", status}, {"last_checked_at", db.Instant(at)},
+		{"check_at", db.Instant(next)}, {"check_failures", d.Failures},
+	}
+	ctx = db.AsSystem(ctx)
+	_, err := s.applyMachine(columns...).Where("id = ?", d.LinkID).Where("original_url = ?", d.URL).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("recording the response of a destination: %w", err)
 	}
+	_, err = setColumns(s.DB.NewUpdate().Table("link_urls"), columns).Where("link_id = ?", d.LinkID).
+		Where("url = ?", d.URL).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("recording the response of a URL: %w", err)
+	}
 	return nil
 }
 
-// PostponeChecks postpones the check of destinations that DueChecks has returned, without changing
-// their results. A link that has got another URL meanwhile stays due.
-func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
-	ids := make([]string, 0, len(due))
-	for _, d := range due {
-		ids = append(ids, d.LinkID)
+// RequestChecks makes the URLs of a link's routing due for a check.
+func (s *Store) RequestChecks(ctx context.Context, linkID string) error {
+	_, err := s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", s.now()).Where("link_id = ?", linkID).
+		Where("check_at > ?", s.now()).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("requesting checks of URLs: %w", err)
 	}
-	_, err := s.applyMachine(assignment{"check_at", db.Instant(until)}).
-		Where("id IN (?)", bun.In(ids)).Where("check_at > ?", s.now()).
-		Exec(db.AsSystem(ctx))
+	return nil
+}
+
+// PostponeChecks postpones the check of URLs that DueChecks has returned, without changing their
+// results. A link that has got another URL meanwhile stays due.
+func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
+	urls := make([][]string, 0, len(due))
+	for _, d := range due {
+		urls = append(urls, []string{d.LinkID, d.URL})
+	}
+	ctx = db.AsSystem(ctx)
+	postponed := []assignment{{"check_at", db.Instant(until)}}
+	_, err := s.applyMachine(postponed...).Where("(id, original_url) IN (?)", bun.In(urls)).
+		Where("check_at > ?", s.now()).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("postponing destinations: %w", err)
 	}
+	_, err = setColumns(s.DB.NewUpdate().Table("link_urls"), postponed).Where("(link_id, url) IN (?)", bun.In(urls)).
+		Where("check_at > ?", s.now()).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("postponing URLs of routings: %w", err)
+	}
 	return nil
+}
+
+// URLCheck is the last check of one URL of a link.
+type URLCheck struct {
+	URL string
+	// Field is the position in the link, as in url, or routing, rules, 0, targets, 1, url.
+	Field []string
+	Check
+}
+
+// DestinationState is how a URL responded at its last check.
+type DestinationState string
+
+// The states.
+const (
+	DestinationOK          DestinationState = "OK"
+	DestinationUnchecked   DestinationState = "UNCHECKED"
+	DestinationBroken      DestinationState = "BROKEN"
+	DestinationUnreachable DestinationState = "UNREACHABLE"
+)
+
+// State returns the state. Sites that refuse programs, or demand a login, are OK: they respond.
+func (c *URLCheck) State() DestinationState {
+	switch {
+	case c.LastCheckedAt == nil:
+		return DestinationUnchecked
+	case c.DestinationStatus == nil:
+		return DestinationUnreachable
+	}
+	switch status := *c.DestinationStatus; status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusTooManyRequests:
+		return DestinationOK
+	default:
+		if status < http.StatusBadRequest {
+			return DestinationOK
+		}
+		return DestinationBroken
+	}
+}
+
+// Checks returns the last check of each URL of the link, in the order of their positions. ofRouting are
+// those of its routing, see RoutingChecks.
+func (l *Link) Checks(ofRouting map[string]Check) []*URLCheck {
+	checks := []*URLCheck{{URL: l.OriginalURL, Field: []string{"url"}, Check: l.Check}}
+	for _, u := range l.Routing.URLs() {
+		checks = append(checks, &URLCheck{
+			URL: u.URL, Field: slices.Concat([]string{"routing"}, u.Field), Check: ofRouting[strings.Join(u.Field, ".")],
+		})
+	}
+	return checks
+}
+
+// WorstState returns the worst state of URLs.
+func WorstState(checks []*URLCheck) DestinationState {
+	bestFirst := []DestinationState{DestinationOK, DestinationUnchecked, DestinationBroken, DestinationUnreachable}
+	worst := 0
+	for _, c := range checks {
+		worst = max(worst, slices.Index(bestFirst, c.State()))
+	}
+	return bestFirst[worst]
+}
+
+// RoutingChecks returns the checks of the URLs of routings, by the links' ids and the positions, joined by
+// dots.
+func (s *Store) RoutingChecks(
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
+) (map[string]map[string]Check, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []linkURL
+	err = s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the checks of URLs: %w", err)
+	}
+	checks := map[string]map[string]Check{}
+	for _, row := range rows {
+		if checks[row.LinkID] == nil {
+			checks[row.LinkID] = map[string]Check{}
+		}
+		checks[row.LinkID][row.Field] = row.Check
+	}
+	return checks, nil
 }

@@ -3,6 +3,7 @@ package link
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // due takes destinations and returns their URLs in order.
@@ -149,7 +152,7 @@ func TestStore_Checked(t *testing.T) {
 		seen := b.get(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		record := func(url string, status *int, failures int) *Link {
-			if err := b.Checked(t.Context(), l.ID, url, status, failures, at, next); err != nil {
+			if err := b.Checked(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures}, status, at, next); err != nil {
 				t.Fatal(err)
 			}
 			return b.get(t, l)
@@ -192,6 +195,125 @@ func TestStore_PostponeChecks(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"https://example.com/edited"}, b.due(t, 5)); diff != "" {
 			t.Errorf("due (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// routed creates a link with a target and fallback URLs.
+func (b *bundle) routed(t *testing.T, target, ended, pending string) *Link {
+	t.Helper()
+	l, _ := b.create(t, New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
+	return l
+}
+
+func routingTo(target, ended, pending string) *routing.Change {
+	at := func(path string) *string { return new("https://example.com/" + path) }
+	return &routing.Change{
+		Rules:    optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: at(target)}}}}),
+		EndedURL: optional.Set(at(ended)), PendingURL: optional.Set(at(pending)),
+	}
+}
+
+// states returns the URLs of a link in order with their states.
+func (b *bundle) states(t *testing.T, l *Link) (states []string) {
+	t.Helper()
+	checks, err := b.RoutingChecks(t.Context(), b.mine, l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range b.get(t, l).Checks(checks[l.ID]) {
+		states = append(states, fmt.Sprintf("%s %s", strings.Join(c.Field, "."), c.State()))
+	}
+	return states
+}
+
+func TestStore_DueChecksIncludesRoutings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		expired := b.routed(t, "expired", "after", "{code}")
+		b.set(t, expired, "expires_at = ?", noon)
+		deleted := b.routed(t, "deleted", "deleted-after", "deleted-before")
+		b.set(t, deleted, "deleted_at = ?", noon)
+		active := b.routed(t, "active", "active-after", "before")
+		want := []string{
+			"https://example.com/active", "https://example.com/active-after", "https://example.com/after",
+			"https://example.com/before", "https://example.com/own/active",
+		}
+		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := b.due(t, 100); len(got) > 0 {
+			t.Errorf("taken by two: %s", got)
+		}
+		b.now = noon.Add(CheckLease)
+		if got := b.due(t, 4); len(got) != 3 { // one destination, and half of the batch
+			t.Errorf("got %s", got)
+		}
+		if err := b.RequestChecks(t.Context(), active.ID); err != nil {
+			t.Fatal(err)
+		}
+		got := b.due(t, 100)
+		for _, url := range []string{"active", "active-after", "before"} {
+			if !slices.Contains(got, "https://example.com/"+url) {
+				t.Errorf("%s is not due after a request: %s", url, got)
+			}
+		}
+	})
+}
+
+func TestStore_CheckedRecordsRoutings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, other := b.routed(t, "a", "b", "c"), b.routed(t, "d", "b", "c")
+		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
+		for url, status := range map[string]*int{"own/a": new(403), "a": new(200), "b": new(404), "c": nil} {
+			due := Due{LinkID: l.ID, URL: "https://example.com/" + url, Failures: 2}
+			if err := b.Checked(t.Context(), due, status, at, next); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const rule = "routing.rules.0.targets.0.url "
+		want := []string{"url OK", rule + "OK", "routing.pendingUrl UNREACHABLE", "routing.endedUrl BROKEN"}
+		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		want = []string{"url UNCHECKED", rule + "UNCHECKED", "routing.pendingUrl UNCHECKED", "routing.endedUrl UNCHECKED"}
+		if diff := cmp.Diff(want, b.states(t, other)); diff != "" {
+			t.Errorf("another link (-want +got):\n%s", diff)
+		}
+		change := Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
+		if _, err := b.Update(t.Context(), b.mine, change); err != nil {
+			t.Fatal(err)
+		}
+		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
+		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
+			t.Errorf("after an edit (-want +got):\n%s", diff)
+		}
+		if due := b.due(t, 100); !slices.Contains(due, "https://example.com/new") {
+			t.Errorf("the new URL is not due: %s", due)
+		}
+	})
+}
+
+func TestStore_PostponeChecksOfRoutings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.routed(t, "a", "b", "c")
+		due, err := b.DueChecks(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due = slices.DeleteFunc(due, func(d Due) bool { return d.URL != "https://example.com/a" })
+		if err := b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		b.now = noon.Add(CheckLease)
+		want := []string{"https://example.com/b", "https://example.com/c", "https://example.com/own/a"}
+		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

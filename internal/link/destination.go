@@ -6,7 +6,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // refused returns an UnsafeURL error for each of the links of which the URL, or one of the routing, is
@@ -45,22 +44,4 @@ func (s *Store) refuse(ctx context.Context, conn bun.IDB, l *Link) error {
 		return e
 	}
 	return err
-}
-
-// Hosts returns the hosts of all URLs of the link: of the destination, and of its routing.
-func (l *Link) Hosts() []string {
-	hosts := []string{l.Host()}
-	for _, row := range l.urlRows() {
-		hosts = append(hosts, row.Host)
-	}
-	return hosts
-}
-
-// Host returns the host of the destination; empty for a purged link.
-func (l *Link) Host() string {
-	u, err := urlnorm.Canonical(l.CanonicalURL)
-	if err != nil {
-		return ""
-	}
-	return u.Host()
 }

@@ -56,7 +56,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		ClaimHash:   in.claimHash,
 		CreatedAt:   now,
 		UpdatedAt:   now,
-		CheckAt:     &now,
+		Check:       Check{CheckAt: &now},
 		CreatedBy:   optional.Of(m.AccountID()),
 	}
 	err := l.setDestination(in.URL)

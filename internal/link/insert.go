@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 const (
@@ -148,7 +149,7 @@ func statements(rows []*record) iter.Seq[[]*record] {
 				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) +
 					len(optional.Value(r.Note)) + len(r.Search) + 512
 				if r.Routing != nil {
-					size += maxRouting
+					size += routing.MaxStored
 				}
 				n++
 			}
@@ -248,7 +249,7 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	if err := insertTags(ctx, tx, tags); err != nil {
 		return err
 	}
-	if err := writeRouting(ctx, tx, created); err != nil {
+	if err := b.writeRouting(ctx, tx, created); err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, events...)

@@ -83,12 +83,8 @@ type Link struct {
 	PurgedAt *time.Time
 	// ClaimHash is the SHA-256 of an anonymous link's claim token.
 	ClaimHash []byte
-	// DestinationStatus is the status of the last check; nil means that there was no response.
-	DestinationStatus *int
-	LastCheckedAt     *time.Time
-	// CheckAt is when the next check is due, CheckFailures how many in a row have failed.
-	CheckAt       *time.Time
-	CheckFailures int
+	// Check is that of the destination.
+	Check
 
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`

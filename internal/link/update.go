@@ -170,7 +170,7 @@ func (l *Link) changeDestination(url string, now time.Time) error {
 	if l.DisabledAt != nil {
 		return errDisabled().At("url")
 	}
-	l.DestinationStatus, l.LastCheckedAt, l.CheckAt, l.CheckFailures = nil, nil, &now, 0
+	l.Check = Check{CheckAt: &now}
 	return l.setDestination(url)
 }
 

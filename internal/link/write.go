@@ -43,7 +43,7 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, change
 	if err := s.writeTags(ctx, tx, rows); err != nil {
 		return err
 	}
-	if err := writeRouting(ctx, tx, changes); err != nil {
+	if err := s.writeRouting(ctx, tx, changes); err != nil {
 		return err
 	}
 	for _, observe := range observers {
@@ -103,11 +103,16 @@ type assignment struct {
 
 // applyMachine prepares an update of machine-owned columns; the caller adds the condition.
 func (s *Store) applyMachine(assignments ...assignment) *bun.UpdateQuery {
-	q := s.DB.NewUpdate().Model((*Link)(nil))
 	for _, c := range assignments {
 		if !slices.Contains(machineColumns, c.column) {
 			panic("link: " + c.column + " is no machine-owned column")
 		}
+	}
+	return setColumns(s.DB.NewUpdate().Model((*Link)(nil)), assignments)
+}
+
+func setColumns(q *bun.UpdateQuery, assignments []assignment) *bun.UpdateQuery {
+	for _, c := range assignments {
 		q = q.Set("? = ?", bun.Ident(c.column), c.value)
 	}
 	return q

@@ -49,8 +49,9 @@ type Checker struct {
 // UserAgent is the name that a client for a Checker goes by. It says where to complain.
 func UserAgent(publicURL string) string { return "LinkforgeBot/1.0 (+" + publicURL + ")" }
 
-// Check asks a link's destination now, and returns the link as it is then. A destination that does
-// not answer is no error. It returns NotFound, Forbidden or RateLimited.
+// Check requests a link's destination now, and returns the link as it is then. The URLs in its routing
+// become due for the job, which spares their hosts. A destination that does not respond is no error. It
+// returns NotFound, Forbidden or RateLimited.
 func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -71,6 +72,9 @@ func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID stri
 	if err := c.record(ctx, d, a); err != nil {
 		return nil, err
 	}
+	if err := c.Links.RequestChecks(ctx, l.ID); err != nil {
+		return nil, err
+	}
 	return c.Links.Get(ctx, m, linkID)
 }
 
@@ -86,11 +90,11 @@ func (c *Checker) record(ctx context.Context, d link.Due, a answer) error {
 	defer cancel()
 	now := c.Now()
 	if a.isWell() {
-		return c.Links.Checked(ctx, d.LinkID, d.URL, a.status, 0, now, now.Add(healthyInterval))
+		d.Failures = 0
+		return c.Links.Checked(ctx, d, a.status, now, now.Add(healthyInterval))
 	}
-	failures := d.Failures + 1
-	wait := max(backoff(failures), a.rest)
-	return c.Links.Checked(ctx, d.LinkID, d.URL, a.status, failures, now, now.Add(wait))
+	d.Failures++
+	return c.Links.Checked(ctx, d, a.status, now, now.Add(max(backoff(d.Failures), a.rest)))
 }
 
 // lasting returns a context that stores known results even after the caller has gone.

@@ -14,7 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 func TestRun_PacesRequestsToAHost(t *testing.T) {
@@ -228,6 +230,39 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 		}
 		if len(requests) != links {
 			t.Errorf("%d paths requested, want %d", len(requests), links)
+		}
+	})
+}
+
+// TestRun_ChecksRoutings checks the URLs of a link's rules with the job, after a member's request too.
+func TestRun_ChecksRoutings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, site, nil)
+		target := b.net.URL("a"+outboundtest.PublicName, "/404")
+		l, _, err := b.Links.Create(t.Context(), b.member, link.New{
+			URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
+			Routing: &routing.Change{
+				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := func() string {
+			checks, err := b.Links.RoutingChecks(t.Context(), b.member, l.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, target := b.get(t, l).Checks(checks[l.ID])[0], b.get(t, l).Checks(checks[l.ID])[1]
+			return fmt.Sprintf("%s %s after %d failures", own.State(), target.State(), target.CheckFailures)
+		}
+		for _, want := range []string{"OK BROKEN after 1 failures", "OK BROKEN after 2 failures"} {
+			b.run(t)
+			if got := state(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			b.check(t, l)
 		}
 	})
 }

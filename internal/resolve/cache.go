@@ -109,6 +109,9 @@ func New(c Config) (*Resolver, error) {
 	}, nil
 }
 
+// PublicHost returns the host of the instance.
+func (s *Resolver) PublicHost() string { return s.publicURL.Host() }
+
 // key hashes a subject with the current epoch, so that entries of earlier epochs are not found.
 func (s *Resolver) key(at subject) uint64 {
 	return maphash.Comparable(s.seed, struct {

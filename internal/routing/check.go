@@ -14,7 +14,10 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// The limits of a routing. Lengths are in characters unless bytes are named.
+// MaxStored is the size of the largest routing as JSON, in bytes.
+const MaxStored = 64 << 10
+
+// The other limits of a routing. Lengths are in characters unless bytes are named.
 const (
 	maxRules       = 50
 	maxConditions  = 20
@@ -27,7 +30,6 @@ const (
 	maxUTMValue    = 100
 	maxTests       = 50
 	maxPath        = 2048 // bytes
-	maxStored      = 64 << 10
 	maxCompiled    = 16 << 10
 	maxSampleAgent = 512 // bytes, also of Accept-Language
 	maxReferrer    = 1024
@@ -161,8 +163,8 @@ func (c *checker) size(r *Routing) {
 		c.refuse("The routing must be plain text.")
 		return
 	}
-	if n := len(text); n > maxStored {
-		c.refuse("The routing must have at most %d KiB as JSON; it has %d.", maxStored>>10, (n+1023)>>10)
+	if n := len(text); n > MaxStored {
+		c.refuse("The routing must have at most %d KiB as JSON; it has %d.", MaxStored>>10, (n+1023)>>10)
 	}
 	if n := len(Compile(r)); n > maxCompiled {
 		c.refuse("The rules must have at most %d KiB when compiled; they have %d. Use fewer or shorter values.",
@@ -525,12 +527,16 @@ func (r *Routing) URLs() (urls []URL) {
 		}
 	}
 	if r.PendingURL != nil {
-		urls = append(urls, URL{Field: []string{"pendingUrl"}, URL: WithoutPlaceholders(*r.PendingURL)})
+		urls = append(urls, fallbackURL("pendingUrl", *r.PendingURL))
 	}
 	if r.EndedURL != nil {
-		urls = append(urls, URL{Field: []string{"endedUrl"}, URL: WithoutPlaceholders(*r.EndedURL)})
+		urls = append(urls, fallbackURL("endedUrl", *r.EndedURL))
 	}
 	return urls
+}
+
+func fallbackURL(field, url string) URL {
+	return URL{Field: []string{field}, URL: url, IsTemplate: WithoutPlaceholders(url) != url}
 }
 
 // WithoutPlaceholders returns a fallback URL with sample values, which has the same host.

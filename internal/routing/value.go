@@ -228,4 +228,6 @@ func (t *Target) share() int {
 type URL struct {
 	Field []string
 	URL   string
+	// IsTemplate means that the URL has placeholders.
+	IsTemplate bool
 }

@@ -1,0 +1,102 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// linkURL is a URL of a link's routing. The link's own URL and its check are in links.
+type linkURL struct {
+	bun.BaseModel `bun:"table:link_urls"`
+
+	LinkID string `bun:",pk"`
+	// Field is the position in the routing, joined by dots.
+	Field       string `bun:",pk"`
+	WorkspaceID string
+	// Host is canonical.
+	Host string
+	URL  string
+	Check
+}
+
+// writeURLs replaces the rows of links whose routing has changed. A URL that stays keeps its check, also
+// at another position.
+func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, changes []change) error {
+	var stale []string
+	var rows []linkURL
+	for _, c := range changes {
+		if c.before.Routing != nil {
+			stale = append(stale, c.after.ID)
+		}
+		rows = append(rows, c.after.urlRows(s.now())...)
+	}
+	if len(stale) > 0 {
+		var replaced []linkURL
+		_, err := tx.NewDelete().Model(&replaced).Where("link_id IN (?)", bun.In(stale)).Returning("*").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("removing the URLs of links: %w", err)
+		}
+		keepChecks(rows, replaced)
+	}
+	if err := db.InsertRows(ctx, tx, db.Insert{}, rows); err != nil {
+		return fmt.Errorf("adding the URLs of links: %w", err)
+	}
+	return nil
+}
+
+func keepChecks(rows, replaced []linkURL) {
+	type key struct{ linkID, url string }
+	checks := map[key]Check{}
+	for _, row := range replaced {
+		checks[key{row.LinkID, row.URL}] = row.Check
+	}
+	for i, row := range rows {
+		if known, ok := checks[key{row.LinkID, row.URL}]; ok {
+			rows[i].Check = known
+		}
+	}
+}
+
+// urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has no
+// single destination to check.
+func (l *Link) urlRows(now time.Time) (rows []linkURL) {
+	for _, u := range l.Routing.URLs() {
+		canonical, err := urlnorm.Canonical(u.URL)
+		if err != nil { // routing.Check refuses it
+			continue
+		}
+		row := linkURL{
+			LinkID: l.ID, Field: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(), URL: u.URL,
+		}
+		if !u.IsTemplate {
+			row.CheckAt = &now
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Hosts returns the hosts of all URLs of the link: of the destination, and of its routing.
+func (l *Link) Hosts() []string {
+	hosts := []string{l.Host()}
+	for _, row := range l.urlRows(time.Time{}) {
+		hosts = append(hosts, row.Host)
+	}
+	return hosts
+}
+
+// Host returns the host of the destination; empty for a purged link.
+func (l *Link) Host() string {
+	u, err := urlnorm.Canonical(l.CanonicalURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host()
+}
