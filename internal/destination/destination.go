@@ -88,7 +88,7 @@ func (c *Checker) blocked(ctx context.Context, conn bun.IDB, urls []string) (blo
 }
 
 // Circular returns those of the URLs that lead to this instance: by a host of its own, or by a verified
-// domain of any workspace.
+// domain of any workspace, at any port.
 func (c *Checker) Circular(ctx context.Context, conn bun.IDB, urls ...string) (map[string]bool, error) {
 	circular, byHost := map[string]bool{}, map[string][]string{}
 	for _, url := range urls {
@@ -97,7 +97,7 @@ func (c *Checker) Circular(ctx context.Context, conn bun.IDB, urls ...string) (m
 		case err != nil:
 		case c.Own.Serves(u):
 			circular[url] = true
-		case c.Own.ServesDomainsAt(u.Port()):
+		default:
 			byHost[u.Host()] = append(byHost[u.Host()], url)
 		}
 	}

@@ -25,7 +25,7 @@ var ownURLs = []string{
 	"http://127.0.0.1:8080/abc", "http://127.1.2.3:8080/abc", "http://[::1]:8080/abc",
 	"http://[::ffff:7f00:1]:8080/abc",
 	"http://0.0.0.0:8080/abc", "http://localhost.:8080/abc", "http://a.localhost:8080/abc", "http://10.1.2.3:8080/abc",
-	"https://tenant.example/abc", "http://TENANT.example.:8080/abc",
+	"https://tenant.example/abc", "http://TENANT.example.:8080/abc", "http://tenant.example:3000/", "https://sho.rt:9443/",
 }
 
 // own describes an instance that listens on 10.1.2.3:8080 and has a verified domain.
@@ -82,7 +82,7 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			t.Error("an existing link does not stay as it is")
 		}
 		for _, url := range []string{
-			"http://127.0.0.1:3000/", "http://tenant.example:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/",
+			"http://127.0.0.1:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/",
 		} {
 			b.create(t, New{URL: url})
 		}

@@ -65,19 +65,16 @@ func machineAddresses() (addresses []string) {
 	return addresses
 }
 
-// Serves reports whether a URL leads to this instance: by its public host, by loopback, or by an
-// address that it listens on, at one of its ports; by a listed name, also at 80 and 443.
+// Serves reports whether a URL leads to this instance: by its public host or a listed name, at any
+// port, because other ports of these hosts may lead to it tomorrow; by loopback or an address that it
+// listens on, where other services have other ports, at its own ports.
 func (h *Hosts) Serves(u urlnorm.URL) bool {
-	host, port := normalize(u.Host()), u.Port()
-	if host == h.publicHost || isLoopback(host) || slices.Contains(h.listening().addresses, host) {
-		return h.isOwnPort(port)
+	host := normalize(u.Host())
+	if isLoopback(host) || host != h.publicHost && slices.Contains(h.listening().addresses, host) {
+		return h.isOwnPort(u.Port())
 	}
-	return slices.Contains(h.listed, host) && h.ServesDomainsAt(port)
+	return host == h.publicHost || slices.Contains(h.listed, host)
 }
-
-// ServesDomainsAt reports whether this instance responds at the port of a host that others have
-// pointed to it.
-func (h *Hosts) ServesDomainsAt(port uint16) bool { return isDefault(port) || h.isOwnPort(port) }
 
 // isOwnPort accepts the listening port and the public one. Behind the default ports, http leads to
 // https.

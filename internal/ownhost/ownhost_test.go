@@ -28,6 +28,7 @@ func TestHosts_ServesEverySpellingOfItself(t *testing.T) {
 	proxied := hosts(t, "https://go.example.com", tcp("10.1.2.3:8080"), own...)
 	odd := hosts(t, "http://[::ffff:192.0.2.7]:9000", tcp("[::ffff:10.1.2.3]:8080"), own...)
 	socket := hosts(t, "https://go.example.com", &net.UnixAddr{Name: "/run/linkforge.sock", Net: "unix"}, own...)
+	local := hosts(t, "http://localhost:8080", tcp("127.0.0.1:8080"))
 	for name, c := range map[string]struct {
 		h    *Hosts
 		url  string
@@ -37,11 +38,14 @@ func TestHosts_ServesEverySpellingOfItself(t *testing.T) {
 		"public host, http":               {proxied, "http://go.example.com/abc", true},
 		"public host, capitals and dot":   {proxied, "HTTPS://GO.Example.COM.:443/abc", true},
 		"public host, listening port":     {proxied, "http://go.example.com:8080/abc", true},
-		"public host, other port":         {proxied, "https://go.example.com:9443/abc", false},
+		"public host, other port":         {proxied, "https://go.example.com:9443/abc", true},
 		"below the public host":           {proxied, "https://www.go.example.com/abc", false},
 		"listed name":                     {proxied, "http://internal.example/abc", true},
 		"listed name, listening port":     {proxied, "http://internal.example:8080/abc", true},
-		"listed name, other port":         {proxied, "http://internal.example:3000/abc", false},
+		"listed name, other port":         {proxied, "http://internal.example:3000/abc", true},
+		"listed localhost, other port":    {odd, "http://localhost:3000/abc", false},
+		"public localhost, other port":    {local, "http://localhost:3000/abc", false},
+		"public localhost, its port":      {local, "http://127.0.0.1:8080/abc", true},
 		"listed name in Unicode":          {proxied, "https://BÜCHER.example/abc", true},
 		"listed name in punycode":         {proxied, "https://XN--Bcher-KVA.example./abc", true},
 		"listed name, full-width dot":     {proxied, "https://internal。example/abc", true},
@@ -67,7 +71,7 @@ func TestHosts_ServesEverySpellingOfItself(t *testing.T) {
 		"listening address mapped":        {proxied, "http://[::ffff:10.1.2.3]:8080/abc", true},
 		"another address":                 {proxied, "http://10.1.2.4:8080/abc", false},
 		"public address, unmapped":        {odd, "http://192.0.2.7:9000/abc", true},
-		"public address, default port":    {odd, "http://192.0.2.7/abc", false},
+		"public address, default port":    {odd, "http://192.0.2.7/abc", true},
 		"listening address, unmapped":     {odd, "http://10.1.2.3:8080/abc", true},
 		"loopback, default port unused":   {odd, "http://localhost/abc", false},
 		"listed name, default port":       {odd, "http://internal.example/abc", true},
