@@ -118,10 +118,8 @@ func statements(script string) string {
 
 // run fills the early server, upgrades it under load, and checks.
 func (d *drill) run() {
-	source, binary := filepath.Join(d.Folder, "early"), filepath.Join(d.Folder, "linkforge-early")
-	rig.Check(os.Mkdir(source, 0o700))
-	rig.Must(d.Output(nil, "sh", "-c", "git -C "+d.root+" archive "+d.hash+" | tar -x -C "+source))
-	d.Build(source, binary)
+	binary := filepath.Join(d.Folder, "linkforge-early")
+	d.BuildRevision(d.hash, binary)
 	d.early = d.start("early", binary)
 	d.tenant = d.NewTenant(d.early.Address, "drill", &http.Transport{})
 	filled := d.Timed("creating the links", func() {

@@ -232,6 +232,14 @@ func (r *Run) Build(source, binary string) {
 	Must(r.Output(nil, "go", "-C", source, "build", "-o", binary, "./server"))
 }
 
+// BuildRevision builds the server from a git revision.
+func (r *Run) BuildRevision(revision, binary string) {
+	source := binary + "-source"
+	Check(os.Mkdir(source, 0o700))
+	Must(r.Output(nil, "sh", "-c", "git -C "+Root(r)+" archive "+revision+" | tar -x -C "+source))
+	r.Build(source, binary)
+}
+
 // Program returns the path of a program that the run needs. Debian has PostgreSQL's and daemons in
 // folders that are not on PATH.
 func Program(name string) string {
