@@ -53,7 +53,7 @@ func newConnections(capacity int) *admission.Gate {
 
 // open returns a bun.DB on the primary pool whose connections are divided between owners.
 func (f fairness) open(dialect schema.Dialect) *bun.DB {
-	return bun.NewDB(f.primary, dialect, bun.WithConnResolver(f)).WithQueryHook(turns{})
+	return bun.NewDB(f.primary, exactJSON{dialect}, bun.WithConnResolver(f)).WithQueryHook(turns{})
 }
 
 // turn is a statement's use of a connection.
