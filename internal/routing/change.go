@@ -50,6 +50,9 @@ func (c *Change) Apply(from *Routing) (*Routing, error) {
 	if err := after.Identify(from); err != nil {
 		return nil, err
 	}
+	if err := after.CheckSize(); err != nil {
+		return nil, err
+	}
 	if after.IsPlain() {
 		return nil, nil
 	}

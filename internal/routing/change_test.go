@@ -3,6 +3,7 @@ package routing
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,8 @@ func TestApply_RefusesBadInput(t *testing.T) {
 		rule(`"when": [{"query": {"name": ""}}]`):                                     "rules 0 when 0 query name",
 		rule(`"when": [{"during": {}}]`):                                              "rules 0 when 0 during",
 		weekly("Mars/Base", `["MONDAY"]`, "09:00", "10:00"):                           "rules 0 when 0 weekly timezone",
+		weekly("localtime", `["MONDAY"]`, "09:00", "10:00"):                           "rules 0 when 0 weekly timezone",
+		weekly("right/Europe/Berlin", `["MONDAY"]`, "09:00", "10:00"):                 "rules 0 when 0 weekly timezone",
 		weekly("UTC", `[]`, "09:00", "10:00"):                                         "rules 0 when 0 weekly days",
 		weekly("UTC", `["MONDAY"]`, "24:00", "10:00"):                                 "rules 0 when 0 weekly from",
 		weekly("UTC", `["MONDAY"]`, "10:00", "10:00"):                                 "rules 0 when 0 weekly to",
@@ -122,6 +125,7 @@ func TestApply_RefusesBadInput(t *testing.T) {
 		`{"rules": [{"targets": [{"url": "javascript:alert(1)"}]}]}`:                  "rules 0 targets 0 url",
 		`{"rules": [{"targets": [{"name": "a"}, {"name": "a"}]}]}`:                    "rules 0 targets 1 name",
 		`{"rules": [{"name": "a", "targets": [{}]}, {"name": "a", "targets": [{}]}]}`: "rules 1 name",
+		`{"query": {"mode": "ADD", "only": ["a", "b\u0000"]}}`:                        "query only 1",
 		`{"query": {"mode": "SOME"}}`:                                                 "query mode",
 		`{"query": {"mode": "ADD", "only": ["a"], "except": ["b"]}}`:                  "query except",
 		`{"utm": {}}`:                                             "utm",
@@ -158,5 +162,29 @@ func TestApply_RefusesLargeValues(t *testing.T) {
 	_, err := (&Change{Rules: optional.Set(rules)}).Apply(nil)
 	if err == nil || !strings.Contains(err.Error(), "compiled") {
 		t.Errorf("50 KiB of rules: %v", err)
+	}
+}
+
+// TestApply_CountsIDsInTheSize adds targets until a routing is too large: what was accepted before can
+// still be changed.
+func TestApply_CountsIDsInTheSize(t *testing.T) {
+	t.Parallel()
+	var stored *Routing
+	for n := 1; ; n++ {
+		var rules []*Rule
+		for range min(n, maxRules) {
+			rules = append(rules, &Rule{Targets: slices.Repeat([]*Target{{}}, maxTargets)})
+		}
+		after, err := (&Change{Rules: optional.Set(rules)}).Apply(nil)
+		if err != nil || n > maxRules {
+			break
+		}
+		stored = after
+	}
+	if n := len(stored.Rules); n == maxRules {
+		t.Fatalf("%d rules are accepted: the size has no effect", n)
+	}
+	if _, err := parse(t, `{"forwardPath": true}`).Apply(stored); err != nil {
+		t.Errorf("an unrelated change of a routing of %d rules: %v", len(stored.Rules), err)
 	}
 }

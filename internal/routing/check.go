@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -38,13 +37,17 @@ const (
 
 // Check validates a routing and replaces its values by their normal forms. It returns InvalidInput or
 // InvalidURL with the position of the value. Whether its URLs may be redirected to is for the caller
-// to check, see URLs.
+// to check, see URLs. Its size, which includes the ids, is checked by CheckSize.
 func (r *Routing) Check() error {
 	c := &checker{}
 	c.routing(r)
-	if c.err == nil {
-		c.size(r)
-	}
+	return c.result()
+}
+
+// CheckSize bounds the stored and the compiled routing. It returns InvalidInput.
+func (r *Routing) CheckSize() error {
+	c := &checker{}
+	c.size(r)
 	return c.result()
 }
 
@@ -271,6 +274,7 @@ func (c *checker) parameters(field string, names []string) {
 		if n := len([]rune(names[i])); n < 1 || n > maxName {
 			c.refuse("A name must have from 1 to %d characters; it has %d.", maxName, n)
 		}
+		c.noNull(names[i])
 	})
 }
 
@@ -391,11 +395,11 @@ func normalReferrer(host string) (form, refusal string) {
 			"for unknown."
 	}
 	form = u.Host()
+	if isSuffix {
+		return "." + form, ""
+	}
 	if short, ok := strings.CutPrefix(form, "www."); ok && strings.Contains(short, ".") {
 		form = short
-	}
-	if isSuffix {
-		form = "." + form
 	}
 	return form, ""
 }
@@ -418,7 +422,7 @@ func parseNetwork(network string) (netip.Prefix, error) {
 	}
 	prefix, err := netip.ParsePrefix(network)
 	if err == nil && prefix.Addr().Is4In6() {
-		prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - 96)
+		prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - ipv4Bits)
 	}
 	return prefix.Masked(), err
 }
@@ -430,7 +434,12 @@ func (c *checker) query(q *QueryCondition) {
 	if q.Value != nil && len([]rune(*q.Value)) > maxQueryValue {
 		c.in("value", func() { c.refuse("value must have at most %d characters.", maxQueryValue) })
 	}
-	if strings.ContainsRune(q.Name+nameText(q.Value), 0) {
+	c.noNull(q.Name + nameText(q.Value))
+}
+
+// noNull refuses the one character that PostgreSQL does not store.
+func (c *checker) noNull(parameter string) {
+	if strings.ContainsRune(parameter, 0) {
 		c.refuse("A query parameter must not have the character U+0000.")
 	}
 }
@@ -445,7 +454,7 @@ func (c *checker) during(p *Period) {
 }
 
 func (c *checker) weekly(w *WeeklySchedule) {
-	if _, err := time.LoadLocation(w.Timezone); err != nil || w.Timezone == "" || w.Timezone == "Local" {
+	if zoneOf(w.Timezone) == nil {
 		c.in("timezone", func() { c.refuse("timezone must be an IANA name, as in Europe/Berlin.") })
 	}
 	each(c, "days", w.Days, 1, len(weekdays), func(i int) {

@@ -233,6 +233,9 @@ func microseconds(t *time.Time, otherwise int64) int64 {
 	return t.UnixMicro()
 }
 
+// ipv4Bits is the length of the prefix of mapped IPv4 addresses.
+const ipv4Bits = 96
+
 // appendNetworks writes networks as IPv6 prefixes: IPv4 addresses are mapped.
 func appendNetworks(b []byte, networks []string) []byte {
 	for _, network := range networks {
@@ -242,7 +245,7 @@ func appendNetworks(b []byte, networks []string) []byte {
 		}
 		bits := prefix.Bits()
 		if prefix.Addr().Is4() {
-			bits += 96
+			bits += ipv4Bits
 		}
 		address := prefix.Addr().As16()
 		b = append(append(b, byte(bits)), address[:]...)
@@ -310,7 +313,7 @@ func readTexts(r *flat.Reader, into []string) []string {
 
 // networkHas reports whether an address is in a network of a condition.
 func networkHas(networks flat.Reader, address netip.Addr) bool {
-	if !address.IsValid() {
+	if address = address.Unmap(); !address.IsValid() {
 		return false
 	}
 	bits16 := address.As16()
@@ -318,6 +321,9 @@ func networkHas(networks flat.Reader, address netip.Addr) bool {
 		bits := int(networks.Byte())
 		network := string(networks[:len(bits16)])
 		networks = networks[len(bits16):]
+		if isWider := bits < ipv4Bits; isWider && address.Is4() {
+			continue // an IPv6 network that contains all mapped addresses
+		}
 		if samePrefix(network, bits16[:], bits) {
 			return true
 		}

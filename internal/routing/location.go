@@ -1,6 +1,9 @@
 package routing
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // MaxLocation is the largest location in bytes. Beyond it, the visitor's query and path are left out.
 const MaxLocation = 8192
@@ -77,7 +80,7 @@ func (f *Forwarding) keep(pairs *pieces, query, rawQuery string) {
 	if f.Mode != Replace || rawQuery == "" {
 		pairs.b.WriteString(query)
 		pairs.separator = '&'
-		if last := query[len(query)-1]; last == '?' || last == '&' {
+		if query == "?" || strings.HasSuffix(query, "&") {
 			pairs.separator = 0
 		}
 		return
@@ -177,7 +180,7 @@ func appendPath(b *strings.Builder, base, path string) {
 
 // PathAllowed reports whether the path after a code, with its leading slash and still encoded, may be
 // forwarded: no segment is empty, "." or "..", and none has a backslash or a control character, in any
-// encoding.
+// encoding. An encoded slash separates segments too, for servers that decode it.
 func PathAllowed(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -197,16 +200,11 @@ const maxEncodings = 4
 
 func segmentAllowed(segment string) bool {
 	for range maxEncodings {
-		if segment == "" || segment == "." || segment == ".." {
+		if strings.ContainsFunc(segment, func(c rune) bool { return unicode.IsControl(c) || c == '\\' }) {
 			return false
 		}
-		for i := range len(segment) {
-			if c := segment[i]; c < ' ' || c == 0x7f || c == '\\' {
-				return false
-			}
-		}
-		for part := range strings.SplitSeq(segment, "/") { // of an encoded slash
-			if part == "." || part == ".." {
+		for part := range strings.SplitSeq(segment, "/") {
+			if part == "" || part == "." || part == ".." {
 				return false
 			}
 		}

@@ -24,6 +24,8 @@ func TestLocation_FollowsTheTable(t *testing.T) {
 			"https://example.com/a?x=1"},
 		"after an ampersand": {Forwarding{Mode: Add}, "https://example.com/a?b&", nil, "x=1", "",
 			"https://example.com/a?b&x=1"},
+		"a question mark in a value": {Forwarding{Mode: Add}, "https://example.com/a?b=what?", nil, "x=1", "",
+			"https://example.com/a?b=what?&x=1"},
 		"bytes stay": {Forwarding{Mode: Add}, "https://example.com/a?sig=%2f+%20", nil, "x=%20+1", "",
 			"https://example.com/a?sig=%2f+%20&x=%20+1"},
 		"empty pieces": {Forwarding{Mode: Add}, "https://example.com/a", nil, "&x=1&&y&", "",
@@ -91,7 +93,7 @@ func TestPathAllowed_RefusesTraversal(t *testing.T) {
 		"": false, "a": false, "/": false, "//a": false, "/a//b": false, "/a/": false, "/.": false, "/..": false,
 		"/a/../b": false,
 		"/%2e%2E": false, "/%252e%252e": false, "/.%2e": false, "/a\\b": false, "/a%5Cb": false, "/a%255cb": false,
-		"/%00": false, "/a%0Ab": false, "/\x7f": false, "/a%2F..": false, "/..%2Fa": false, "/%25252525252e": false,
+		"/%00": false, "/a%0Ab": false, "/\x7f": false, "/a%2F..": false, "/a%2F%2Fb": false, "/%2Fa": false, "/a%2F": false, "/a%C2%85": false, "/..%2Fa": false, "/%25252525252e": false,
 	} {
 		if got := PathAllowed(path); got != want {
 			t.Errorf("%q: %t, want %t", path, got, want)

@@ -136,10 +136,15 @@ func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 // zones are the time zones that schedules have named, because parsing one takes longer than a redirect.
 var zones sync.Map
 
-// zoneOf returns a zone of the tz database; nil if it has none of the name.
+// zoneOf returns a zone of the tz database; nil if it has none of the name. Names that only some systems
+// have, or that depend on the machine, are none.
 func zoneOf(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)
+	}
+	switch area, _, _ := strings.Cut(name, "/"); area {
+	case "", "Local", "localtime", "posixrules", "posix", "right":
+		return nil
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
