@@ -30,20 +30,40 @@ const (
 // documents is the space of subjects of documents. Their names are a host and a column.
 const documents = "%"
 
-// Host returns the settings of a host; ok is false if it is no verified domain. An error means that the
-// database is unavailable, or is ErrNotAdmitted.
+// Host returns the settings of a host; ok is false if it is no verified domain. A domain of a deleted
+// workspace has no settings. An error means that the database is unavailable, or is ErrNotAdmitted.
 func (s *Resolver) Host(ctx context.Context, host string, now time.Time, admit Admit) (h Host, ok bool, err error) {
-	h, err = s.placeOf(ctx, Address{Host: host}, now, admit)
+	h, isDeleted, err := s.hostOf(ctx, host, now, admit)
+	if isDeleted {
+		h = Host{WorkspaceID: h.WorkspaceID}
+	}
 	return h, h.WorkspaceID != "", err
 }
 
-// Document returns a document of a host; empty if it is not set. An error means that the database is
-// unavailable, or is ErrNotAdmitted.
+// hostOf returns the stored settings of a host, and whether its workspace is deleted.
+func (s *Resolver) hostOf(
+	ctx context.Context, host string, now time.Time, admit Admit,
+) (h Host, isDeleted bool, err error) {
+	if h, err = s.placeOf(ctx, Address{Host: host}, now, admit); err != nil || h.WorkspaceID == "" {
+		return Host{}, false, err
+	}
+	owner := Target{WorkspaceID: h.WorkspaceID}
+	if err := s.applyWorkspace(ctx, &owner, &h, now, admit); err != nil {
+		return Host{}, false, err
+	}
+	return h, owner.WorkspaceDeleted, nil
+}
+
+// Document returns a document of a host; empty if it is not set, or if the workspace is deleted. An
+// error means that the database is unavailable, or is ErrNotAdmitted.
 func (s *Resolver) Document(
 	ctx context.Context, host string, d Document, now time.Time, admit Admit,
 ) (string, error) {
 	if !isHost(host) || host == "" {
 		return "", nil
+	}
+	if h, isDeleted, err := s.hostOf(ctx, host, now, admit); err != nil || isDeleted || h.WorkspaceID == "" {
+		return "", err
 	}
 	kind, rest, err := s.lookUp(ctx, subject{documents, host + "/" + string(d)}, now, admit)
 	if err != nil || kind == entryAbsent {

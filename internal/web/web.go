@@ -187,19 +187,26 @@ func network(remote string) string {
 	return netip.PrefixFrom(addr, 64).String()
 }
 
-// Peer is where a request came from: an IPv4 address, or the first 64 bits of an IPv6 address;
-// invalid when that is unknown.
+// Peer is the network that a request came from: an IPv4 address, or the first 64 bits of an IPv6
+// address; invalid when that is unknown.
 func Peer(r *http.Request) netip.Addr { return peer(r.RemoteAddr) }
 
 func peer(remote string) netip.Addr {
-	from, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := from.Addr().Unmap().WithZone("")
-	if addr.Is4() {
+	addr := address(remote)
+	if !addr.Is6() {
 		return addr
 	}
 	prefix, _ := addr.Prefix(64) // 64 bits fit into every IPv6 address
 	return prefix.Addr()
+}
+
+// Address is the address that a request came from; invalid when that is unknown.
+func Address(r *http.Request) netip.Addr { return address(r.RemoteAddr) }
+
+func address(remote string) netip.Addr {
+	from, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap().WithZone("")
 }
