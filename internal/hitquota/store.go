@@ -98,8 +98,16 @@ func (s *Store) recoverLeases(
 }
 
 // ForgetLeases removes all leases and the counts of monthly hits, which begin again with the clicks:
-// in a restored database, whose processes are gone.
+// in a restored database, whose processes are gone. The grants of targets return with their leases: they
+// cannot be counted again, because clicks of private visitors name no target.
 func (s *Store) ForgetLeases(ctx context.Context) error {
+	leased := s.DB.NewSelect().Model((*leaseRow)(nil)).Where("lease.link_id = target_grants.target_id")
+	_, err := s.DB.NewUpdate().Table(ofTargets.table).
+		Set("granted = granted - (?)", leased.ColumnExpr("SUM(lease.hits)")).
+		Where("target_id IN (SELECT link_id FROM click_leases)").Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("returning the grants of targets: %w", err)
+	}
 	for _, model := range []any{(*leaseRow)(nil), (*hitUsage)(nil)} {
 		if _, err := s.DB.NewDelete().Model(model).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
 			return fmt.Errorf("forgetting leases: %w", err)
