@@ -69,6 +69,7 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 			t.Fatal(errs)
 		}
 		answers("/unknown", 302, "https://example.com/ws-404")
+		answers("/no%20code.", 302, "https://example.com/ws-404")
 		answers("/ended", 302, "https://example.com/ws-410?links.example.com")
 		if errs := updateDomain(`notFoundUrl: "https://example.com/404/{code}", rootUrl: "https://example.com/root",
 			indexable: true, faviconUrl: "https://example.com/icon.png", appleAppSiteAssociation: "{\"applinks\":{}}",
@@ -114,6 +115,18 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		}
 		answers("/unknown", 302, "https://example.com/ws-404")
 		answers("/", 404, "")
+		if errs := updateDomain(`rootUrl: "https://example.com/root"`); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		answers("/", 302, "https://example.com/root")
+		if errs := change(`mutation ($id: ID!) { deleteWorkspace(input: {id: $id}) { errors { code field } } }`,
+			map[string]any{"id": who.workspaceID}); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		answers("/", 404, "")
+		answers("/live", 410, "")
+		answers("/favicon.ico", 204, "")
+		answers("/.well-known/apple-app-site-association", 404, "")
 	})
 }
 

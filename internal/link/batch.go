@@ -86,6 +86,9 @@ func (b *batch) prepare(ctx context.Context) error {
 		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
 			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
 		}
+		if it.Err == nil {
+			it.Err = b.testDraft(it)
+		}
 		if it.Err != nil || !it.draft.Strategy.idempotent() {
 			continue
 		}
@@ -98,6 +101,17 @@ func (b *batch) prepare(ctx context.Context) error {
 		return err
 	}
 	return b.generateCodes(ctx)
+}
+
+// testDraft runs the tests of a draft. Its code is the first one to try, if that is known in advance.
+func (b *batch) testDraft(it *item) error {
+	if it.draft.Routing == nil {
+		return nil
+	}
+	if it.draft.Strategy.idempotent() {
+		it.draft.Code, _ = b.nextCode(it)
+	}
+	return b.runTests(it.draft)
 }
 
 // customCodes returns the code that the caller chose; none for other strategies.

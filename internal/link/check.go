@@ -207,7 +207,8 @@ func (s *Store) RoutingChecks(
 		return nil, err
 	}
 	var rows []linkURL
-	err = s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).Scan(ctx)
+	err = s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the checks of URLs: %w", err)
 	}

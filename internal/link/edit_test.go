@@ -279,7 +279,8 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/old", Strategy: new(Random)})
-		if err := b.Checked(t.Context(), Due{LinkID: l.ID, URL: l.OriginalURL, Failures: 3}, new(500), noon, noon.Add(24*time.Hour)); err != nil {
+		due := Due{LinkID: l.ID, URL: l.OriginalURL, Failures: 3}
+		if err := b.Checked(t.Context(), due, new(500), noon, noon.Add(24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		got := b.update(t, l, Change{URL: to("https://example.com/new")})

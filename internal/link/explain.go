@@ -3,13 +3,16 @@ package link
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Explanation is a visit of a link to explain, at one of its short URLs. All fields but Link may be
@@ -39,7 +42,10 @@ func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanatio
 		if err := s.fillTemplates(ctx, l.In, []*routing.Change{e.Change}); err != nil {
 			return nil, err
 		}
-		if err := s.changeRouting(&l, e.Change); err != nil {
+		if err := l.changeRouting(e.Change); err != nil {
+			return nil, err
+		}
+		if err := s.runTests(&l); err != nil {
 			return nil, err
 		}
 		if err := s.refuse(ctx, s.DB, &l); err != nil {
@@ -53,16 +59,50 @@ func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanatio
 	if err != nil {
 		return nil, err
 	}
-	p := routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
+	p := l.program()
 	p.Lifecycle = l.Lifecycle()
 	p.WorkspaceDeleted, p.NotFoundURL, p.EndedURL = at.WorkspaceDeleted, at.NotFoundURL, at.EndedURL
-	r := s.sampleRequest(e.Visit, l.Routing)
-	r.Code, r.Host = e.At.Code, cmp.Or(e.At.Host, s.Resolver.PublicHost())
+	r := s.sampleRequest(e.Visit, &l, e.At)
 	r.Exhausted, r.OverQuota = p.Exhausted, e.OverQuota
 	p.Exhausted = false
-	isAtRoot := e.At.Slug == "" && e.At.Host == ""
-	p.Unknown = isAtRoot && r.Path != "" // its first segment would be a slug
+	if r.Unavailable, err = s.usedUpTargets(ctx, &l); err != nil {
+		return nil, err
+	}
+	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" {
+		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
+	}
 	return routing.Explain(&p, &r), nil
+}
+
+// program returns the program of an active link without the settings of its workspace and domain.
+func (l *Link) program() routing.Program {
+	return routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
+}
+
+// usedUpTargets returns the targets of the link's rules that have reached their maximum.
+func (s *Store) usedUpTargets(ctx context.Context, l *Link) (ids []string, err error) {
+	maxima := l.Routing.MaxClicks()
+	if len(maxima) == 0 {
+		return nil, nil
+	}
+	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
+		return nil, err
+	}
+	var rows []struct {
+		TargetID string
+		Granted  int64
+	}
+	err = s.DB.NewSelect().Table("target_grants").Column("target_id", "granted").Where("link_id = ?", l.ID).
+		Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading the grants of targets: %w", err)
+	}
+	for _, row := range rows {
+		if maximum := maxima[row.TargetID]; maximum != nil && row.Granted >= *maximum {
+			ids = append(ids, row.TargetID)
+		}
+	}
+	return ids, nil
 }
 
 // Warnings returns the parts of a link's routing that cannot have their effect on this server.
@@ -86,9 +126,12 @@ func (s *Store) Warnings(ctx context.Context, l *Link, around routing.Surroundin
 	return l.Routing.Warnings(&around), nil
 }
 
-// sampleRequest returns the request that a visit describes.
-func (s *Store) sampleRequest(v *routing.Sample, r *routing.Routing) routing.Request {
-	return v.Request(routing.Request{Now: s.now(), DrawKey: s.DrawKey}, r, s.readHeaders)
+// sampleRequest returns the request that a visit describes, at an address of the link.
+func (s *Store) sampleRequest(v *routing.Sample, l *Link, at resolve.Address) routing.Request {
+	base := routing.Request{
+		Now: s.now(), DrawKey: s.DrawKey, Code: at.Code, Host: cmp.Or(at.Host, s.Resolver.PublicHost()),
+	}
+	return v.Request(base, l.Routing, s.readHeaders)
 }
 
 // readHeaders implements routing.ReadHeaders.
@@ -99,18 +142,21 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 	}
 }
 
-// runTests runs the tests of a link's routing. It returns InvalidInput for the first that fails.
+// runTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. They see
+// neither fallback URLs of the workspace and the domain, which change without them, nor which visitor is
+// drawn for a target: any candidate may have the location.
 func (s *Store) runTests(l *Link) error {
 	if l.Routing == nil || len(l.Routing.Tests) == 0 {
 		return nil
 	}
-	program := routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
+	program, at := l.program(), resolve.Address{Code: l.Code, Host: optional.Value(l.In.Workspace().PrimaryHost)}
 	for i, test := range l.Routing.Tests {
 		p := program
 		if test.Visit.At == nil { // the link is active at any instant
 			p.Lifecycle = routing.NewLifecycle(nil, nil)
 		}
-		request := s.sampleRequest(test.Visit, l.Routing)
+		request := s.sampleRequest(test.Visit, l, at)
+		request.DrawKey = nil
 		if got := routing.Explain(&p, &request).Check(test); got != "" {
 			return errs.New(errs.InvalidInput, "The test fails: the link answers %s.", got).
 				At("routing", "tests", strconv.Itoa(i))

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -23,13 +24,14 @@ type targetGrant struct {
 	MaxClicks   *int64
 }
 
-// setRouting gives a new link its routing. Absent fields have the workspace's defaults.
+// setRouting gives a new link its routing. Absent fields have the workspace's defaults. The tests run
+// once the link has a code.
 func (s *Store) setRouting(l *Link, c *routing.Change) error {
 	l.Routing = l.In.Workspace().RoutingDefaults
 	if c == nil {
 		return nil
 	}
-	return s.changeRouting(l, c)
+	return l.changeRouting(c)
 }
 
 // fillTemplates replaces the UTM templates that changes name by their values.
@@ -46,17 +48,21 @@ func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, chang
 	return s.Templates.Fill(ctx, m, all...)
 }
 
-// changeRouting applies a change to the routing of a link, and runs its tests.
-func (s *Store) changeRouting(l *Link, c *routing.Change) error {
+// changeRouting applies a change to the routing of a link. The URLs of a link that the operator has
+// disabled because of one cannot change.
+func (l *Link) changeRouting(c *routing.Change) error {
 	after, err := c.Apply(l.Routing)
 	if err != nil {
 		e := errs.From(err)
 		return e.At(append([]string{"routing"}, e.Field...)...)
 	}
+	if l.DisabledAt != nil && !reflect.DeepEqual(after.URLs(), l.Routing.URLs()) {
+		return errDisabled().At("routing")
+	}
 	if !after.Equal(l.Routing) { // else the same pointer says that nothing has changed
 		l.Routing = after
 	}
-	return s.runTests(l)
+	return nil
 }
 
 // writeRouting writes the URLs and the maxima of targets of links whose routing has changed.

@@ -75,10 +75,12 @@ func (s *Store) mutate(c *Change, l *Link) error {
 	if err := c.mutate(l, s.now()); err != nil {
 		return err
 	}
-	switch {
-	case c.Routing.Set:
-		return s.changeRouting(l, c.Routing.To)
-	case l.OriginalURL != before:
+	if c.Routing.Set {
+		if err := l.changeRouting(c.Routing.To); err != nil {
+			return err
+		}
+	}
+	if c.Routing.Set || l.OriginalURL != before {
 		return s.runTests(l)
 	}
 	return nil
