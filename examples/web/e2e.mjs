@@ -16,6 +16,12 @@ const api = new URL('/graphql', process.env.LINKFORGE_URL).href;
 const origin = new URL(address).origin;
 const KINDS = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 
+// IPHONE has the headers that the rule of editRouting expects.
+const IPHONE = {
+  'User-Agent': 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1',
+  'Accept-Language': 'de-AT,en;q=0.8',
+};
+
 const complaints = [];
 let steps = 0;
 const tell = sentence => console.log(`${String(++steps).padStart(2)}. ${sentence}`);
@@ -28,6 +34,7 @@ const page = await context.newPage();
 try {
   const visitor = await anonymousVisitor();
   const account = await story();
+  await editRouting();
   await claims(visitor, account);
   await others();
 } catch (error) {
@@ -204,6 +211,155 @@ async function story() {
   assert.notEqual(await page.evaluate(() => JSON.parse(sessionStorage.getItem('linkforge.session')).token), 'spent');
   tell('A token that has ended is renewed.');
   return { email: `${slug}@example.com`, password: 'correct horse battery staple' };
+}
+
+// editRouting edits the rules of a link with a live explanation, saves them, and follows the short URL.
+async function editRouting() {
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: 'light' });
+  const row = page.locator('tbody tr', { hasText: 'Destination 5' });
+  const shortUrl = await row.getByRole('link').getAttribute('href');
+  const own = `${origin}/destination?n=5`;
+  const [a, b] = ['a', 'b'].map(target => `${origin}/destination?target=${target}`);
+  await row.getByRole('button', { name: 'Routing of' }).click();
+  await page.getByRole('heading', { name: 'Routing of' }).waitFor();
+  const answer = page.locator('#answer');
+  await answer.getByText("No rule decides: the link's URL.").waitFor();
+  assert.equal(await page.locator('#answer-location').textContent(), own);
+  tell('The editor of a plain link explains that visitors get its URL.');
+
+  const rule = page.getByRole('listitem', { name: 'Rule 1' });
+  const visit = page.locator('#visit');
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  await rule.getByLabel('Name').first().fill('German iPhones');
+  await addCondition(rule, 'condition', 'os', 'Operating systems', 'iOS');
+  await addCondition(rule, 'condition', 'language', 'Languages', 'de');
+  await addCondition(rule, 'exception', 'bot');
+  await rule.getByLabel('URL').fill(a);
+  await rule.getByRole('button', { name: 'Add target' }).click();
+  await rule.getByLabel('URL').nth(1).fill(b);
+  await rule.getByLabel('Share').first().fill('3');
+  await visit.getByLabel('Visitor').selectOption({ label: 'iPhone' });
+  await rule.getByText('The condition on language does not hold').waitFor();
+  assert.equal(await rule.locator('.condition.fails').getByLabel('Languages').inputValue(), 'de');
+  await visit.getByLabel('Accept-Language').fill('de-AT,en;q=0.8');
+  await answer.getByText('Rule 1 decides.').waitFor();
+  await rule.getByText('Decides this visit').waitFor();
+  assert.equal(await rule.locator('.target .badge', { hasText: 'Candidate' }).count(), 2);
+  assert.equal(await page.locator('#answer-status').textContent(), '302');
+  assert.ok([a, b].includes(await page.locator('#answer-location').textContent()));
+  await shot('routing');
+  await visit.getByLabel('Visitor').selectOption({ label: 'Search bot' });
+  await answer.getByText("No rule decides: the link's URL.").waitFor();
+  assert.deepEqual(await visitShortUrl(shortUrl, IPHONE), [302, own]);
+  tell('A rule with conditions and two targets decides the tried visit before it is saved, and only that visit.');
+
+  await rule.getByLabel('URL').nth(1).fill('ftp://example.com/');
+  await page.getByRole('button', { name: 'Save' }).click();
+  const wrong = rule.locator('input[aria-invalid=true]');
+  await wrong.waitFor();
+  assert.equal(await wrong.inputValue(), 'ftp://example.com/');
+  assert.equal(await wrong.evaluate(e => e === document.activeElement), true, 'the wrong field has no focus');
+  assert.match(await wrong.evaluate(e => document.getElementById(e.getAttribute('aria-describedby')).textContent), /https?:/);
+  await shot('routing-error');
+  tell('The server refuses a URL, and the message is at the field of the second target.');
+
+  await wrong.fill(b);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  await page.locator('[data-path="rules/1/name"]').fill('Office hours');
+  await addCondition(page.getByRole('listitem', { name: 'Rule 2' }), 'condition', 'weekly');
+  await addCondition(page.getByRole('listitem', { name: 'Rule 2' }), 'condition', 'country', 'Countries', 'de, at');
+  await page.getByRole('button', { name: 'Move rule 2 up' }).press('Enter');
+  assert.equal(await rule.getByLabel('Name').first().inputValue(), 'Office hours');
+  assert.equal(await rule.getByLabel('Name').first().evaluate(e => e === document.activeElement), true, 'the moved rule has no focus');
+  const [saved] = (await readRules(shortUrl)).rules;
+  assert.equal(saved.name, 'German iPhones');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  await page.locator('#warnings').getByText('Rule 1, condition 2, country').waitFor();
+  const after = await readRules(shortUrl);
+  assert.deepEqual(after.rules.map(r => r.name), ['Office hours', 'German iPhones']);
+  assert.deepEqual(after.rules[1], saved, 'the moved rule or its targets have other ids');
+  assert.deepEqual(after.rules[0].when[1].country, ['DE', 'AT']);
+  tell('A second rule is moved before the first with the keyboard. The first keeps its ids, and a warning about countries is shown.');
+
+  await page.reload();
+  await page.locator('tbody tr', { hasText: 'Destination 5' }).getByRole('button', { name: 'Routing of' }).click();
+  const reloaded = page.getByRole('listitem', { name: 'Rule 2' });
+  assert.equal(await reloaded.getByLabel('Name').first().inputValue(), 'German iPhones');
+  assert.deepEqual(await reloaded.getByLabel('URL').evaluateAll(all => all.map(e => e.value)), [a, b]);
+  assert.equal(await reloaded.getByLabel('Languages').inputValue(), 'de');
+  const [status, location] = await visitShortUrl(shortUrl, IPHONE);
+  assert.equal(status, 302);
+  assert.ok([a, b].includes(location), `an iPhone is redirected to ${location}`);
+  assert.deepEqual(await visitShortUrl(shortUrl, { ...IPHONE, 'Accept-Language': 'fr' }), [302, own]);
+  await followAs(shortUrl, [a, b]);
+  tell('After a reload the rules are shown, and an iPhone in German follows the short URL to one of the targets.');
+
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await visit.getByLabel('Visitor').selectOption({ label: 'iPhone' });
+  await visit.getByLabel('Accept-Language').fill('de');
+  await answer.getByText('Rule 2 decides.').waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the editor is wider than a phone');
+  await page.evaluate(() => scrollTo(0, 0));
+  await shot('routing-phone');
+  await page.screenshot({ path: path.join(folder, `${String(steps + 1).padStart(2, '0')}-routing-phone-full.png`), fullPage: true });
+  tell('On a phone in the dark, the answer stays below the rules.');
+
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await request('mutation ($id: ID!) { updateLink(input: {id: $id, title: "Changed elsewhere"}) { errors { message } } }', { id: after.id });
+  await page.locator('[data-path="rules/0/name"]').fill('Lost');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Your changes are not saved.').waitFor();
+  await shot('routing-conflict');
+  page.once('dialog', dialog => dialog.accept());
+  await page.getByRole('button', { name: 'Load the current routing' }).click();
+  await page.locator('#routing-status', { hasText: /^$/ }).waitFor({ state: 'attached' });
+  assert.equal(await page.locator('[data-path="rules/0/name"]').inputValue(), 'Office hours');
+  await page.getByRole('button', { name: 'Back to the links' }).click();
+  await page.getByRole('heading', { name: 'Links of Analytical Engines' }).waitFor();
+  tell('A change by another client since is reported as a conflict, and the current routing is loaded.');
+}
+
+async function addCondition(rule, noun, kind, label, text) {
+  await rule.getByRole('button', { name: `Add ${noun}` }).click();
+  await rule.locator('.part', { has: page.getByRole('button', { name: `Add ${noun}` }) }).getByLabel('Kind').last().selectOption(kind);
+  if (label) await rule.getByLabel(label).fill(text);
+}
+
+async function visitShortUrl(shortUrl, headers) {
+  const response = await fetch(shortUrl, { redirect: 'manual', headers });
+  return [response.status, response.headers.get('location')];
+}
+
+// followAs opens the short URL in a browser with the headers of IPHONE, which must land on one of the targets.
+async function followAs(shortUrl, targets) {
+  const phone = await browser.newContext({ userAgent: IPHONE['User-Agent'], locale: 'de-AT' });
+  const tab = await phone.newPage();
+  await tab.goto(shortUrl);
+  await tab.getByRole('heading', { name: 'You have arrived' }).waitFor();
+  assert.ok(targets.includes(tab.url()), `the browser is redirected to ${tab.url()}`);
+  await phone.close();
+}
+
+async function readRules(shortUrl) {
+  const query = `query ($shortUrl: String!) { link(by: {shortUrl: $shortUrl}) { id routing { rules {
+    id name when { country } targets { id name url share } } } } }`;
+  const { link } = await request(query, { shortUrl });
+  return { id: link.id, rules: link.routing.rules };
+}
+
+// request sends an operation with the session of the page.
+async function request(query, variables) {
+  const token = await page.evaluate(() => JSON.parse(sessionStorage.getItem('linkforge.session')).token);
+  const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
+  const response = await fetch(api, { method: 'POST', headers, body: JSON.stringify({ query, variables }) });
+  const { data, errors } = await response.json();
+  assert.equal(errors, undefined, JSON.stringify(errors));
+  return data;
 }
 
 // others asks from pages as a browser lets them: one that the server has not been told of, and one without a client.
