@@ -232,7 +232,7 @@ async function editRouting() {
   const visit = page.locator('#visit');
   await page.getByRole('button', { name: 'Add rule' }).click();
   await rule.getByLabel('Name').first().fill('German iPhones');
-  await addCondition(rule, 'condition', 'os', 'Operating systems', 'iOS');
+  await addCondition(rule, 'condition', 'os', 'Systems', 'iOS');
   await addCondition(rule, 'condition', 'language', 'Languages', 'de');
   await addCondition(rule, 'exception', 'bot');
   await rule.getByLabel('URL').fill(a);
@@ -249,10 +249,13 @@ async function editRouting() {
   assert.equal(await page.locator('#answer-status').textContent(), '302');
   assert.ok([a, b].includes(await page.locator('#answer-location').textContent()));
   await shot('routing');
+  await page.evaluate(() => scrollTo(0, 0));
+  await shot('routing-top');
+  await explainOnlyTheLatest(visit, answer);
   await visit.getByLabel('Visitor').selectOption({ label: 'Search bot' });
   await answer.getByText("No rule decides: the link's URL.").waitFor();
   assert.deepEqual(await visitShortUrl(shortUrl, IPHONE), [302, own]);
-  tell('A rule with conditions and two targets decides the tried visit before it is saved, and only that visit.');
+  tell('A rule with conditions and two targets decides the tried visit before it is saved. A new edit aborts an outdated explanation.');
 
   await rule.getByLabel('URL').nth(1).fill('ftp://example.com/');
   await page.getByRole('button', { name: 'Save' }).click();
@@ -265,6 +268,15 @@ async function editRouting() {
   tell('The server refuses a URL, and the message is at the field of the second target.');
 
   await wrong.fill(b);
+  assert.equal(await wrong.count(), 0, 'the message stays although the field has been edited');
+  for (const share of await rule.getByLabel('Share').all()) await share.fill('0');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await rule.locator('[data-path="rules/0/targets"].invalid > em').waitFor();
+  await rule.getByLabel('Share').first().fill('3');
+  assert.equal(await rule.locator('em').count(), 0);
+  await rule.getByLabel('Share').nth(1).fill('1');
+  tell('A message about all targets of a rule is at their group, and disappears with the next edit.');
+
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   await page.getByRole('button', { name: 'Add rule' }).click();
@@ -306,7 +318,8 @@ async function editRouting() {
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the editor is wider than a phone');
   await page.evaluate(() => scrollTo(0, 0));
   await shot('routing-phone');
-  await page.screenshot({ path: path.join(folder, `${String(steps + 1).padStart(2, '0')}-routing-phone-full.png`), fullPage: true });
+  await page.locator('.target').first().scrollIntoViewIfNeeded();
+  await shot('routing-phone-targets');
   tell('On a phone in the dark, the answer stays below the rules.');
 
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -322,6 +335,25 @@ async function editRouting() {
   await page.getByRole('button', { name: 'Back to the links' }).click();
   await page.getByRole('heading', { name: 'Links of Analytical Engines' }).waitFor();
   tell('A change by another client since is reported as a conflict, and the current routing is loaded.');
+}
+
+// explainOnlyTheLatest holds the explanation of one edit back, and expects the next edit to abort it.
+async function explainOnlyTheLatest(visit, answer) {
+  const isExplanation = request => request.postData()?.includes('query ExplainRedirect') ?? false;
+  const held = page.waitForRequest(isExplanation);
+  const aborted = page.waitForEvent('requestfailed', isExplanation);
+  let release;
+  await page.route(api, route => {
+    if (release || !isExplanation(route.request())) return route.fallback();
+    release = () => route.continue();
+  });
+  await visit.getByLabel('Accept-Language').fill('fr');
+  await held;
+  await visit.getByLabel('Accept-Language').fill('de');
+  assert.match((await aborted).postData(), /"acceptLanguage":"fr"/);
+  await release().catch(() => {}); // it is aborted
+  await answer.getByText('Rule 1 decides.').waitFor();
+  await page.unroute(api);
 }
 
 async function addCondition(rule, noun, kind, label, text) {

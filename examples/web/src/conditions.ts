@@ -6,7 +6,7 @@ import type { QueryConditionInput, Weekday, WeeklyScheduleInput } from './gql/gr
 
 const LISTS: Record<Exclude<ListKind, 'device'>, { label: string; placeholder: string }> = {
   country: { label: 'Countries', placeholder: 'DE, AT, CH' },
-  os: { label: 'Operating systems', placeholder: 'iOS, Android' },
+  os: { label: 'Systems', placeholder: 'iOS, Android' },
   browser: { label: 'Browsers', placeholder: 'Firefox, Safari' },
   language: { label: 'Languages', placeholder: 'de, pt-BR' },
   referrer: { label: 'Referring hosts', placeholder: 'example.com, .example.org' },
@@ -78,7 +78,8 @@ function listFields(kind: keyof typeof LISTS, list: string[], path: Path, set: (
     change();
   });
   if (kind === 'network') return text; // an address is compared only if it is known
-  return create('div', { className: 'values' }, text, checkbox('or unknown', unknown, checked => ((unknown = checked), change())));
+  const box = checkbox('or unknown', unknown, checked => ((unknown = checked), change()));
+  return create('div', { className: 'values' }, text, box);
 }
 
 function deviceFields(list: string[], path: Path, set: (list: string[]) => void) {
@@ -129,8 +130,9 @@ type Period = { from?: string | null; to?: string | null };
 function duringFields(during: Period, path: Path, set: (during: Period) => void) {
   const change = (part: Period) => set((during = { ...during, ...part }));
   const field = (label: string, name: 'from' | 'to') =>
-    textField({ label, path: [...path, name], value: localTime(during[name]), type: 'datetime-local' }, typed =>
-      change({ [name]: instant(typed) }),
+    textField(
+      { label, hint: 'local time', path: [...path, name], value: localTime(during[name]), type: 'datetime-local' },
+      typed => change({ [name]: instant(typed) }),
     );
   return group('Span of time', path, field('From', 'from'), field('Until', 'to'));
 }

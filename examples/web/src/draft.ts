@@ -1,10 +1,22 @@
 // The routing while it is edited, before it is saved.
-import type { ConditionFragment, EditedLinkFragment, QueryForwardingMode, Stickiness, VisitConditionInput } from './gql/graphql';
+import type {
+  ConditionFragment,
+  EditedLinkFragment,
+  QueryForwardingMode,
+  Stickiness,
+  VisitConditionInput,
+} from './gql/graphql';
 
 export type Condition = VisitConditionInput;
 export type Kind = keyof VisitConditionInput;
 export type ListKind = 'country' | 'device' | 'os' | 'browser' | 'language' | 'referrer' | 'network';
-export type Target = { id?: string; name: string | null; url: string | null; share: number | null; maxClicks: number | null };
+export type Target = {
+  id?: string; // as for a rule
+  name: string | null;
+  url: string | null; // null: the link's own URL
+  share: number | null;
+  maxClicks: number | null;
+};
 export type Rule = {
   id?: string; // of a saved rule; sent again, so that the rule keeps its identity and statistics
   name: string | null;

@@ -3,20 +3,29 @@ import type { Client, CombinedError } from '@urql/core';
 
 import { create, element, values } from './dom';
 import { instant } from './fields';
-import type { ExplainRedirectQueryVariables, RedirectOutcome, RedirectReason, RedirectStepKind, VisitKind, VisitSampleInput } from './gql/graphql';
+import type {
+  ExplainRedirectQueryVariables,
+  RedirectOutcome,
+  RedirectReason,
+  RedirectStepKind,
+  VisitKind,
+  VisitSampleInput,
+} from './gql/graphql';
 import { ExplainRedirect } from './operations';
 import type { Explanation } from './rules';
 
 const DEBOUNCE_MS = 300;
 
+const WEBKIT = 'AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
+const BLINK = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0';
+
 // AGENTS are the presets of the User-Agent header.
 const AGENTS: Record<string, string> = {
   'Not known': '',
-  iPhone:
-    'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1',
-  iPad: 'Mozilla/5.0 (iPad; CPU OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1',
-  Android: 'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36',
-  'Windows desktop': 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
+  iPhone: `Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) ${WEBKIT}`,
+  iPad: `Mozilla/5.0 (iPad; CPU OS 17_5 like Mac OS X) ${WEBKIT}`,
+  Android: `Mozilla/5.0 (Linux; Android 14; Pixel 8) ${BLINK} Mobile Safari/537.36`,
+  'Windows desktop': `Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${BLINK} Safari/537.36`,
   'Linux desktop': 'Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0',
   'Search bot': 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
 };
@@ -91,7 +100,10 @@ export type Explainer = { request: (variables: ExplainRedirectQueryVariables) =>
 
 // explainer sends the latest request once edits have paused. A new request aborts the one before, so that an outdated
 // answer is never shown.
-export function explainer(client: Client, answered: (explanation: Explanation | null, error?: CombinedError) => void): Explainer {
+export function explainer(
+  client: Client,
+  answered: (explanation: Explanation | null, error?: CombinedError) => void,
+): Explainer {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let abort = () => {};
   const stop = () => {
@@ -136,9 +148,9 @@ function describeVisit({ country, device, os, browser, language, referrer, bot }
 }
 
 function stepItem({ step, outcome, ruleIndex, detail }: Explanation['steps'][number]): HTMLElement {
-  const title = STEPS[step] + (ruleIndex === null ? '' : step === 'RULE' ? ` ${ruleIndex + 1}` : ` of rule ${ruleIndex + 1}`);
-  const item = create('li', {}, create('b', { textContent: title }), ' ', create('span', { className: 'outcome-kind', textContent: OUTCOMES[outcome] }));
-  item.append(create('p', { textContent: detail }));
-  item.className = outcome.toLowerCase();
-  return item;
+  const title = create('b', { textContent: STEPS[step] });
+  if (ruleIndex !== null) title.append(step === 'RULE' ? ` ${ruleIndex + 1}` : ` of rule ${ruleIndex + 1}`);
+  const kind = create('span', { className: 'outcome-kind', textContent: OUTCOMES[outcome] });
+  const text = create('p', { textContent: detail });
+  return create('li', { className: outcome.toLowerCase() }, title, ' ', kind, text);
 }

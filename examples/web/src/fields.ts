@@ -20,7 +20,11 @@ function labelled(control: Control, { label, path, hint }: Options): HTMLLabelEl
   return create('label', {}, label, ...(hint ? [small(hint)] : []), marked(path, control));
 }
 
-export function textField(options: Options & { value: string; type?: string; list?: string }, set: (value: string) => void) {
+type TextOptions = Options & { value: string; type?: string; list?: string };
+type NumberOptions = Options & { value: number | null; min: number; max?: number };
+type SelectOptions<T extends string> = Options & { value: T; choices: Record<T, string> };
+
+export function textField(options: TextOptions, set: (value: string) => void) {
   const { value, type = 'text', placeholder = '', list } = options;
   const input = create('input', { type, value, placeholder, autocomplete: 'off', spellcheck: false });
   if (type === 'datetime-local') input.step = '1';
@@ -29,15 +33,15 @@ export function textField(options: Options & { value: string; type?: string; lis
   return labelled(input, options);
 }
 
-export function numberField(options: Options & { value: number | null; min: number; max?: number }, set: (value: number | null) => void) {
+export function numberField(options: NumberOptions, set: (value: number | null) => void) {
   const { value, min, max, placeholder = '' } = options;
-  const input = create('input', { type: 'number', value: value === null ? '' : String(value), min: String(min), placeholder });
+  const input = create('input', { type: 'number', value: value?.toString() ?? '', min: String(min), placeholder });
   if (max !== undefined) input.max = String(max);
   input.addEventListener('input', () => set(input.value === '' ? null : Number(input.value)));
   return labelled(input, options);
 }
 
-export function selectField<T extends string>(options: Options & { value: T; choices: Record<T, string> }, set: (value: T) => void) {
+export function selectField<T extends string>(options: SelectOptions<T>, set: (value: T) => void) {
   const select = create('select');
   for (const [value, text] of Object.entries<string>(options.choices)) select.append(new Option(text, value));
   select.value = options.value;
@@ -106,12 +110,22 @@ function findPlace(form: HTMLElement, path: string[]): HTMLElement | null {
 }
 
 export function clearErrors(form: HTMLElement): void {
-  for (const note of form.querySelectorAll('em.error')) note.remove();
-  for (const invalid of form.querySelectorAll('[aria-invalid], .invalid')) {
-    invalid.classList.remove('invalid');
-    invalid.removeAttribute('aria-invalid');
-    invalid.removeAttribute('aria-describedby');
-  }
+  form.querySelectorAll('[aria-invalid], .invalid').forEach(clearError);
+}
+
+// clearErrorsAround removes the errors of a control that has been edited, and of the groups around it.
+export function clearErrorsAround(control: Element): void {
+  const place = control.closest('[aria-invalid], .invalid');
+  if (!place) return;
+  clearError(place);
+  clearErrorsAround(place);
+}
+
+function clearError(place: Element): void {
+  document.getElementById(place.getAttribute('aria-describedby') ?? '')?.remove();
+  place.classList.remove('invalid');
+  place.removeAttribute('aria-invalid');
+  place.removeAttribute('aria-describedby');
 }
 
 // describePath returns a path in words: "Rule 2, target 1, url".

@@ -4,7 +4,8 @@ import type { Client, CombinedError } from '@urql/core';
 import { create, element } from './dom';
 import { type Draft, emptyDraft, toDraft } from './draft';
 import { explainer, readVisit, setUpVisit, showAnswer } from './explain';
-import { checkbox, clearErrors, describePath, selectField, showErrors, splitList, textField, type UserError } from './fields';
+import { checkbox, clearErrors, clearErrorsAround, describePath, selectField, showErrors, splitList, textField } from './fields';
+import type { UserError } from './fields';
 import type { EditedLinkFragment, QueryForwardingMode } from './gql/graphql';
 import { RoutingOfLink, UpdateRouting } from './operations';
 import { renderRules, showDecision } from './rules';
@@ -27,7 +28,7 @@ export function setUpEditor(client: Client): Editor {
 
   const live = explainer(client, (explanation, error) => {
     showAnswer(explanation, error ? describeError(error) : 'You may not read this link.');
-    showDecision(rules, draft, explanation);
+    showDecision(rules, explanation);
   });
   const explain = () => {
     if (link) live.request({ id: link.id, visit: readVisit(), routing: structuredClone(draft) });
@@ -84,7 +85,11 @@ export function setUpEditor(client: Client): Editor {
 
   setUpVisit(explain);
   setUpTimeZones();
-  form.addEventListener('submit', event => (event.preventDefault(), void oneAtATime(element('routing-save') as HTMLButtonElement, save)));
+  form.addEventListener('submit', event => {
+    event.preventDefault();
+    void oneAtATime(element('routing-save') as HTMLButtonElement, save);
+  });
+  form.addEventListener('input', event => clearErrorsAround(event.target as Element));
   element('routing-reload').addEventListener('click', () => void reload());
   addEventListener('beforeunload', event => isChanged() && event.preventDefault());
   return { open, stop, close: () => mayDiscard() && (stop(), true) };
@@ -107,27 +112,30 @@ function showUserErrors(form: HTMLFormElement, errors: (UserError & { code: stri
 
 function renderSettings(draft: Draft, edited: () => void) {
   const { query } = draft;
-  const names = (name: 'only' | 'except', label: string) =>
-    textField({ label, hint: 'separated by commas', path: ['query', name], value: query[name].join(', ') }, typed => {
-      query[name] = splitList(typed);
-      edited();
-    });
-  const fallback = (name: 'pendingUrl' | 'endedUrl', label: string, placeholder: string) =>
-    textField({ label, path: [name], type: 'url', value: draft[name] ?? '', placeholder }, typed => {
-      draft[name] = typed.trim() || null;
-      edited();
-    });
+  const names = (name: 'only' | 'except', label: string) => {
+    const options = { label, path: ['query', name], value: query[name].join(', '), placeholder: 'separated by commas' };
+    return textField(options, typed => ((query[name] = splitList(typed)), edited()));
+  };
+  const fallback = (name: 'pendingUrl' | 'endedUrl', label: string, placeholder: string) => {
+    const options = { label, path: [name], type: 'url', value: draft[name] ?? '', placeholder };
+    return textField(options, typed => ((draft[name] = typed.trim() || null), edited()));
+  };
+  const mode = { label: 'Query of the short URL', path: ['query', 'mode'], value: query.mode, choices: MODES };
+  const setPath = (checked: boolean) => ((draft.forwardPath = checked), edited());
   element('settings').replaceChildren(
-    selectField({ label: 'Query of the short URL', path: ['query', 'mode'], value: query.mode, choices: MODES }, mode => ((query.mode = mode), edited())),
-    create('div', { className: 'fields' }, names('only', 'Only these parameters'), names('except', 'All parameters but these')),
-    checkbox('Append the path after the code', draft.forwardPath, checked => ((draft.forwardPath = checked), edited()), ['forwardPath']),
+    selectField(mode, chosen => ((query.mode = chosen), edited())),
+    create('div', { className: 'fields' }, names('only', 'Only these parameters'), names('except', 'All but these')),
+    checkbox('Append the path after the code', draft.forwardPath, setPath, ['forwardPath']),
     fallback('pendingUrl', 'Before the link starts, redirect to', '404 page'),
     fallback('endedUrl', 'After the link has ended, redirect to', 'https://example.com/ended?code={code}'),
   );
 }
 
 function showWarnings(warnings: EditedLinkFragment['routing']['warnings']) {
-  const items = warnings.map(({ message, field }) => create('li', {}, create('b', { textContent: `${describePath(field)}: ` }), message));
+  const items = warnings.map(({ message, field }) => {
+    const place = create('b', { textContent: `${describePath(field)}: ` });
+    return create('li', {}, place, message);
+  });
   element('warning-list').replaceChildren(...items);
   element('warnings').hidden = warnings.length === 0;
 }

@@ -45,9 +45,10 @@ function keyed(key: string, label: string, press: () => void, describe = label) 
 
 function focusKey(container: HTMLElement, key: string): void {
   const escaped = CSS.escape(key);
-  const found = container.querySelector<HTMLButtonElement | HTMLInputElement>(`[data-key="${escaped}"], [data-path="${escaped}"]`);
-  const rule = /^rules\/\d+/.exec(key)?.[0] ?? '';
-  const nearest = container.querySelector<HTMLElement>(`[data-path="${CSS.escape(`${rule}/name`)}"], [data-key="add"]`);
+  const selector = `[data-key="${escaped}"], [data-path="${escaped}"]`;
+  const found = container.querySelector<HTMLButtonElement | HTMLInputElement>(selector);
+  const name = CSS.escape(`${/^rules\/\d+/.exec(key)?.[0] ?? ''}/name`);
+  const nearest = container.querySelector<HTMLElement>(`[data-path="${name}"], [data-key="add"]`);
   if (found && !found.disabled) found.focus();
   else nearest?.focus();
 }
@@ -55,11 +56,13 @@ function focusKey(container: HTMLElement, key: string): void {
 function ruleItem(editing: Editing, rule: Rule, i: number): HTMLElement {
   const path = ['rules', i];
   const name = { label: 'Name', path: [...path, 'name'], value: rule.name ?? '', placeholder: 'optional' };
-  const sticky = { label: 'Choice of the target', path: [...path, 'stickiness'], value: rule.stickiness, choices: STICKINESS };
+  const at = [...path, 'stickiness'];
+  const sticky = { label: 'Choice of the target', path: at, value: rule.stickiness, choices: STICKINESS };
+  const title = create('h4', { textContent: `Rule ${i + 1}` });
   const item = create(
     'li',
     { className: 'rule' },
-    create('div', { className: 'bar' }, create('h4', { textContent: `Rule ${i + 1}` }), badge(), ...ruleButtons(editing, i)),
+    create('div', { className: 'bar' }, title, badge(), ...ruleButtons(editing, i)),
     create('p', { className: 'outcome' }),
     create(
       'div',
@@ -119,7 +122,8 @@ function conditionItem({ edited, restructure }: Editing, list: Condition[], cond
     list.splice(i, 1);
     restructure([...path.slice(0, -1), 'add'].join('/'));
   }, `Remove ${noun} ${i + 1} of rule ${Number(path[1]) + 1}`);
-  return marked(path, create('li', { className: 'condition' }, kindField(condition, path, setKind), valueFields(condition, path, set), remove));
+  const fields = [kindField(condition, path, setKind), valueFields(condition, path, set)];
+  return marked(path, create('li', { className: 'condition' }, ...fields, remove));
 }
 
 function targetList({ edited, restructure }: Editing, rule: Rule, path: Path): HTMLElement {
@@ -132,7 +136,8 @@ function targetList({ edited, restructure }: Editing, rule: Rule, path: Path): H
       restructure([...at, 'add'].join('/'));
     }, `Remove target ${i + 1} of rule ${number}`);
     remove.disabled = targets.length === 1;
-    return marked([...at, i], create('li', { className: 'target' }, badge(), ...targetFields(target, [...at, i], edited), remove));
+    const fields = targetFields(target, [...at, i], edited);
+    return marked([...at, i], create('li', { className: 'target' }, badge(), ...fields, remove));
   });
   const add = keyed([...at, 'add'].join('/'), 'Add target', () => {
     targets.push(newTarget());
@@ -157,9 +162,8 @@ function targetFields(target: Target, path: Path, edited: () => void): HTMLEleme
 }
 
 // showDecision marks the rule that decides, its candidates, and why each of the other rules does not hold; null: no marks.
-export function showDecision(container: HTMLElement, draft: Draft, explanation: Explanation | null): void {
-  draft.rules.forEach((rule, i) => {
-    const item = container.querySelector<HTMLElement>(`[data-path="rules/${i}"]`)!;
+export function showDecision(container: HTMLElement, explanation: Explanation | null): void {
+  container.querySelectorAll<HTMLElement>('.rule').forEach((item, i) => {
     const decides = explanation?.ruleIndex === i;
     const steps = explanation?.steps.filter(step => step.ruleIndex === i) ?? [];
     item.classList.toggle('decides', decides);
@@ -168,7 +172,8 @@ export function showDecision(container: HTMLElement, draft: Draft, explanation: 
     item.querySelector('.outcome')!.textContent = steps.map(step => step.detail).join(' ') || untried;
     const failing = steps.find(step => step.conditionIndex !== null)?.conditionIndex;
     item.querySelectorAll('.condition').forEach((condition, n) => condition.classList.toggle('fails', n === failing));
-    rule.targets.forEach((_, n) => markTarget(item.querySelector(`[data-path="rules/${i}/targets/${n}"]`)!, n, decides ? explanation : null));
+    const decision = decides ? explanation : null;
+    item.querySelectorAll<HTMLElement>('.target').forEach((target, n) => markTarget(target, n, decision));
   });
 }
 
@@ -176,7 +181,8 @@ function markTarget(item: HTMLElement, index: number, decision: Explanation | nu
   const candidate = decision?.candidates.includes(index) ?? false;
   const certain = decision?.candidates.length === 1;
   item.classList.toggle('candidate', candidate);
-  setBadge(item, !candidate ? '' : certain ? 'Chosen' : index === decision?.targetIndex ? 'Candidate, drawn now' : 'Candidate');
+  const drawn = index === decision?.targetIndex ? 'Candidate, drawn now' : 'Candidate';
+  setBadge(item, !candidate ? '' : certain ? 'Chosen' : drawn);
 }
 
 function setBadge(item: HTMLElement, text: string): void {
