@@ -35,6 +35,7 @@ try {
   const visitor = await anonymousVisitor();
   const account = await story();
   await editRouting();
+  await editConditions();
   await claims(visitor, account);
   await others();
 } catch (error) {
@@ -337,6 +338,70 @@ async function editRouting() {
   tell('A change by another client since is reported as a conflict, and the current routing is loaded.');
 }
 
+// editConditions saves a rule with a condition of each kind, and expects the server to store the values of the fields.
+async function editConditions() {
+  const row = page.locator('tbody tr', { hasText: 'Destination 6' });
+  const shortUrl = await row.getByRole('link').getAttribute('href');
+  await row.getByRole('button', { name: 'Routing of' }).click();
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  const rule = page.getByRole('listitem', { name: 'Rule 1' });
+  const add = (kind, label, text) => addCondition(rule, 'condition', kind, label, text);
+  await add('country', 'Countries', 'de, at');
+  await rule.getByLabel('or unknown').check();
+  await add('device');
+  await rule.getByRole('checkbox', { name: 'tablet' }).check();
+  await rule.getByRole('checkbox', { name: 'unknown', exact: true }).check();
+  await add('os', 'Systems', 'iOS, Android');
+  await add('browser', 'Browsers', 'Firefox');
+  await add('language', 'Languages', 'pt-BR');
+  await add('referrer', 'Referring hosts', '.example.com');
+  await add('query');
+  await rule.getByRole('group', { name: 'Query parameter' }).getByLabel('Name').fill('ref');
+  await add('weekly');
+  await rule.getByRole('checkbox', { name: 'Fri' }).uncheck();
+  await rule.getByLabel('Time zone').fill('Europe/Berlin');
+  await rule.getByRole('group', { name: 'Times of the week' }).getByLabel('To').fill('24:00');
+  await add('during', 'Until', '2031-05-01T12:00:00');
+  await add('network', 'Networks', '192.0.2.0/24, 2001:db8::1');
+  await add('visit');
+  await rule.getByRole('combobox', { name: 'Visit', exact: true }).selectOption({ label: 'Returning today' });
+  await add('bot');
+  await rule.getByRole('combobox', { name: 'Visitor' }).selectOption({ label: 'Is not a bot' });
+  await page.locator('#settings').getByLabel('Query of the short URL').selectOption('REPLACE');
+  await page.getByLabel('Only these parameters').fill('ref, lang');
+  await page.getByLabel('After the link has ended, redirect to').fill('https://example.com/ended?code={code}');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  const until = await page.evaluate(() => new Date('2031-05-01T12:00:00').toISOString().replace('.000', ''));
+  const { rules, query, endedUrl } = await readRules(shortUrl);
+  assert.deepEqual(rules[0].when.map(withoutNulls), [
+    { country: ['DE', 'AT', ''] },
+    { device: ['tablet', ''] },
+    { os: ['iOS', 'Android'] },
+    { browser: ['Firefox'] },
+    { language: ['pt-BR'] },
+    { referrer: ['.example.com'] },
+    { query: { name: 'ref', value: null } },
+    { weekly: { timezone: 'Europe/Berlin', days: ['MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY'], from: '09:00', to: '24:00' } },
+    { during: { from: null, to: until } },
+    { network: ['192.0.2.0/24', '2001:db8::1'] },
+    { visit: 'RETURNING_TODAY' },
+    { bot: false },
+  ]);
+  assert.deepEqual({ query, endedUrl }, { query: { mode: 'REPLACE', only: ['ref', 'lang'] }, endedUrl: 'https://example.com/ended?code={code}' });
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  assert.deepEqual((await readRules(shortUrl)).rules, rules, 'saving the same rules again changes them');
+  await page.evaluate(() => scrollTo(0, 0));
+  await shot('conditions');
+  await page.getByRole('button', { name: 'Back to the links' }).click();
+  tell('A condition of each kind is saved with its values, and saving it again changes nothing.');
+}
+
+function withoutNulls(value) {
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== null));
+}
+
 // explainOnlyTheLatest holds the explanation of one edit back, and expects the next edit to abort it.
 async function explainOnlyTheLatest(visit, answer) {
   const isExplanation = request => request.postData()?.includes('query ExplainRedirect') ?? false;
@@ -378,10 +443,12 @@ async function followAs(shortUrl, targets) {
 }
 
 async function readRules(shortUrl) {
-  const query = `query ($shortUrl: String!) { link(by: {shortUrl: $shortUrl}) { id routing { rules {
-    id name when { country } targets { id name url share } } } } }`;
+  const query = `query ($shortUrl: String!) { link(by: {shortUrl: $shortUrl}) { id routing { query { mode only } endedUrl rules {
+    id name targets { id name url share } when {
+      country device os browser language referrer query { name value } weekly { timezone days from to } during { from to }
+      network visit bot } } } } }`;
   const { link } = await request(query, { shortUrl });
-  return { id: link.id, rules: link.routing.rules };
+  return { id: link.id, ...link.routing };
 }
 
 // request sends an operation with the session of the page.
