@@ -343,6 +343,7 @@ async function editConditions() {
   const row = page.locator('tbody tr', { hasText: 'Destination 6' });
   const shortUrl = await row.getByRole('link').getAttribute('href');
   await row.getByRole('button', { name: 'Routing of' }).click();
+  await page.locator('#answer-location', { hasText: `${origin}/destination?n=6` }).waitFor();
   await page.getByRole('button', { name: 'Add rule' }).click();
   const rule = page.getByRole('listitem', { name: 'Rule 1' });
   const add = (kind, label, text) => addCondition(rule, 'condition', kind, label, text);
@@ -392,7 +393,11 @@ async function editConditions() {
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   assert.deepEqual((await readRules(shortUrl)).rules, rules, 'saving the same rules again changes them');
-  await page.evaluate(() => scrollTo(0, 0));
+  await page.locator('#answer').getByText("No rule decides: the link's URL.").waitFor();
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the conditions are wider than a phone');
+  await rule.getByRole('group', { name: 'Times of the week' }).scrollIntoViewIfNeeded();
   await shot('conditions');
   await page.getByRole('button', { name: 'Back to the links' }).click();
   tell('A condition of each kind is saved with its values, and saving it again changes nothing.');

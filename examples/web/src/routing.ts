@@ -56,6 +56,7 @@ export function setUpEditor(client: Client): Editor {
   const open = async (id: string) => {
     const { data, error } = await client.query(RoutingOfLink, { id }, { requestPolicy: 'network-only' });
     if (!data?.link) return error ? describeError(error) : 'The link does not exist any more.';
+    showAnswer(null, ''); // that of another link
     show(data.link);
     return null;
   };
