@@ -16,6 +16,12 @@ const api = new URL('/graphql', process.env.LINKFORGE_URL).href;
 const origin = new URL(address).origin;
 const KINDS = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 
+// IPHONE has the headers that the rule of editRouting expects.
+const IPHONE = {
+  'User-Agent': 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1',
+  'Accept-Language': 'de-AT,en;q=0.8',
+};
+
 const complaints = [];
 let steps = 0;
 const tell = sentence => console.log(`${String(++steps).padStart(2)}. ${sentence}`);
@@ -28,6 +34,8 @@ const page = await context.newPage();
 try {
   const visitor = await anonymousVisitor();
   const account = await story();
+  await editRouting();
+  await editConditions();
   await claims(visitor, account);
   await others();
 } catch (error) {
@@ -204,6 +212,258 @@ async function story() {
   assert.notEqual(await page.evaluate(() => JSON.parse(sessionStorage.getItem('linkforge.session')).token), 'spent');
   tell('A token that has ended is renewed.');
   return { email: `${slug}@example.com`, password: 'correct horse battery staple' };
+}
+
+// editRouting edits the rules of a link with a live explanation, saves them, and follows the short URL.
+async function editRouting() {
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: 'light' });
+  const row = page.locator('tbody tr', { hasText: 'Destination 5' });
+  const shortUrl = await row.getByRole('link').getAttribute('href');
+  const own = `${origin}/destination?n=5`;
+  const [a, b] = ['a', 'b'].map(target => `${origin}/destination?target=${target}`);
+  await row.getByRole('button', { name: 'Routing of' }).click();
+  await page.getByRole('heading', { name: 'Routing of' }).waitFor();
+  const answer = page.locator('#answer');
+  await answer.getByText("No rule decides: the link's URL.").waitFor();
+  assert.equal(await page.locator('#answer-location').textContent(), own);
+  tell('The editor of a plain link explains that visitors get its URL.');
+
+  const rule = page.getByRole('listitem', { name: 'Rule 1' });
+  const visit = page.locator('#visit');
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  await rule.getByLabel('Name').first().fill('German iPhones');
+  await addCondition(rule, 'condition', 'os', 'Systems', 'iOS');
+  await addCondition(rule, 'condition', 'language', 'Languages', 'de');
+  await addCondition(rule, 'exception', 'bot');
+  await rule.getByLabel('URL').fill(a);
+  await rule.getByRole('button', { name: 'Add target' }).click();
+  await rule.getByLabel('URL').nth(1).fill(b);
+  await rule.getByLabel('Share').first().fill('3');
+  await visit.getByLabel('Visitor').selectOption({ label: 'iPhone' });
+  await rule.getByText('The condition on language does not hold').waitFor();
+  assert.equal(await rule.locator('.condition.fails').getByLabel('Languages').inputValue(), 'de');
+  await visit.getByLabel('Accept-Language').fill('de-AT,en;q=0.8');
+  await answer.getByText('Rule 1 decides.').waitFor();
+  await rule.getByText('Decides this visit').waitFor();
+  assert.equal(await rule.locator('.target .badge', { hasText: 'Candidate' }).count(), 2);
+  assert.equal(await page.locator('#answer-status').textContent(), '302');
+  assert.ok([a, b].includes(await page.locator('#answer-location').textContent()));
+  await shot('routing');
+  await page.evaluate(() => scrollTo(0, 0));
+  await shot('routing-top');
+  await explainOnlyTheLatest(visit, answer);
+  await visit.getByLabel('Visitor').selectOption({ label: 'Search bot' });
+  await answer.getByText("No rule decides: the link's URL.").waitFor();
+  assert.deepEqual(await visitShortUrl(shortUrl, IPHONE), [302, own]);
+  tell('A rule with conditions and two targets decides the tried visit before it is saved. A new edit aborts an outdated explanation.');
+
+  await rule.getByLabel('URL').nth(1).fill('ftp://example.com/');
+  await page.getByRole('button', { name: 'Save' }).click();
+  const wrong = rule.locator('input[aria-invalid=true]');
+  await wrong.waitFor();
+  assert.equal(await wrong.inputValue(), 'ftp://example.com/');
+  assert.equal(await wrong.evaluate(e => e === document.activeElement), true, 'the wrong field has no focus');
+  assert.match(await wrong.evaluate(e => document.getElementById(e.getAttribute('aria-describedby')).textContent), /https?:/);
+  await shot('routing-error');
+  tell('The server refuses a URL, and the message is at the field of the second target.');
+
+  await wrong.fill(b);
+  assert.equal(await wrong.count(), 0, 'the message stays although the field has been edited');
+  for (const share of await rule.getByLabel('Share').all()) await share.fill('0');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await rule.locator('[data-path="rules/0/targets"].invalid > em').waitFor();
+  await rule.getByLabel('Share').first().fill('3');
+  assert.equal(await rule.locator('em').count(), 0);
+  await rule.getByLabel('Share').nth(1).fill('1');
+  tell('A message about all targets of a rule is at their group, and disappears with the next edit.');
+
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  await page.locator('[data-path="rules/1/name"]').fill('Office hours');
+  await addCondition(page.getByRole('listitem', { name: 'Rule 2' }), 'condition', 'weekly');
+  await addCondition(page.getByRole('listitem', { name: 'Rule 2' }), 'condition', 'country', 'Countries', 'de, at');
+  await page.getByRole('button', { name: 'Move rule 2 up' }).press('Enter');
+  assert.equal(await rule.getByLabel('Name').first().inputValue(), 'Office hours');
+  assert.equal(await rule.getByLabel('Name').first().evaluate(e => e === document.activeElement), true, 'the moved rule has no focus');
+  const [saved] = (await readRules(shortUrl)).rules;
+  assert.equal(saved.name, 'German iPhones');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  await page.locator('#warnings').getByText('Rule 1, condition 2, country').waitFor();
+  const after = await readRules(shortUrl);
+  assert.deepEqual(after.rules.map(r => r.name), ['Office hours', 'German iPhones']);
+  assert.deepEqual(after.rules[1], saved, 'the moved rule or its targets have other ids');
+  assert.deepEqual(after.rules[0].when[1].country, ['DE', 'AT']);
+  tell('A second rule is moved before the first with the keyboard. The first keeps its ids, and a warning about countries is shown.');
+
+  await page.reload();
+  await page.locator('tbody tr', { hasText: 'Destination 5' }).getByRole('button', { name: 'Routing of' }).click();
+  const reloaded = page.getByRole('listitem', { name: 'Rule 2' });
+  assert.equal(await reloaded.getByLabel('Name').first().inputValue(), 'German iPhones');
+  assert.deepEqual(await reloaded.getByLabel('URL').evaluateAll(all => all.map(e => e.value)), [a, b]);
+  assert.equal(await reloaded.getByLabel('Languages').inputValue(), 'de');
+  const [status, location] = await visitShortUrl(shortUrl, IPHONE);
+  assert.equal(status, 302);
+  assert.ok([a, b].includes(location), `an iPhone is redirected to ${location}`);
+  assert.deepEqual(await visitShortUrl(shortUrl, { ...IPHONE, 'Accept-Language': 'fr' }), [302, own]);
+  await followAs(shortUrl, [a, b]);
+  tell('After a reload the rules are shown, and an iPhone in German follows the short URL to one of the targets.');
+
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await visit.getByLabel('Visitor').selectOption({ label: 'iPhone' });
+  await visit.getByLabel('Accept-Language').fill('de');
+  await answer.getByText('Rule 2 decides.').waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the editor is wider than a phone');
+  await page.evaluate(() => scrollTo(0, 0));
+  await shot('routing-phone');
+  await page.locator('.target').first().scrollIntoViewIfNeeded();
+  await shot('routing-phone-targets');
+  tell('On a phone in the dark, the answer stays below the rules.');
+
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await request('mutation ($id: ID!) { updateLink(input: {id: $id, title: "Changed elsewhere"}) { errors { message } } }', { id: after.id });
+  await page.locator('[data-path="rules/0/name"]').fill('Lost');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Your changes are not saved.').waitFor();
+  await shot('routing-conflict');
+  page.once('dialog', dialog => dialog.accept());
+  await page.getByRole('button', { name: 'Load the current routing' }).click();
+  await page.locator('#routing-status', { hasText: /^$/ }).waitFor({ state: 'attached' });
+  assert.equal(await page.locator('[data-path="rules/0/name"]').inputValue(), 'Office hours');
+  await page.getByRole('button', { name: 'Back to the links' }).click();
+  await page.getByRole('heading', { name: 'Links of Analytical Engines' }).waitFor();
+  tell('A change by another client since is reported as a conflict, and the current routing is loaded.');
+}
+
+// editConditions saves a rule with a condition of each kind, and expects the server to store the values of the fields.
+async function editConditions() {
+  const row = page.locator('tbody tr', { hasText: 'Destination 6' });
+  const shortUrl = await row.getByRole('link').getAttribute('href');
+  await row.getByRole('button', { name: 'Routing of' }).click();
+  await page.locator('#answer-location', { hasText: `${origin}/destination?n=6` }).waitFor();
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  const rule = page.getByRole('listitem', { name: 'Rule 1' });
+  const add = (kind, label, text) => addCondition(rule, 'condition', kind, label, text);
+  await add('country', 'Countries', 'de, at');
+  await rule.getByLabel('or unknown').check();
+  await add('device');
+  await rule.getByRole('checkbox', { name: 'tablet' }).check();
+  await rule.getByRole('checkbox', { name: 'unknown', exact: true }).check();
+  await add('os', 'Systems', 'iOS, Android');
+  await add('browser', 'Browsers', 'Firefox');
+  await add('language', 'Languages', 'pt-BR');
+  await add('referrer', 'Referring hosts', '.example.com');
+  await add('query');
+  await rule.getByRole('group', { name: 'Query parameter' }).getByLabel('Name').fill('ref');
+  await add('weekly');
+  await rule.getByRole('checkbox', { name: 'Fri' }).uncheck();
+  await rule.getByLabel('Time zone').fill('Europe/Berlin');
+  await rule.getByRole('group', { name: 'Times of the week' }).getByLabel('To').fill('24:00');
+  await add('during', 'Until', '2031-05-01T12:00:00');
+  await add('network', 'Networks', '192.0.2.0/24, 2001:db8::1');
+  await add('visit');
+  await rule.getByRole('combobox', { name: 'Visit', exact: true }).selectOption({ label: 'Returning today' });
+  await add('bot');
+  await rule.getByRole('combobox', { name: 'Visitor' }).selectOption({ label: 'Is not a bot' });
+  await page.locator('#settings').getByLabel('Query of the short URL').selectOption('REPLACE');
+  await page.getByLabel('Only these parameters').fill('ref, lang');
+  await page.getByLabel('After the link has ended, redirect to').fill('https://example.com/ended?code={code}');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  const until = await page.evaluate(() => new Date('2031-05-01T12:00:00').toISOString().replace('.000', ''));
+  const { rules, query, endedUrl } = await readRules(shortUrl);
+  assert.deepEqual(rules[0].when.map(withoutNulls), [
+    { country: ['DE', 'AT', ''] },
+    { device: ['tablet', ''] },
+    { os: ['iOS', 'Android'] },
+    { browser: ['Firefox'] },
+    { language: ['pt-BR'] },
+    { referrer: ['.example.com'] },
+    { query: { name: 'ref', value: null } },
+    { weekly: { timezone: 'Europe/Berlin', days: ['MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY'], from: '09:00', to: '24:00' } },
+    { during: { from: null, to: until } },
+    { network: ['192.0.2.0/24', '2001:db8::1'] },
+    { visit: 'RETURNING_TODAY' },
+    { bot: false },
+  ]);
+  assert.deepEqual({ query, endedUrl }, { query: { mode: 'REPLACE', only: ['ref', 'lang'] }, endedUrl: 'https://example.com/ended?code={code}' });
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  assert.deepEqual((await readRules(shortUrl)).rules, rules, 'saving the same rules again changes them');
+  await page.locator('#answer').getByText("No rule decides: the link's URL.").waitFor();
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the conditions are wider than a phone');
+  await rule.getByRole('group', { name: 'Times of the week' }).scrollIntoViewIfNeeded();
+  await shot('conditions');
+  await page.getByRole('button', { name: 'Back to the links' }).click();
+  tell('A condition of each kind is saved with its values, and saving it again changes nothing.');
+}
+
+function withoutNulls(value) {
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== null));
+}
+
+// explainOnlyTheLatest holds the explanation of one edit back, and expects the next edit to abort it.
+async function explainOnlyTheLatest(visit, answer) {
+  const isExplanation = request => request.postData()?.includes('query ExplainRedirect') ?? false;
+  const held = page.waitForRequest(isExplanation);
+  const aborted = page.waitForEvent('requestfailed', isExplanation);
+  let release;
+  await page.route(api, route => {
+    if (release || !isExplanation(route.request())) return route.fallback();
+    release = () => route.continue();
+  });
+  await visit.getByLabel('Accept-Language').fill('fr');
+  await held;
+  await visit.getByLabel('Accept-Language').fill('de');
+  assert.match((await aborted).postData(), /"acceptLanguage":"fr"/);
+  await release().catch(() => {}); // it is aborted
+  await answer.getByText('Rule 1 decides.').waitFor();
+  await page.unroute(api);
+}
+
+async function addCondition(rule, noun, kind, label, text) {
+  await rule.getByRole('button', { name: `Add ${noun}` }).click();
+  await rule.locator('.part', { has: page.getByRole('button', { name: `Add ${noun}` }) }).getByLabel('Kind').last().selectOption(kind);
+  if (label) await rule.getByLabel(label).fill(text);
+}
+
+async function visitShortUrl(shortUrl, headers) {
+  const response = await fetch(shortUrl, { redirect: 'manual', headers });
+  return [response.status, response.headers.get('location')];
+}
+
+// followAs opens the short URL in a browser with the headers of IPHONE, which must land on one of the targets.
+async function followAs(shortUrl, targets) {
+  const phone = await browser.newContext({ userAgent: IPHONE['User-Agent'], locale: 'de-AT' });
+  const tab = await phone.newPage();
+  await tab.goto(shortUrl);
+  await tab.getByRole('heading', { name: 'You have arrived' }).waitFor();
+  assert.ok(targets.includes(tab.url()), `the browser is redirected to ${tab.url()}`);
+  await phone.close();
+}
+
+async function readRules(shortUrl) {
+  const query = `query ($shortUrl: String!) { link(by: {shortUrl: $shortUrl}) { id routing { query { mode only } endedUrl rules {
+    id name targets { id name url share } when {
+      country device os browser language referrer query { name value } weekly { timezone days from to } during { from to }
+      network visit bot } } } } }`;
+  const { link } = await request(query, { shortUrl });
+  return { id: link.id, ...link.routing };
+}
+
+// request sends an operation with the session of the page.
+async function request(query, variables) {
+  const token = await page.evaluate(() => JSON.parse(sessionStorage.getItem('linkforge.session')).token);
+  const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
+  const response = await fetch(api, { method: 'POST', headers, body: JSON.stringify({ query, variables }) });
+  const { data, errors } = await response.json();
+  assert.equal(errors, undefined, JSON.stringify(errors));
+  return data;
 }
 
 // others asks from pages as a browser lets them: one that the server has not been told of, and one without a client.

@@ -1,10 +1,12 @@
-// The page: a form to come in, and then a workspace's links with their clicks.
+// The page: a form to come in, then a workspace's links with their clicks, and the editor of a link's routing.
 import type { CombinedError } from '@urql/core';
 
 import * as anonymous from './anonymous';
 import { connect } from './api';
+import { anchor, button, element, small, values } from './dom';
 import type { LinksQuery } from './gql/graphql';
 import { CreateAnonymousLink, CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
+import { setUpEditor } from './routing';
 import * as session from './session';
 import { type Click, watch } from './watch';
 
@@ -17,22 +19,26 @@ const client = connect(() => {
   say('Your session has ended: log in again.');
   void start();
 });
+const editor = setUpEditor(client);
 const links = new Map<string, { row: HTMLElement; clicks: number }>();
 let workspace = '';
 let cursor: string | null = null;
 let unwatch = () => {};
+let opener: HTMLElement | null = null; // the button that opened the editor, which gets the focus back
 
 element('anonymous').addEventListener('submit', submitted(shortenAnonymously));
 element('account').addEventListener('submit', submitted(comeIn));
 element('workspace').addEventListener('submit', submitted(createWorkspace));
 element('link').addEventListener('submit', submitted(shorten));
 element('more').addEventListener('click', () => void more());
+element('routing-back').addEventListener('click', closeEditor);
 element('log-out').addEventListener('click', () => void logOut());
 void start();
 
 // start shows what there is for whoever is here.
 async function start() {
   unwatch();
+  editor.stop();
   if (session.load() === null) return listUnclaimed(), show('welcome');
   const { data, error } = await client.query(Me, {});
   if (error) return complain(error);
@@ -175,7 +181,7 @@ async function more() {
 function list(link: Link) {
   const row = document.createElement('tr');
   const short = document.createElement('td');
-  short.append(anchor(link.shortUrl), small(link.title ?? ''));
+  short.append(anchor(link.shortUrl), small(link.title ?? ''), editButton(link));
   const long = document.createElement('td');
   long.textContent = link.originalUrl;
   const clicks = document.createElement('td');
@@ -184,6 +190,26 @@ function list(link: Link) {
   row.append(short, long, clicks);
   links.set(link.id, { row, clicks: link.clickCount });
   element('links').querySelector('tbody')!.append(row);
+}
+
+function editButton(link: Link) {
+  const edit = button('Routing', async () => {
+    const problem = await editor.open(link.id);
+    if (problem) return say(problem, true);
+    say('');
+    opener = edit;
+    show('routing');
+    scrollTo(0, 0);
+    element('routing-title').focus();
+  });
+  edit.ariaLabel = `Routing of ${link.shortUrl}`;
+  return edit;
+}
+
+function closeEditor() {
+  if (!editor.close()) return;
+  show('links');
+  opener?.focus();
 }
 
 // clicked shows a click that has just come, and how many its link has now.
@@ -262,43 +288,12 @@ function say(sentence: string, wrong = false) {
   element('status').classList.toggle('wrong', wrong);
 }
 
-function show(part: 'welcome' | 'begin' | 'links') {
+function show(part: 'welcome' | 'begin' | 'links' | 'routing') {
   for (const main of document.querySelectorAll('main')) main.hidden = main.id !== part;
   element('who').hidden = part === 'welcome';
-  if (part !== 'links') {
+  if (part === 'welcome' || part === 'begin') {
     element('expired').replaceChildren();
     element('clicks').replaceChildren();
     element('quiet').hidden = false;
   }
-}
-
-function values(form: HTMLFormElement): Record<string, string> {
-  return Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
-}
-
-function anchor(url: string) {
-  const a = document.createElement('a');
-  a.href = url;
-  a.target = '_blank';
-  a.textContent = url.replace(/^https?:\/\//, '');
-  return a;
-}
-
-function button(label: string, press: () => unknown) {
-  const one = document.createElement('button');
-  one.type = 'button';
-  one.className = 'quiet';
-  one.textContent = label;
-  one.addEventListener('click', () => void press());
-  return one;
-}
-
-function small(text: string) {
-  const one = document.createElement('small');
-  one.textContent = text;
-  return one;
-}
-
-function element(id: string): HTMLElement {
-  return document.getElementById(id)!;
 }

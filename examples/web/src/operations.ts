@@ -173,3 +173,124 @@ export const Clicks = graphql(`
     }
   }
 `);
+
+export const RoutingOfLink = graphql(`
+  query RoutingOfLink($id: ID!) {
+    link(by: { id: $id }) {
+      ...EditedLink
+    }
+  }
+
+  fragment EditedLink on Link {
+    id
+    title
+    shortUrl
+    originalUrl
+    updatedAt
+    routing {
+      rules {
+        id
+        name
+        enabled
+        when {
+          ...Condition
+        }
+        unless {
+          ...Condition
+        }
+        targets {
+          id
+          name
+          url
+          share
+          maxClicks
+          clickCount
+        }
+        stickiness
+      }
+      query {
+        mode
+        only
+        except
+      }
+      forwardPath
+      pendingUrl
+      endedUrl
+      warnings {
+        code
+        message
+        field
+      }
+    }
+  }
+
+  fragment Condition on VisitCondition {
+    country
+    device
+    os
+    browser
+    language
+    referrer
+    query {
+      name
+      value
+    }
+    during {
+      from
+      to
+    }
+    weekly {
+      timezone
+      days
+      from
+      to
+    }
+    network
+    visit
+    bot
+  }
+`);
+
+export const UpdateRouting = graphql(`
+  mutation UpdateRouting($input: UpdateLinkInput!) {
+    updateLink(input: $input) {
+      link {
+        ...EditedLink
+      }
+      errors {
+        code
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const ExplainRedirect = graphql(`
+  query ExplainRedirect($id: ID!, $visit: VisitSampleInput, $routing: LinkRoutingInput) {
+    explainRedirect(by: { id: $id }, visit: $visit, routing: $routing) {
+      status
+      location
+      reason
+      ruleIndex
+      targetIndex
+      candidates
+      visit {
+        country
+        device
+        os
+        browser
+        language
+        referrer
+        bot
+      }
+      steps {
+        step
+        outcome
+        ruleIndex
+        conditionIndex
+        detail
+      }
+    }
+  }
+`);

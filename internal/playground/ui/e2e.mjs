@@ -11,6 +11,8 @@ import path from 'node:path';
 
 import { chromium } from 'playwright-core';
 
+import { EXAMPLES, fill, written } from './src/examples.js';
+
 const [base, folder] = process.argv.slice(2);
 if (!base || !folder) {
   console.error('usage: node e2e.mjs BASE_URL SCREENSHOT_FOLDER');
@@ -44,6 +46,7 @@ const browser = await chromium.launchPersistentContext(profile, {
 
 let page;
 try {
+  await runExamples();
   await watch(browser);
   page = browser.pages()[0] ?? (await browser.newPage());
   await story();
@@ -106,6 +109,18 @@ async function story() {
   await follow(bar.locator('.link a'), target, 'landed-from-bar');
   tell('So does a click on the short URL in the helper bar.');
 
+  await page.getByRole('button', { name: 'Create a link with rules' }).click();
+  await page.getByText('mutation CreateAppLink').first().waitFor();
+  await run.click();
+  await result.getByText('iPhone and iPad').first().waitFor();
+  await page.getByRole('button', { name: 'Try rules before saving them' }).click();
+  await page.getByText('query ExplainRedirect').first().waitFor();
+  await variablesEditor().locator('.view-line', { hasText: /"shortUrl":\s"http/ }).waitFor();
+  await run.click();
+  await result.getByText('"https://example.com/de"').first().waitFor();
+  await shot('routing');
+  tell('A link with rules is created, and other rules are tried with it before they are saved.');
+
   await page.getByRole('button', { name: 'Find links of a workspace' }).click();
   await page.getByText('query WorkspaceLinks').first().waitFor();
   await run.click();
@@ -128,6 +143,47 @@ async function story() {
   await bar.getByRole('button', { name: 'Log in' }).waitFor();
   await shot('logged-out');
   tell('Logging out forgets it.');
+}
+
+// runExamples sends each example to the server, with the objects that the examples before it have created.
+async function runExamples() {
+  const context = {};
+  let token;
+  for (const example of EXAMPLES) {
+    const variables = JSON.parse(fill(written(example), context) || '{}');
+    if (JSON.stringify(variables).includes('"<')) throw new Error(`${example.name}: a placeholder is not filled: ${JSON.stringify(variables)}`);
+    const response = await fetch(new URL('/graphql', base), {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...(token && { Authorization: `Bearer ${token}` }) },
+      body: JSON.stringify({ query: example.query, variables }),
+    });
+    const { data, errors } = await response.json();
+    const problems = errors ?? Object.values(data).flatMap(payload => payload?.errors ?? []);
+    if (problems.length > 0) throw new Error(`${example.name}: ${JSON.stringify(problems)}`);
+    if (Object.values(data).includes(null)) throw new Error(`${example.name}: ${JSON.stringify(data)}`);
+    token = (data.register ?? data.login)?.token ?? token;
+    context.workspace = data.createWorkspace?.workspace ?? context.workspace;
+    context.link = data.createLink?.link ?? context.link;
+    context.template = data.createUtmTemplate?.utmTemplate ?? context.template;
+    context.domain = data.addDomain?.domain ?? context.domain;
+    checkExample(example.name, data);
+  }
+  tell(`All ${EXAMPLES.length} examples run one after the other.`);
+}
+
+// checkExample checks the results that the titles of the routing examples promise.
+function checkExample(name, data) {
+  const found = {
+    ExplainRedirect: () => [data.explainRedirect.reason, data.explainRedirect.ruleIndex],
+    UpdateRules: () => data.updateLink.link.routing.warnings.map(warning => warning.code),
+    CreateCampaignLink: () => data.createLink.link.routing.utm,
+  }[name]?.();
+  const wanted = {
+    ExplainRedirect: ['RULE', 1],
+    UpdateRules: ['UNREACHABLE_RULE', 'UNKNOWN_VALUE'],
+    CreateCampaignLink: { source: 'newsletter', medium: 'email', campaign: 'spring sale' },
+  }[name];
+  if (JSON.stringify(found) !== JSON.stringify(wanted)) complaints.push(`${name}: ${JSON.stringify(found)}, want ${JSON.stringify(wanted)}`);
 }
 
 // follow clicks on something that opens a tab, and expects it to land on the local page at target.

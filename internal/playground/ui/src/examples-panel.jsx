@@ -3,7 +3,7 @@ import { parse } from 'graphql';
 import { useEffect, useRef } from 'react';
 
 import { EXAMPLES, fill, written } from './examples.js';
-import { chosen, useSession } from './session-state.js';
+import { chosen, known, useSession } from './session-state.js';
 
 // What each example was last filled with, to tell whether a person has changed it since.
 const given = new Map();
@@ -40,7 +40,7 @@ function useOpen() {
   const { addTab, changeTab, setOperationFacts, updateActiveTabValues } = useGraphiQLActions();
   return example => {
     if (!queryEditor || !variableEditor) return;
-    const variables = fill(written(example), { workspace: chosen(useSession.getState()), link: useSession.getState().link });
+    const variables = fill(written(example), known(useSession.getState()));
     const index = tabs.findIndex(tab => tab.title === example.name);
     if (index >= 0 && index !== activeTabIndex) changeTab(index);
     if (index >= 0 && variableEditor.getValue() !== (given.get(example.name) ?? '')) return;
@@ -59,13 +59,15 @@ function useOpen() {
 export function WorkspaceSync() {
   const workspace = useSession(chosen);
   const link = useSession(state => state.link);
+  const template = useSession(state => state.template);
+  const domain = useSession(state => state.domain);
   const { tabs, activeTabIndex, queryEditor, variableEditor } = useGraphiQL(tabState);
   const { moveTab } = useGraphiQLActions();
   const before = useRef(null);
 
   useEffect(() => {
     if (!variableEditor || !queryEditor) return;
-    const context = { workspace, link, before: before.current };
+    const context = { workspace, link, template, domain, before: before.current };
     if (workspace) before.current = workspace;
     const query = queryEditor.getValue();
     const variables = variableEditor.getValue();
@@ -78,9 +80,9 @@ export function WorkspaceSync() {
     const text = fill(variables, context);
     if (variableEditor.getValue() !== text) variableEditor.setValue(text);
     for (const [name, last] of given) given.set(name, fill(last, context));
-    // Only a new workspace or link is news; tabs are read as they are at that moment.
+    // Only another workspace or object changes the placeholders; tabs are read as they are at that moment.
     // A tab that is switched to is filled by then.
-  }, [workspace?.id, link?.id, link?.shortUrl, Boolean(variableEditor), Boolean(queryEditor)]);
+  }, [workspace?.id, link?.id, link?.shortUrl, template?.id, domain?.id, Boolean(variableEditor), Boolean(queryEditor)]);
 
   return null;
 }

@@ -3,11 +3,40 @@ const WORKSPACE_ID = '<id of your workspace>';
 const SLUG = '<slug of your workspace>';
 const LINK_ID = '<id of a link>';
 const SHORT_URL = '<a short URL>';
+const TEMPLATE_ID = '<id of a UTM template>';
+const DOMAIN_ID = '<id of a domain>';
 
 const DAY = 24 * 60 * 60 * 1000;
 const midnight = days => new Date(Math.floor(Date.now() / DAY) * DAY + days * DAY).toISOString().replace('.000', '');
 
 const PAGE = 'https://example.com/a/page?b=2&a=1';
+
+const IPHONE =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
+
+// The rules of the examples that create links with routing.
+const APP_STORES = [
+  { name: 'iPhone and iPad', when: [{ os: ['iOS'] }], targets: [{ url: 'https://apps.apple.com/app/id1' }] },
+  { name: 'Android', when: [{ os: ['Android'] }], targets: [{ url: 'https://play.google.com/store/apps/details?id=example' }] },
+];
+const SPLIT_TEST = {
+  name: 'prices',
+  stickiness: 'VISITOR',
+  targets: [
+    { name: 'A', url: 'https://example.com/plans/a', share: 9 },
+    { name: 'B', url: 'https://example.com/plans/b', share: 1 },
+  ],
+};
+const WORKDAYS = ['MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY'];
+const OFFICE_HOURS = {
+  name: 'office hours',
+  when: [{ weekly: { timezone: 'Europe/Berlin', days: WORKDAYS, from: '09:00', to: '17:00' } }],
+  targets: [{ url: 'https://example.com/call' }],
+};
+const OFFICE_TESTS = [
+  { name: 'a Monday morning', visit: { at: '2026-06-15T07:00:00Z' }, location: 'https://example.com/call' },
+  { name: 'a Sunday', visit: { at: '2026-06-14T10:00:00Z' }, location: 'https://example.com/contact' },
+];
 
 // EXAMPLES are the operations of the picker, in the order in which a newcomer would run them.
 export const EXAMPLES = [
@@ -197,6 +226,264 @@ mutation UpdateLink($input: UpdateLinkInput!) {
     variables: { input: { id: LINK_ID } },
   },
   {
+    group: 'Routing',
+    title: 'Create a link with rules',
+    name: 'CreateAppLink',
+    query: `# Each device gets its app store; all others get the URL.
+mutation CreateAppLink($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      routing { rules { id name targets { id url } } }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, url: 'https://example.com/app', routing: { rules: APP_STORES } } },
+  },
+  {
+    group: 'Routing',
+    title: 'Try rules before saving them',
+    name: 'ExplainRedirect',
+    query: `# Consumes nothing. Without routing, it explains the saved rules.
+query ExplainRedirect($shortUrl: String!, $visit: VisitSampleInput, $routing: LinkRoutingInput) {
+  explainRedirect(by: { shortUrl: $shortUrl }, visit: $visit, routing: $routing) {
+    status
+    location
+    reason
+    ruleIndex
+    targetIndex
+    candidates
+    visit { country device os browser language bot }
+    steps { step outcome ruleIndex conditionIndex detail }
+  }
+}`,
+    variables: {
+      shortUrl: SHORT_URL,
+      visit: { country: 'CH', userAgent: IPHONE, acceptLanguage: 'de-CH,fr;q=0.8' },
+      routing: {
+        rules: [
+          { name: 'bots', when: [{ bot: true }], targets: [{ url: null }] },
+          {
+            name: 'German phones',
+            when: [{ country: ['DE', 'AT', 'CH'] }, { device: ['mobile'] }],
+            unless: [{ language: ['fr', 'it'] }],
+            targets: [{ url: 'https://example.com/de' }],
+          },
+        ],
+      },
+    },
+  },
+  {
+    group: 'Routing',
+    title: 'Split test',
+    name: 'CreateSplitTest',
+    query: `# The same network and browser get the same target.
+mutation CreateSplitTest($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      routing { rules { id stickiness targets { id name share clickCount } } }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, url: 'https://example.com/plans', routing: { rules: [SPLIT_TEST] } } },
+  },
+  {
+    group: 'Routing',
+    title: 'Clicks by rule and target',
+    name: 'ClicksByTarget',
+    query: `query ClicksByTarget($shortUrl: String!, $range: TimeRange!) {
+  link(by: { shortUrl: $shortUrl }) {
+    id
+    routing { rules { id name targets { id name clickCount } } }
+    stats(range: $range, timezone: "UTC") {
+      clicks
+      rules: breakdown(by: RULE) { value clicks }
+      targets: breakdown(by: TARGET) { value clicks }
+    }
+  }
+}`,
+    variables: { shortUrl: SHORT_URL, range: { from: midnight(-6), to: midnight(1) } },
+  },
+  {
+    group: 'Routing',
+    title: 'Office hours with tests',
+    name: 'CreateOfficeLink',
+    query: `# The tests run before each change of the URL or the routing. A change that breaks one is refused.
+mutation CreateOfficeLink($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      routing { tests { name location } }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        workspaceId: WORKSPACE_ID,
+        url: 'https://example.com/contact',
+        routing: { rules: [OFFICE_HOURS], tests: OFFICE_TESTS },
+      },
+    },
+  },
+  {
+    group: 'Routing',
+    title: 'Change the rules of a link',
+    name: 'UpdateRules',
+    query: `# Rules are replaced as a whole; null removes them. The second rule is never tried: see the warnings.
+mutation UpdateRules($input: UpdateLinkInput!) {
+  updateLink(input: $input) {
+    link {
+      id
+      updatedAt
+      routing {
+        rules { id name enabled }
+        endedUrl
+        warnings { code message field }
+      }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        id: LINK_ID,
+        routing: {
+          rules: [
+            { name: 'always', targets: [{ url: 'https://example.com/first' }] },
+            { name: 'never tried', when: [{ browser: ['Netscape'] }], targets: [{ url: 'https://example.com/second' }] },
+          ],
+          tests: null,
+          endedUrl: 'https://example.com/ended?code={code}',
+        },
+      },
+    },
+  },
+  {
+    group: 'Routing',
+    title: 'Warnings of a link',
+    name: 'RoutingWarnings',
+    query: `query RoutingWarnings($shortUrl: String!) {
+  link(by: { shortUrl: $shortUrl }) {
+    id
+    routing { warnings { code message field } }
+  }
+}`,
+    variables: { shortUrl: SHORT_URL },
+  },
+  {
+    group: 'Routing',
+    title: 'Defaults of a workspace',
+    name: 'UpdateWorkspaceRouting',
+    query: `# The defaults are copied into new links. The fallback URLs apply to all links.
+mutation UpdateWorkspaceRouting($input: UpdateWorkspaceRoutingInput!) {
+  updateWorkspaceRouting(input: $input) {
+    workspace {
+      id
+      routingDefaults { query { mode except } forwardPath utm { source } }
+      notFoundUrl
+      endedUrl
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        workspaceId: WORKSPACE_ID,
+        defaults: { query: { mode: 'ADD', except: ['token'] }, forwardPath: false, utm: { source: 'short link' } },
+        notFoundUrl: 'https://example.com/missing?code={code}',
+        endedUrl: 'https://example.com/ended?code={code}',
+      },
+    },
+  },
+  {
+    group: 'Routing',
+    title: 'Create a UTM template',
+    name: 'CreateUtmTemplate',
+    query: `mutation CreateUtmTemplate($input: CreateUtmTemplateInput!) {
+  createUtmTemplate(input: $input) {
+    utmTemplate {
+      id
+      name
+      utm { source medium campaign }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, name: 'Newsletter', utm: { source: 'newsletter', medium: 'email' } } },
+  },
+  {
+    group: 'Routing',
+    title: 'Create a link with a UTM template',
+    name: 'CreateCampaignLink',
+    query: `# The values of the template are copied into the link.
+mutation CreateCampaignLink($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      routing { utm { source medium campaign } }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        workspaceId: WORKSPACE_ID,
+        url: 'https://example.com/offer',
+        routing: { utm: { templateId: TEMPLATE_ID, campaign: 'spring sale' } },
+      },
+    },
+  },
+  {
+    group: 'Domains',
+    title: 'Add a domain',
+    name: 'AddDomain',
+    query: `mutation AddDomain($input: AddDomainInput!) {
+  addDomain(input: $input) {
+    domain { id host status recordName recordValue }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, host: 'links.example.com' } },
+  },
+  {
+    group: 'Domains',
+    title: 'Change the answers of a domain',
+    name: 'UpdateDomain',
+    query: `mutation UpdateDomain($input: UpdateDomainInput!) {
+  updateDomain(input: $input) {
+    domain {
+      id
+      host
+      rootUrl
+      notFoundUrl
+      endedUrl
+      faviconUrl
+      indexable
+      assetLinks
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        id: DOMAIN_ID,
+        rootUrl: 'https://example.com/',
+        notFoundUrl: 'https://example.com/missing?code={code}',
+        faviconUrl: 'https://example.com/favicon.ico',
+        indexable: true,
+        assetLinks: '[]',
+      },
+    },
+  },
+  {
     group: 'Without an account',
     title: 'Create an anonymous link',
     name: 'CreateAnonymousLink',
@@ -230,8 +517,8 @@ export const FIRST = EXAMPLES.find(e => e.name === 'PlatformStats');
 // written is an example's variables as the text of the variables editor.
 export const written = example => (example.variables ? JSON.stringify(example.variables, null, 2) : '');
 
-// fill replaces what stands for a workspace or a link by the real one, and the workspace that was chosen before.
-export function fill(text, { workspace, before, link }) {
+// fill replaces the placeholders of known objects by their values, and the workspace that was chosen before by the present one.
+export function fill(text, { workspace, before, link, template, domain }) {
   return [
     [WORKSPACE_ID, workspace?.id],
     [SLUG, workspace?.slug],
@@ -239,5 +526,7 @@ export function fill(text, { workspace, before, link }) {
     [before?.slug, workspace?.slug],
     [LINK_ID, link?.id],
     [SHORT_URL, link?.shortUrl],
+    [TEMPLATE_ID, template?.id],
+    [DOMAIN_ID, domain?.id],
   ].reduce((filled, [from, to]) => (from && to ? filled.replaceAll(JSON.stringify(from), () => JSON.stringify(to)) : filled), text ?? '');
 }

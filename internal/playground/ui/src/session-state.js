@@ -2,9 +2,9 @@ import { create } from 'zustand';
 
 const KEY = 'linkforge:session';
 
-const NOBODY = { token: null, user: null, workspaces: [], workspaceId: null, link: null };
+const NOBODY = { token: null, user: null, workspaces: [], workspaceId: null, link: null, template: null, domain: null };
 
-// useSession holds who is logged in, their workspaces, and the last link that an answer named.
+// useSession holds the logged-in user, the user's workspaces, and the last link, UTM template and domain of a response.
 export const useSession = create(() => ({ ...NOBODY, ...stored(), message: null }));
 
 useSession.subscribe(({ token, user, workspaceId }) => {
@@ -31,6 +31,14 @@ export function forget(text, kind) {
 // chosen is the workspace that the examples work in, or undefined.
 export const chosen = ({ workspaces, workspaceId }) => workspaces.find(w => w.id === workspaceId);
 
+// known is the objects that the examples name.
+export const known = ({ workspaces, workspaceId, link, template, domain }) => ({
+  workspace: chosen({ workspaces, workspaceId }),
+  link,
+  template,
+  domain,
+});
+
 let arrived = () => {};
 
 // onArrival names what to do when somebody has logged in or made a workspace, by whatever operation.
@@ -47,6 +55,10 @@ export function observe(result, status, sentToken) {
   if (!data) return;
   const link = findLink(data);
   if (link) useSession.setState({ link });
+  const template = data.createUtmTemplate?.utmTemplate;
+  if (template?.id) useSession.setState({ template });
+  const domain = data.addDomain?.domain;
+  if (domain?.id) useSession.setState({ domain });
   const payload = data.register ?? data.login;
   if (payload?.token) {
     useSession.setState({ ...NOBODY, token: payload.token, user: payload.user ?? null, message: null });
