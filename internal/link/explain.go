@@ -3,6 +3,7 @@ package link
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/linkforge/linkforge/internal/errs"
@@ -10,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Explanation is a visit of a link to explain, at one of its short URLs. All fields but Link may be
@@ -60,9 +62,39 @@ func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanatio
 	r.Code, r.Host = e.At.Code, cmp.Or(e.At.Host, s.Resolver.PublicHost())
 	r.Exhausted, r.OverQuota = p.Exhausted, e.OverQuota
 	p.Exhausted = false
+	if r.Unavailable, err = s.usedTargets(ctx, &l); err != nil {
+		return nil, err
+	}
 	isAtRoot := e.At.Slug == "" && e.At.Host == ""
 	p.Unknown = isAtRoot && r.Path != "" // its first segment would be a slug
 	return routing.Explain(&p, &r), nil
+}
+
+// usedTargets returns the ids of the targets of a link that have reached their maxima.
+func (s *Store) usedTargets(ctx context.Context, l *Link) (used []string, err error) {
+	maxima := l.Routing.MaxClicks()
+	if len(maxima) == 0 {
+		return nil, nil
+	}
+	var rows []struct {
+		TargetID string
+		Granted  int64
+	}
+	ctx, err = l.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	err = s.DB.NewSelect().Table("target_grants").Column("target_id", "granted").Where("link_id = ?", l.ID).
+		Where("workspace_id = ?", l.WorkspaceID).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("querying the grants of targets: %w", err)
+	}
+	for _, row := range rows {
+		if most := maxima[row.TargetID]; most != nil && row.Granted >= *most {
+			used = append(used, row.TargetID)
+		}
+	}
+	return used, nil
 }
 
 // Warnings returns the parts of a link's routing that cannot have their effect on this server.
