@@ -148,6 +148,9 @@ func anyRule(random *rand.Rand, name string, now time.Time, isStateful bool) *mo
 	for range random.IntN(2) {
 		r.unless = append(r.unless, anyCondition(random, now, isStateful))
 	}
+	if random.IntN(4) == 0 { // schedules alone: few instants distinguish them
+		r.when, r.unless = []modelCondition{weeklyCondition(random, now)}, nil
+	}
 	for i := range max(1, random.IntN(6)-2) {
 		t := modelTarget{share: 1 + random.IntN(3)}
 		t.url = anyDestination(random, fmt.Sprintf("%s-%d", name, i), i == 0 && strings.HasSuffix(name, "-0"))
