@@ -150,12 +150,34 @@ func TestRouting_ComparesWholeAddresses(t *testing.T) {
 	})
 }
 
+// TestExplainRedirect_SkipsUsedTargets explains a link whose only target has reached its maximum.
+func TestExplainRedirect_SkipsUsedTargets(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "limited")
+		l := who.shorten(t, "https://example.com/own", "routing", map[string]any{"rules": []any{
+			map[string]any{"targets": []any{map[string]any{"url": "https://example.com/once", "maxClicks": 1}}},
+		}}).Link
+		for _, want := range []string{"https://example.com/once", "https://example.com/own"} {
+			if got := who.explain(t, l.ShortURL, nil); got.Location != want {
+				t.Errorf("it is explained as %+v, want %s", got, want)
+			}
+			if got := s.expect(t, 302, "GET", l.path(s)).header.Get("Location"); got != want {
+				t.Errorf("it redirects to %s, want %s", got, want)
+			}
+		}
+	})
+}
+
 type explanation struct {
 	Status    int
 	Location  string
 	Reason    string
 	RuleIndex int
-	Steps     []struct{ Step, Outcome, Detail string }
+	// Candidates are the positions of the targets that a draw may choose.
+	Candidates []int
+	Steps      []struct{ Step, Outcome, Detail string }
 }
 
 func (w tenant) explain(t *testing.T, shortURL string, visit map[string]any) explanation {

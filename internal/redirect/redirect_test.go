@@ -18,11 +18,13 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -294,6 +296,24 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHandler_ComparesWholeAddresses has a rule for one IPv6 address, and visitors of the same network.
+func TestHandler_ComparesWholeAddresses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	l := b.link(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
+		When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
+		Targets: []*routing.Target{{URL: new("https://example.com/office")}},
+	}})}})
+	for address, want := range map[string]string{
+		"[2001:db8::1]:1": "https://example.com/office", "[2001:db8::2]:1": "https://example.com/own",
+		"[2001:db8::]:1": "https://example.com/own",
+	} {
+		if got := b.visitFrom(t, address, http.MethodGet, "/"+l.Code).Header().Get("Location"); got != want {
+			t.Errorf("%s is redirected to %q, want %q", address, got, want)
+		}
+	}
 }
 
 func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {

@@ -71,8 +71,8 @@ func (v *visit) prepare() {
 	read := v.read()
 	v.request.Visit = routing.Visit{
 		Country: read.Country, Device: read.Device, OS: read.OS, Browser: read.Browser, Language: read.LanguageTag,
-		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Address: web.Address(v.http),
-		Agent: v.http.UserAgent(),
+		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
+		Address: web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
 	}
 	v.request.Cookies, v.request.DrawKey, v.request.DrawSeed = v.http.Header["Cookie"], v.DrawKey, rand.Uint64()|1
 }

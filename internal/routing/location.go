@@ -77,7 +77,7 @@ func (f *Forwarding) keep(pairs *pieces, query, rawQuery string) {
 	if query == "" {
 		return
 	}
-	if f.Mode != Replace || rawQuery == "" {
+	if f.Mode != Replace || !f.replacesAny(query, rawQuery) {
 		pairs.b.WriteString(query)
 		pairs.separator = '&'
 		if query == "?" || strings.HasSuffix(query, "&") {
@@ -91,6 +91,16 @@ func (f *Forwarding) keep(pairs *pieces, query, rawQuery string) {
 			pairs.b.WriteString(piece)
 		}
 	}
+}
+
+// replacesAny reports whether the visitor's query replaces a parameter of the destination's query.
+func (f *Forwarding) replacesAny(query, rawQuery string) bool {
+	for piece := range strings.SplitSeq(query[1:], "&") {
+		if piece != "" && f.forwardsSame(rawQuery, nameOf(piece)) {
+			return true
+		}
+	}
+	return false
 }
 
 // allows reports whether parameters of the encoded name are forwarded.

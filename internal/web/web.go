@@ -187,13 +187,25 @@ func network(remote string) string {
 	return netip.PrefixFrom(addr, 64).String()
 }
 
-// Peer is the network that a request came from: an IPv4 address, or the first 64 bits of an IPv6
-// address; invalid when that is unknown.
+// ClientAddress returns the whole address that a request came from; invalid if it is unknown. Peer is for
+// all that limits or counts clients.
+func ClientAddress(r *http.Request) netip.Addr { return parseAddress(r.RemoteAddr) }
+
+func parseAddress(remote string) netip.Addr {
+	from, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap().WithZone("")
+}
+
+// Peer is where a request came from: an IPv4 address, or the first 64 bits of an IPv6 address;
+// invalid when that is unknown.
 func Peer(r *http.Request) netip.Addr { return peer(r.RemoteAddr) }
 
 func peer(remote string) netip.Addr {
-	addr := address(remote)
-	if !addr.Is6() {
+	addr := parseAddress(remote)
+	if !addr.IsValid() || addr.Is4() {
 		return addr
 	}
 	prefix, _ := addr.Prefix(64) // 64 bits fit into every IPv6 address
