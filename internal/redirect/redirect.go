@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -89,10 +90,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	}
 }
 
-// recordUnmatched counts a request without a destination, if the address belongs to a workspace.
+// recordUnmatched counts a request without a destination, if the address belongs to a workspace and the
+// code is one that a link can have.
 func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, status int, arrived time.Time) {
 	if workspaceID != "" && workspaceID != workspace.PublicID && r.Method == http.MethodGet &&
-		status < http.StatusInternalServerError {
+		status < http.StatusInternalServerError && shortcode.IsCode(code) {
 		h.Unmatched.Add(workspaceID, strings.Clone(code), status, arrived)
 	}
 }

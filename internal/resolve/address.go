@@ -72,8 +72,11 @@ func isSegment(s string) bool {
 }
 
 // plausible reports whether the address is well-formed. Others are not looked up.
-func (a Address) plausible() bool {
-	return shortcode.IsCode(a.Code) && (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
+func (a Address) plausible() bool { return shortcode.IsCode(a.Code) && a.hasPlausiblePlace() }
+
+// hasPlausiblePlace reports whether the slug and the host are well-formed.
+func (a Address) hasPlausiblePlace() bool {
+	return (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
 }
 
 // isHost says that the text is written as names of domains are; none is one too.

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -161,10 +162,7 @@ type Admit func() bool
 // means that the database is unavailable, or is ErrNotAdmitted. A nil admit admits every query.
 func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit Admit) (Target, error) {
 	unknown := Target{Program: routing.Program{Unknown: true}}
-	if !a.plausible() {
-		if a.Host == "" && a.Slug == "" {
-			unknown.NotFoundURL = s.NotFoundURL
-		}
+	if !a.hasPlausiblePlace() {
 		return unknown, nil
 	}
 	at, place := subject{root, a.Code}, Host{}
@@ -175,9 +173,12 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		}
 		at.space = place.WorkspaceID
 	}
-	kind, rest, err := s.lookUp(ctx, at, now, admit)
-	if err != nil {
-		return unknown, err
+	kind, rest := byte(entryAbsent), flat.Reader("")
+	if shortcode.IsCode(a.Code) { // no link has another code, but its place may have a fallback URL
+		var err error
+		if kind, rest, err = s.lookUp(ctx, at, now, admit); err != nil {
+			return unknown, err
+		}
 	}
 	t := unknown
 	if kind == entryLink {
@@ -187,7 +188,7 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		return t, nil
 	}
 	t.Indexable = place.Indexable
-	err = s.applyWorkspace(ctx, &t, &place, now, admit)
+	err := s.applyWorkspace(ctx, &t, &place, now, admit)
 	return t, err
 }
 
