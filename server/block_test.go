@@ -45,7 +45,8 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 		const evil, good = "https://evil.example/{code}", "https://example.com/{code}"
 		who.setWorkspace(t, map[string]any{"notFoundUrl": evil, "endedUrl": good})
 		who.setDomain(t, domainID, map[string]any{
-			"rootUrl": "https://evil.example/", "notFoundUrl": good, "endedUrl": evil, "faviconUrl": "https://evil.example/i.png",
+			"rootUrl": "https://evil.example/", "notFoundUrl": good, "endedUrl": evil,
+			"faviconUrl": "https://evil.example/i.png",
 		})
 		other.setWorkspace(t, map[string]any{"notFoundUrl": good, "endedUrl": "https://www.evil.example/"})
 

@@ -174,7 +174,9 @@ func TestFallback_ReplacesThePage(t *testing.T) {
 			return fmt.Sprintf("%s/410?%s&code=%s", level, host, state)
 		}
 		urls := func(level string) map[string]any {
-			return map[string]any{"notFoundUrl": level + "/404/{code}?host={host}", "endedUrl": level + "/410?{host}&code={code}"}
+			return map[string]any{
+				"notFoundUrl": level + "/404/{code}?host={host}", "endedUrl": level + "/410?{host}&code={code}",
+			}
 		}
 		instance, _, _ := net.SplitHostPort(f.nodes[0].address) // {host} has no port
 
@@ -190,7 +192,8 @@ func TestFallback_ReplacesThePage(t *testing.T) {
 		}
 		for state, l := range f.links {
 			f.route(t, l.ID, map[string]any{
-				"pendingUrl": "https://example.com/link/pending/{code}", "endedUrl": "https://example.com/link/ended/{code}?{host}",
+				"pendingUrl": "https://example.com/link/pending/{code}",
+				"endedUrl":   "https://example.com/link/ended/{code}?{host}",
 			})
 			switch state {
 			case "pending":
