@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the
@@ -27,18 +29,39 @@ type trafficLink struct {
 	id, path, kind string
 	allowed        string // the statuses that a GET may have
 	maxClicks      int64
+	fallback       string // the location of redirects that consume nothing
+	isUsedUp       bool   // all clicks of its capped targets are granted at the end
+	destinations   map[string]*trafficTarget
 
-	seen   atomic.Int64 // redirects that a client received for a GET
+	seen   atomic.Int64 // redirects to a destination that a client received for a GET
 	unsure atomic.Int64 // GETs that were sent, perhaps by a retry of the client, and ended without a response
 }
 
-// TestMixedTraffic_CountsEachRedirectOnce sends GET and HEAD requests for links of every kind to
-// all nodes, one of which is killed halfway. For each link, the redirects that clients saw are its
-// clicks, its monthly hits and its grants.
+// newTrafficLink returns a link whose only destination is its own URL.
+func newTrafficLink(made linkView, path, kind, allowed string) *trafficLink {
+	return &trafficLink{
+		id: made.ID, path: path, kind: kind, allowed: allowed,
+		destinations: map[string]*trafficTarget{made.OriginalURL: {}},
+	}
+}
+
+// trafficTarget is a destination of a link: its own URL, or a target of a rule.
+type trafficTarget struct {
+	id        string // empty for the link's own URL
+	maxClicks int64
+
+	seen, seenPrivate atomic.Int64 // redirects that other and private visitors received for a GET
+}
+
+// TestMixedTraffic_CountsEachRedirectOnce sends GET and HEAD requests, prefetches and requests of
+// private visitors for links of every kind to all nodes, one of which is killed halfway. For each
+// link, the redirects to a destination that clients saw are its clicks, its monthly hits and its
+// grants. For each target of a rule, they are its grants and, without those of private visitors, its
+// clicks. Fallback redirects consume nothing.
 func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		ends := nextMonth(t)
+		nextMonth(t)
 		quota := max(20, mixedRequests/100)
 		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", quota))
 		links := trafficLinks(t, b, nodes[0], int64(quota))
@@ -76,7 +99,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 		}
 		var seen, unsure, clicks int64
 		for _, l := range links {
-			clicks += l.check(t, b, ends)
+			clicks += l.check(t, b)
 			seen += l.seen.Load()
 			unsure += l.unsure.Load()
 		}
@@ -84,53 +107,142 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 	})
 }
 
-// trafficLinks creates four links of each kind. Half of those without a maxClicks belong to a
-// workspace with a large quota.
+// trafficKind describes links under mixed traffic.
+type trafficKind struct {
+	name      string
+	owner     tenant
+	maxClicks int64
+	allowed   string
+	suffix    string // of the requested path
+	routing   map[string]any
+	isExpired bool
+	isPending bool
+	isUsedUp  bool // its capped targets get more visitors than their maximum
+}
+
+// trafficKinds returns the kinds of links. The workspace small has a monthly quota that the traffic
+// uses up, and the workspace large has none that matters. "{}" in a URL is replaced by that of the
+// link.
+func trafficKinds(small, large tenant, quota int64) []trafficKind {
+	type fields = map[string]any
+	rule := func(when fields, stickiness string, targets ...any) fields {
+		r := fields{"targets": targets, "stickiness": stickiness}
+		if when != nil {
+			r["when"] = []any{when}
+		}
+		return r
+	}
+	first, second := fields{"url": "{}/first"}, fields{"url": "{}/second"}
+	capped := func(url string, maxClicks int64) fields { return fields{"url": url, "maxClicks": maxClicks} }
+	endedURL := fields{"endedUrl": "{}/fallback"}
+	return []trafficKind{
+		{name: "unlimited", owner: large, allowed: "302"},
+		{name: "limited", owner: large, maxClicks: quota * 2, allowed: "302 410"},
+		{name: "over quota", owner: small, allowed: "302 429"},
+		{name: "exhausted below its quota", owner: small, maxClicks: quota - 10, allowed: "302 410"},
+		{name: "over quota below its limit", owner: small, maxClicks: quota + 10, allowed: "302 410 429"},
+		{name: "expired", owner: small, allowed: "410", isExpired: true},
+		{name: "unknown code", owner: large, allowed: "404", suffix: "-unknown"},
+		{name: "refused path", owner: large, allowed: "404", suffix: "/refused"},
+		{name: "capped target", owner: large, allowed: "302", isUsedUp: true, routing: fields{"rules": []any{
+			rule(nil, "NONE", capped("{}/first", quota)), rule(nil, "NONE", second),
+		}}},
+		{name: "drawn capped targets", owner: large, allowed: "302", isUsedUp: true, routing: fields{"rules": []any{
+			rule(nil, "VISITOR", capped("{}/first", quota/2), capped("{}/second", quota/4)),
+		}}},
+		{name: "capped target of a limited link", owner: small, maxClicks: quota + 10, allowed: "302 410 429",
+			routing: fields{"rules": []any{
+				rule(nil, "NONE", capped("{}/first", quota/2)), rule(nil, "NONE", second),
+			}}},
+		{name: "capped target above the limit of its link", owner: large, maxClicks: quota, allowed: "302 410",
+			routing: fields{"rules": []any{rule(nil, "NONE", capped("{}/first", quota*2))}}},
+		{name: "first visits", owner: large, allowed: "302", routing: fields{"rules": []any{
+			rule(fields{"visit": "FIRST_TODAY"}, "NONE", capped("{}/first", 5)),
+			rule(fields{"visit": "RETURNING_TODAY"}, "NONE", second),
+		}}},
+		{name: "cookie", owner: large, allowed: "302", routing: fields{"rules": []any{
+			rule(nil, "COOKIE", first, second),
+		}}},
+		{name: "pending with a fallback", owner: small, allowed: "302", isPending: true,
+			routing: fields{"pendingUrl": "{}/fallback"}},
+		{name: "expired with a fallback", owner: small, allowed: "302", isExpired: true, routing: endedURL},
+		{name: "exhausted with a fallback", owner: small, maxClicks: quota - 10, allowed: "302", routing: endedURL},
+		{name: "over quota with a fallback", owner: small, allowed: "302 429", routing: endedURL},
+	}
+}
+
+// trafficLinks creates two links of each kind.
 func trafficLinks(t *testing.T, b backend, s *server, quota int64) (links []*trafficLink) {
 	t.Helper()
 	small, large := s.tenant(t, "small"), s.tenant(t, "large")
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	ctx := db.AsSystem(t.Context())
-	if _, err := d.ExecContext(ctx, "UPDATE workspaces SET hit_quota = 1000000 WHERE id = ?",
-		large.workspaceID); err != nil {
-		t.Fatal(err)
-	}
-	for _, kind := range []struct {
-		name      string
-		owner     tenant
-		maxClicks int64
-		allowed   string
-	}{
-		{"unlimited", large, 0, "302"},
-		{"limited", large, quota * 2, "302 410"},
-		{"over quota", small, 0, "302 429"},
-		{"exhausted below its quota", small, quota - 10, "302 410"},
-		{"over quota below its limit", small, quota + 10, "302 410 429"},
-		{"expired", small, 0, "410"},
-	} {
-		for n := range 4 {
-			more := []any{"strategy", "RANDOM"}
-			if kind.maxClicks > 0 {
-				more = append(more, "maxClicks", kind.maxClicks)
-			}
-			made := kind.owner.shorten(t, fmt.Sprintf("https://example.com/%s/%d", strings.ReplaceAll(kind.name, " ", "-"), n),
-				more...).Link
-			links = append(links, &trafficLink{
-				id: made.ID, path: made.path(s), kind: kind.name, allowed: kind.allowed, maxClicks: kind.maxClicks,
-			})
-			if kind.name == "expired" {
-				past := db.Instant(time.Now().Add(-time.Hour))
-				if _, err := d.ExecContext(ctx, "UPDATE links SET expires_at = ? WHERE id = ?", past, made.ID); err != nil {
-					t.Fatal(err)
-				}
-			}
+	execute(t, b, "UPDATE workspaces SET hit_quota = 1000000 WHERE id = ?", large.workspaceID)
+	for _, kind := range trafficKinds(small, large, quota) {
+		for n := range 2 {
+			links = append(links, kind.create(t, b, n))
 		}
 	}
 	return links
+}
+
+// create creates the nth link of the kind.
+func (k *trafficKind) create(t *testing.T, b backend, n int) *trafficLink {
+	t.Helper()
+	own := fmt.Sprintf("https://example.com/%s/%d", strings.ReplaceAll(k.name, " ", "-"), n)
+	more := []any{"strategy", "RANDOM"}
+	if k.maxClicks > 0 {
+		more = append(more, "maxClicks", k.maxClicks)
+	}
+	if k.isPending {
+		more = append(more, "startsAt", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	}
+	made := k.owner.shorten(t, own, more...).Link
+	l := newTrafficLink(made, "/"+k.owner.slug+"/"+made.Code+k.suffix, k.name, k.allowed)
+	l.maxClicks, l.isUsedUp = k.maxClicks, k.isUsedUp
+	if k.routing != nil {
+		l.fallback = own + "/fallback"
+		l.route(t, k.owner, inLink(k.routing, own).(map[string]any))
+	}
+	if k.isExpired {
+		execute(t, b, "UPDATE links SET expires_at = ? WHERE id = ?", db.Instant(time.Now().Add(-time.Hour)), l.id)
+	}
+	return l
+}
+
+// inLink returns a copy of a part of a routing, in which "{}" is replaced by the URL of a link.
+func inLink(part any, own string) any {
+	switch part := part.(type) {
+	case string:
+		return strings.ReplaceAll(part, "{}", own)
+	case []any:
+		all := slices.Clone(part)
+		for i := range all {
+			all[i] = inLink(all[i], own)
+		}
+		return all
+	case map[string]any:
+		all := map[string]any{}
+		for name := range part {
+			all[name] = inLink(part[name], own)
+		}
+		return all
+	}
+	return part
+}
+
+// route sets the routing of the link, and stores the ids of its targets.
+func (l *trafficLink) route(t *testing.T, owner tenant, routing map[string]any) {
+	t.Helper()
+	routed := owner.route(t, l.id, routing)
+	rules, _ := routing["rules"].([]any)
+	for i := range rules {
+		targets := rules[i].(map[string]any)["targets"].([]any)
+		for k := range targets {
+			fields := targets[k].(map[string]any)
+			target := &trafficTarget{id: routed.Routing.Rules[i].Targets[k].ID}
+			target.maxClicks, _ = fields["maxClicks"].(int64)
+			l.destinations[fields["url"].(string)] = target
+		}
+	}
 }
 
 // What request returns instead of a status.
@@ -138,6 +250,13 @@ const (
 	notListening = -1
 	noResponse   = 0
 )
+
+// trafficHeaders are what requests may have beside a user agent. Only the last two are of private
+// visitors.
+var trafficHeaders = [...][2]string{
+	{"Accept", "*/*"}, {"Accept-Language", "de"}, {"Sec-Purpose", "prefetch"}, {"Purpose", "prefetch"}, {"DNT", "1"},
+	{"Sec-GPC", "1"},
+}
 
 // request sends one GET or, now and then, a HEAD, which consumes nothing. It returns the status.
 func (l *trafficLink) request(t *testing.T, client *http.Client, address string) (status int) {
@@ -150,6 +269,9 @@ func (l *trafficLink) request(t *testing.T, client *http.Client, address string)
 		t.Error(err)
 		return noResponse
 	}
+	header := rand.IntN(len(trafficHeaders))
+	r.Header.Set(trafficHeaders[header][0], trafficHeaders[header][1])
+	r.Header.Set("User-Agent", fmt.Sprint(desktopChrome, " ", rand.IntN(20)))
 	var sent atomic.Int64 // the client sends a GET again if the connection ends before a response
 	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Add(1) }}
 	response, err := client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
@@ -169,20 +291,43 @@ func (l *trafficLink) request(t *testing.T, client *http.Client, address string)
 	if err != nil {
 		return noResponse
 	}
-	if method == http.MethodHead {
-		return response.StatusCode
+	l.receive(t, response, method == http.MethodHead, header >= len(trafficHeaders)-2)
+	return response.StatusCode
+}
+
+// receive counts a response.
+func (l *trafficLink) receive(t *testing.T, response *http.Response, isHead, isPrivate bool) {
+	if cookie := response.Header.Get("Set-Cookie"); cookie != "" && (isHead || isPrivate) {
+		t.Errorf("%s: the cookie %q for HEAD (%t) or a private visitor (%t)", l.kind, cookie, isHead, isPrivate)
 	}
-	if response.StatusCode == http.StatusFound {
-		l.seen.Add(1)
+	if isHead {
+		return
 	}
 	if !strings.Contains(l.allowed, fmt.Sprint(response.StatusCode)) {
 		t.Errorf("%s: status %d, want one of %s", l.kind, response.StatusCode, l.allowed)
 	}
-	return response.StatusCode
+	if response.StatusCode != http.StatusFound {
+		return
+	}
+	location := response.Header.Get("Location")
+	if location == l.fallback {
+		return
+	}
+	target := l.destinations[location]
+	if target == nil {
+		t.Errorf("%s: location %q", l.kind, location)
+		return
+	}
+	l.seen.Add(1)
+	if isPrivate {
+		target.seenPrivate.Add(1)
+	} else {
+		target.seen.Add(1)
+	}
 }
 
 // check compares the counts of a link after all nodes have stopped, and returns its clicks.
-func (l *trafficLink) check(t *testing.T, b backend, ends time.Time) int64 {
+func (l *trafficLink) check(t *testing.T, b backend) int64 {
 	t.Helper()
 	total, rollups, rows := clicksOf(t, b, l.id)
 	seen, unsure := l.seen.Load(), l.unsure.Load()
@@ -193,22 +338,96 @@ func (l *trafficLink) check(t *testing.T, b backend, ends time.Time) int64 {
 	if hits := chargedOf(t, b, l.id); hits != total {
 		t.Errorf("%s: %d hits are charged, want the %d clicks", l.kind, hits, total)
 	}
+	granted, leases := numberOf(t, b, "SELECT granted FROM links WHERE id = ?", l.id),
+		numberOf(t, b, "SELECT count(*) FROM click_leases WHERE link_id = ?", l.id)
+	if l.maxClicks > 0 && granted != total || leases != 0 {
+		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d and 0", l.kind, granted, l.maxClicks,
+			leases, total)
+	}
+	for location, target := range l.destinations {
+		if target.id != "" {
+			target.check(t, b, l.kind+": "+location, unsure, l.isUsedUp)
+		}
+	}
+	return total
+}
+
+// check compares the counts of a target after all nodes have stopped.
+func (c *trafficTarget) check(t *testing.T, b backend, name string, unsure int64, isUsedUp bool) {
+	t.Helper()
+	seen, private := c.seen.Load(), c.seenPrivate.Load()
+	clicks := numberOf(t, b, "SELECT count(*) FROM clicks WHERE target_id = ?", c.id)
+	if clicks < seen || clicks > seen+unsure {
+		t.Errorf("%s: %d clicks, of %d redirects seen and %d GETs without a response", name, clicks, seen, unsure)
+	}
+	if c.maxClicks == 0 {
+		return
+	}
+	granted := numberOf(t, b, "SELECT granted FROM target_grants WHERE target_id = ?", c.id)
+	if granted < seen+private || granted > min(seen+private+unsure, c.maxClicks) {
+		t.Errorf("%s: %d of %d clicks are granted, want %d of private and %d of other visitors, and at most %d more", name,
+			granted, c.maxClicks, private, seen, unsure)
+	}
+	if isUsedUp && granted != c.maxClicks {
+		t.Errorf("%s: %d clicks are granted, want %d", name, granted, c.maxClicks)
+	}
+	leases := numberOf(t, b, "SELECT count(*) FROM click_leases WHERE link_id = ?", c.id)
+	if leases != 0 {
+		t.Errorf("%s: %d leases are open", name, leases)
+	}
+}
+
+// numberOf returns the number that a query selects.
+func numberOf(t *testing.T, b backend, query string, args ...any) (n int64) {
+	t.Helper()
 	d, err := b.open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	var granted, leases int64
-	ctx := db.AsSystem(t.Context())
-	if err := d.NewRaw("SELECT granted FROM links WHERE id = ?", l.id).Scan(ctx, &granted); err != nil {
-		t.Fatal(err)
+	if err := d.NewRaw(query, args...).Scan(db.AsSystem(t.Context()), &n); err != nil {
+		t.Fatalf("%s: %v", query, err)
 	}
-	if err := d.NewRaw("SELECT count(*) FROM click_leases WHERE link_id = ?", l.id).Scan(ctx, &leases); err != nil {
-		t.Fatal(err)
-	}
-	if l.maxClicks > 0 && granted != total || leases != 0 {
-		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d and 0", l.kind, granted, l.maxClicks,
-			leases, total)
-	}
-	return total
+	return n
+}
+
+// TestLimitedLink_AnswersGoneAfterItsLastGrant covers links whose limit and monthly quota end with the
+// same click: they answer 410, not 429, and consume nothing more.
+func TestLimitedLink_AnswersGoneAfterItsLastGrant(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nextMonth(t)
+		const quota = 4
+		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", quota))
+		who := nodes[0].tenant(t, "limited")
+		target := map[string]any{"url": "{}/first", "maxClicks": int64(quota / 2)}
+		kinds := []trafficKind{
+			{name: "plain", owner: who, maxClicks: quota, allowed: "302 410 429"},
+			{name: "with a capped target", owner: who, maxClicks: quota, allowed: "302 410 429",
+				routing: map[string]any{"rules": []any{map[string]any{"targets": []any{target}}}}},
+		}
+		var links []*trafficLink
+		for i := range kinds {
+			l := kinds[i].create(t, b, 0)
+			links = append(links, l)
+			attempt := 0
+			polltest.Until(t, l.kind+" has had all its clicks", func() bool {
+				attempt++
+				l.request(t, nodes[0].http, nodes[attempt%len(nodes)].address)
+				return l.seen.Load() == quota
+			})
+			for range 10 {
+				for _, node := range nodes {
+					node.expect(t, http.StatusGone, http.MethodGet, l.path)
+					node.expect(t, http.StatusGone, http.MethodHead, l.path)
+				}
+			}
+		}
+		for _, node := range nodes {
+			node.stop()
+		}
+		for _, l := range links {
+			l.check(t, b)
+		}
+	})
 }

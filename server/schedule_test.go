@@ -127,11 +127,11 @@ func TestFault_QuotaUnderRandomFaults(t *testing.T) {
 func testQuotaSchedule(t *testing.T, b backend, seed uint64) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	ends := nextMonth(t)
+	nextMonth(t)
 	forget := func() { forgetAll(t, b) }
 	nodes := startMembers(t, b, 3, fmt.Sprint("LINKFORGE_HIT_QUOTA=", scheduleHits))
 	made := nodes[0].tenant(t, "raced").shorten(t, "https://example.com/raced").Link
-	l := &trafficLink{id: made.ID, path: made.path(nodes[0].server), kind: "raced", allowed: "302 429 503"}
+	l := newTrafficLink(made, made.path(nodes[0].server), "raced", "302 429 503")
 	among := faults(forget)
 	among["the node freezes"] = freeze
 
@@ -166,7 +166,7 @@ func testQuotaSchedule(t *testing.T, b backend, seed uint64) {
 		return b.countClicks(t, l.id) == int64(scheduleHits)
 	})
 	last.stop()
-	clicks := l.check(t, b, ends)
+	clicks := l.check(t, b)
 	t.Logf("%d redirects seen, %d GETs without a response, %d clicks of %d", l.seen.Load(), l.unsure.Load(), clicks,
 		scheduleHits)
 	if clicks != int64(scheduleHits) {
@@ -226,14 +226,14 @@ func TestFault_MixedLoadUnderRandomFaults(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	ends := nextMonth(t)
+	nextMonth(t)
 	b := production(t).alone(t)
 	nodes := startMembers(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_LINK_QUOTA=1000000000")
 	who := nodes[0].tenant(t, "mixed")
 	var links []*trafficLink
 	for i := range 20 {
 		made := who.shorten(t, fmt.Sprint("https://example.com/known/", i)).Link
-		links = append(links, &trafficLink{id: made.ID, path: made.path(nodes[0].server), kind: "known", allowed: "302 503"})
+		links = append(links, newTrafficLink(made, made.path(nodes[0].server), "known", "302 503"))
 	}
 	client, m := impatient(), &mixedLoad{problems: map[string]int{}}
 	for _, node := range nodes { // the links become known
@@ -268,7 +268,7 @@ func TestFault_MixedLoadUnderRandomFaults(t *testing.T) {
 	}
 	var seen, unsure, clicks int64
 	for _, l := range links {
-		clicks += l.check(t, b, ends)
+		clicks += l.check(t, b)
 		seen += l.seen.Load()
 		unsure += l.unsure.Load()
 	}

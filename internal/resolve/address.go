@@ -74,7 +74,7 @@ func isSegment(s string) bool {
 // plausible reports whether the address is well-formed. Others are not looked up.
 func (a Address) plausible() bool { return shortcode.IsCode(a.Code) && a.hasPlausiblePlace() }
 
-// hasPlausiblePlace is plausible for the slug and the host alone.
+// hasPlausiblePlace reports whether the slug and the host are well-formed.
 func (a Address) hasPlausiblePlace() bool {
 	return (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
 }

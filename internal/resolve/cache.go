@@ -174,7 +174,7 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		at.space = place.WorkspaceID
 	}
 	kind, rest := entryAbsent, flat.Reader("")
-	if shortcode.IsCode(a.Code) {
+	if shortcode.IsCode(a.Code) { // no link has another code, but its place may have a fallback URL
 		var err error
 		if kind, rest, err = s.lookUp(ctx, at, now, admit); err != nil {
 			return unknown, err

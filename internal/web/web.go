@@ -211,14 +211,3 @@ func peer(remote string) netip.Addr {
 	prefix, _ := addr.Prefix(64) // 64 bits fit into every IPv6 address
 	return prefix.Addr()
 }
-
-// Address is the address that a request came from; invalid when that is unknown.
-func Address(r *http.Request) netip.Addr { return address(r.RemoteAddr) }
-
-func address(remote string) netip.Addr {
-	from, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return from.Addr().Unmap().WithZone("")
-}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// TestBlockDisable_FindsEveryURL covers the fields in which a URL can be: a link's destination, a target
+// of a rule, and fallback URLs; the settings of a workspace and of a domain. Each has an entry in the
+// audit log, and links without the host stay.
+func TestBlockDisable_FindsEveryURL(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes)
+		s, last := nodes[0], nodes[b.nodes-1]
+		who, other := s.tenant(t, "careless"), s.tenant(t, "careful")
+		rules := func(url string) map[string]any {
+			return map[string]any{"rules": []any{
+				map[string]any{"enabled": false, "targets": []any{map[string]any{"url": "https://example.com/first"}}},
+				map[string]any{"targets": []any{map[string]any{"url": "https://example.com/"}, map[string]any{"url": url}}},
+			}}
+		}
+		links := map[string]linkView{}
+		for name, routing := range map[string]map[string]any{
+			"own":     nil,
+			"target":  rules("http://sub.evil.example:8080/target"),
+			"pending": {"pendingUrl": "https://evil.example/pending/{code}"},
+			"ended":   {"endedUrl": "https://EVIL.example/ended?{host}"},
+			"other":   rules("https://notevil.example/target"),
+		} {
+			url := "https://example.com/" + name
+			if name == "own" {
+				url = "https://evil.example/own"
+			}
+			links[name] = who.shorten(t, url, "strategy", "CUSTOM", "customCode", name, "routing", routing).Link
+		}
+		domainID := who.verifiedDomain(t, b, "careless.example.com")
+		const evil, good = "https://evil.example/{code}", "https://example.com/{code}"
+		who.setWorkspace(t, map[string]any{"notFoundUrl": evil, "endedUrl": good})
+		who.setDomain(t, domainID, map[string]any{
+			"rootUrl": "https://evil.example/", "notFoundUrl": good, "endedUrl": evil,
+			"faviconUrl": "https://evil.example/i.png",
+		})
+		other.setWorkspace(t, map[string]any{"notFoundUrl": good, "endedUrl": "https://www.evil.example/"})
+
+		for name, url := range map[string]string{
+			"own": "https://evil.example/own", "target": "http://sub.evil.example:8080/target",
+			"pending": "https://evil.example/pending/{code}", "ended": "evil.example/ended", "other": "notevil.example",
+		} {
+			rows := rowsOf(t, s.env, "links", "find", url)
+			if !slices.ContainsFunc(rows, func(row map[string]any) bool { return row["id"] == links[name].ID }) {
+				t.Errorf("links find %s does not find the link %s: %v", url, name, rows)
+			}
+		}
+		must(t, s.env, "block", "add", "evil.example")
+		want := "disabled 4 links\nremoved 5 URLs from settings of workspaces and domains\n"
+		if out := must(t, s.env, "block", "disable", "evil.example"); out != want {
+			t.Errorf("block disable: %q, want %q", out, want)
+		}
+		if out := must(t, s.env, "block", "disable", "evil.example"); out != "disabled 0 links\n" {
+			t.Errorf("block disable again: %q", out)
+		}
+		for name := range links {
+			status := http.StatusGone
+			if name == "other" {
+				status = http.StatusFound
+			}
+			polltest.Until(t, fmt.Sprint("the link ", name, " responds ", status), func() bool {
+				return last.askHost(t, http.MethodGet, "careless.example.com", "/"+name).status == status
+			})
+		}
+		for path, want := range map[string]string{"/": "", "/unknown": "https://example.com/unknown", "/favicon.ico": ""} {
+			polltest.Until(t, path+" leads to "+want, func() bool {
+				return last.askHost(t, http.MethodGet, "careless.example.com", path).header.Get("Location") == want
+			})
+		}
+		refused := who.refusal(t, "updateDomain", "UpdateDomainInput", map[string]any{"id": domainID, "rootUrl": evil})
+		if len(refused) != 1 || refused[0].Code != "UNSAFE_URL" || strings.Join(refused[0].Field, ".") != "rootUrl" {
+			t.Errorf("a blocked host: %+v", refused)
+		}
+
+		events := who.operatorEvents(t)
+		slices.Sort(events)
+		if diff := cmp.Diff([]string{
+			`DOMAIN_UPDATED {"fields":["rootUrl","endedUrl","faviconUrl"],"host":"careless.example.com"}`,
+			"LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}",
+			`WORKSPACE_UPDATED {"notFoundUrl":null}`,
+		}, events); diff != "" {
+			t.Errorf("the audit log (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{`WORKSPACE_UPDATED {"endedUrl":null}`}, other.operatorEvents(t)); diff != "" {
+			t.Errorf("the audit log of another workspace (-want +got):\n%s", diff)
+		}
+		if out := must(t, s.env, "block", "enable", "evil.example"); out != "enabled 4 links\n" {
+			t.Errorf("block enable: %q", out)
+		}
+	})
+}
