@@ -190,11 +190,16 @@ func TestFallback_ReplacesThePage(t *testing.T) {
 			f.leadTo(t, state, false, fallbackOf(domain, state, f.host))
 			f.leadTo(t, state, true, fallbackOf(workspace, state, instance))
 		}
+		const disable = "UPDATE links SET disabled_at = ? WHERE id = ?"
+		execute(t, b, disable, nil, f.links["disabled"].ID) // the URLs of a disabled link cannot change
 		for state, l := range f.links {
 			f.route(t, l.ID, map[string]any{
 				"pendingUrl": "https://example.com/link/pending/{code}",
 				"endedUrl":   "https://example.com/link/ended/{code}?{host}",
 			})
+			if state == "disabled" {
+				execute(t, b, disable, time.Now().UTC(), l.ID)
+			}
 			switch state {
 			case "pending":
 				f.leadTo(t, state, false, "https://example.com/link/pending/pending")
@@ -328,7 +333,7 @@ func TestFallback_AppliesToEveryUnknownCode(t *testing.T) {
 			return len(got.Workspace.Orphans) > 0
 		})
 		for _, one := range got.Workspace.Orphans {
-			if !slices.Contains([]string{"nothing", "live"}, one.Code) {
+			if !slices.Contains([]string{"nothing", "live", ""}, one.Code) { // those that cannot be codes have no name
 				t.Errorf("the unmatched code %q", one.Code)
 			}
 		}

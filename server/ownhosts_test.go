@@ -21,8 +21,8 @@ func TestServer_RefusesLinksToItself(t *testing.T) {
 		}
 		for _, url := range []string{
 			"https://GO.example.com./abc", "http://go.example.com:PORT/abc", "https://internal.example/abc",
-			"https://go.example.com:9443/abc",
-			"http://internal.example:3000/abc", "https://bücher.example/abc", "http://xn--bcher-kva.example:PORT/abc", "http://127.0.0.1:PORT/abc",
+			"https://go.example.com:9443/abc", "http://internal.example:3000/abc", "https://bücher.example/abc",
+			"http://xn--bcher-kva.example:PORT/abc", "http://127.0.0.1:PORT/abc",
 			"http://127.9.9.9:PORT/abc", "http://[::1]:PORT/abc", "http://[::ffff:127.0.0.1]:PORT/abc",
 			"http://0.0.0.0:PORT/abc", "http://[::]:PORT/abc", "http://LOCALHOST.:PORT/abc",
 			"http://any.localhost:PORT/abc", "https://localhost/abc",

@@ -95,7 +95,8 @@ func TestPathAllowed_RefusesTraversal(t *testing.T) {
 		"": false, "a": false, "/": false, "//a": false, "/a//b": false, "/a/": false, "/.": false, "/..": false,
 		"/a/../b": false,
 		"/%2e%2E": false, "/%252e%252e": false, "/.%2e": false, "/a\\b": false, "/a%5Cb": false, "/a%255cb": false,
-		"/%00": false, "/a%0Ab": false, "/\x7f": false, "/a%2F..": false, "/a%2F%2Fb": false, "/%2Fa": false, "/a%2F": false, "/a%C2%85": false, "/..%2Fa": false, "/%25252525252e": false,
+		"/%00": false, "/a%0Ab": false, "/\x7f": false, "/a%2F..": false, "/..%2Fa": false, "/%25252525252e": false,
+		"/a%2F%2Fb": false, "/%2Fa": false, "/a%2F": false, "/a%C2%85": false,
 	} {
 		if got := PathAllowed(path); got != want {
 			t.Errorf("%q: %t, want %t", path, got, want)
