@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -24,29 +25,17 @@ func (a *app) domainRoutes() *http.ServeMux {
 	return mux
 }
 
-// admission returns what decides whether a request for a host may use the database, and a function that
-// releases the request if the host is known: a network that asks for unknown hosts is limited like one
-// that guesses codes.
-func (a *app) admission(r *http.Request) (admit resolve.Admit, release func()) {
-	from, now, isCounted := web.Peer(r), a.now(), false
-	admit = func() bool {
-		if !isCounted {
-			isCounted = a.redirects.UnknownCodes.Take("", from, now) == 0
-		}
-		return isCounted
-	}
-	return admit, func() {
-		if isCounted {
-			a.redirects.UnknownCodes.Release("", from, now)
-		}
-	}
+// admission limits a network that requests unknown hosts like one that guesses codes. The caller releases
+// it if the host is known.
+func (a *app) admission(r *http.Request) throttle.Admission {
+	return a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
 }
 
 // requestedHost returns the settings of the requested domain. It answers the request and reports false
 // if there is no such domain.
 func (a *app) requestedHost(w http.ResponseWriter, r *http.Request) (resolve.Host, bool) {
-	admit, release := a.admission(r)
-	host, ok, err := a.Links.Resolver.Host(r.Context(), web.Host(r), a.now(), admit)
+	unknownHost := a.admission(r)
+	host, ok, err := a.Links.Resolver.Host(r.Context(), web.Host(r), a.now(), unknownHost.Admit)
 	if err != nil {
 		a.hostUnavailable(w, r, err)
 		return host, false
@@ -55,7 +44,7 @@ func (a *app) requestedHost(w http.ResponseWriter, r *http.Request) (resolve.Hos
 		a.nothing(w, r)
 		return host, false
 	}
-	release()
+	unknownHost.Release()
 	return host, true
 }
 
@@ -80,11 +69,11 @@ func (a *app) domainRoot(w http.ResponseWriter, r *http.Request) {
 		a.nothing(w, r)
 		return
 	}
-	sendTo(w, r, routing.Fill(host.RootURL, "", web.Host(r)))
+	sendTo(w, routing.Fill(host.RootURL, "", web.Host(r)))
 }
 
 // sendTo redirects to a URL that may change at any time.
-func sendTo(w http.ResponseWriter, _ *http.Request, url string) {
+func sendTo(w http.ResponseWriter, url string) {
 	head := w.Header()
 	head.Set("Location", url)
 	head.Set("Cache-Control", "private, no-store")
@@ -132,15 +121,17 @@ func noFavicon(w http.ResponseWriter, _ *http.Request) {
 // document answers with an app association document. Programs follow no redirect there.
 func (a *app) document(d resolve.Document) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		admit, release := a.admission(r)
-		text, err := a.Links.Resolver.Document(r.Context(), web.Host(r), d, a.now(), admit)
+		unknownHost := a.admission(r)
+		text, ok, err := a.Links.Resolver.Document(r.Context(), web.Host(r), d, a.now(), unknownHost.Admit)
+		if ok {
+			unknownHost.Release()
+		}
 		switch {
 		case err != nil:
 			a.hostUnavailable(w, r, err)
 		case text == "":
 			a.nothing(w, r)
 		default:
-			release()
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			_, _ = w.Write([]byte(text))

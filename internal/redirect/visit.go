@@ -30,31 +30,27 @@ type visit struct {
 
 func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Program, &v.request) }
 
-// find resolves the address, and decides without quotas. It counts requests that need the database
-// or lead to no link for the address network. A network above the rate of UnknownCodes causes no
-// query and does not learn whether a code is unknown; links in memory still redirect it.
+// find resolves the address, and decides without quotas. A request that queries the database, or that
+// has no link, counts for the rate UnknownCodes of the address network; it is released if there is a
+// link. A network above the rate causes no query and does not learn whether a code is unknown; links in
+// memory still redirect it.
 func (v *visit) find() (answer routing.Decision, err error) {
-	ctx, isCounted := v.http.Context(), false
-	count := func() bool { // before the query, so that concurrent guesses cannot exceed the rate
-		if !isCounted {
-			v.request.Throttled = v.UnknownCodes.Take("", v.from, v.request.Now)
-			isCounted = v.request.Throttled == 0
-		}
-		return isCounted
-	}
-	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, count)
+	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
+	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
+	v.request.Throttled = unknownCode.RetryAfter
 	if errors.Is(err, resolve.ErrNotAdmitted) {
 		return v.decide(), nil
 	}
 	v.request.Failed = err != nil
 	v.prepare()
 	answer = v.decide()
-	isUnknown := err == nil && (v.target.Unknown || answer.Page == routing.NotFound)
+	isUnknown := err == nil && (v.target.Unknown || answer.Page == routing.PageNotFound)
 	switch {
-	case isUnknown && !count():
+	case isUnknown && !unknownCode.Admit():
+		v.request.Throttled = unknownCode.RetryAfter
 		answer = v.decide()
-	case isCounted && !isUnknown && ctx.Err() == nil: // the query of a disconnected client goes on
-		v.UnknownCodes.Release("", v.from, v.request.Now)
+	case !isUnknown && ctx.Err() == nil: // the query of a disconnected client continues
+		unknownCode.Release()
 	}
 	return answer, err
 }
@@ -74,7 +70,8 @@ func (v *visit) prepare() {
 		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
 		Address: web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
 	}
-	v.request.Cookies, v.request.DrawKey, v.request.DrawSeed = v.http.Header["Cookie"], v.DrawKey, rand.Uint64()|1
+	v.request.Cookies, v.request.DrawKey = v.http.Header["Cookie"], v.DrawKey
+	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed
 }
 
 // read returns what the request tells of its visitor.
@@ -91,7 +88,7 @@ func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	var err error
 	v.request.Throttled = v.LinkRate.Take(v.target.LinkID, v.from, v.request.Now)
 	switch {
-	case v.request.Throttled > 0:
+	case v.request.Throttled > 0: // consumes nothing
 	case !v.request.Head:
 		answer, err = v.follow(answer)
 	case v.target.MaxClicks != 0:
@@ -140,13 +137,14 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	return answer, nil
 }
 
-// settle obtains the facts that a decision depends on, one after the other, until it is final.
+// settle obtains the facts that a decision depends on, one after the other, until it is final. A grant is
+// the last one, so at most one is held.
 func (v *visit) settle(answer routing.Decision) (grant hitquota.Hit, _ routing.Decision, err error) {
-	for answer.Needs != routing.Nothing {
+	for answer.Needs != routing.NeedNone {
 		switch answer.Needs {
-		case routing.TheVisitKind:
+		case routing.NeedVisitKind:
 			v.request.VisitKind = v.visitKind()
-		case routing.AGrant:
+		case routing.NeedGrant:
 			var ok bool
 			grant, ok, err = v.Quotas.Targets.Take(v.http.Context(), answer.Target, hitquota.Month{}, answer.MaxClicks,
 				v.request.Now)
@@ -156,7 +154,7 @@ func (v *visit) settle(answer routing.Decision) (grant hitquota.Hit, _ routing.D
 			case ok:
 				v.request.Granted = answer.Target
 			default:
-				v.request.Unavailable = append(v.request.Unavailable, answer.Target)
+				v.request.ExhaustedTargets = append(v.request.ExhaustedTargets, answer.Target)
 			}
 		}
 		answer = v.decide()
@@ -176,7 +174,7 @@ func (v *visit) visitKind() routing.VisitKind {
 	isFirst, err := v.FirstVisits.Mark(v.http.Context(), v.target.LinkID, number, v.request.Now)
 	switch {
 	case err != nil:
-		v.Log.WarnContext(v.http.Context(), "whether a visit is the first of the day is not known", "error", err)
+		v.Log.WarnContext(v.http.Context(), "recording a first visit failed", "error", err)
 		return routing.NoKind
 	case isFirst:
 		return routing.FirstToday

@@ -79,7 +79,7 @@ func (a Address) hasPlausiblePlace() bool {
 	return (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
 }
 
-// isHost says that the text is written as names of domains are; none is one too.
+// isHost reports whether s is empty, or has the characters and the length of a canonical host name.
 func isHost(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {

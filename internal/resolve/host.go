@@ -54,22 +54,24 @@ func (s *Resolver) hostOf(
 	return h, owner.WorkspaceDeleted, nil
 }
 
-// Document returns a document of a host; empty if it is not set, or if the workspace is deleted. An
-// error means that the database is unavailable, or is ErrNotAdmitted.
+// Document returns a document of a host; empty if it is not set, or if the workspace is deleted. ok is
+// false if the host is no verified domain. An error means that the database is unavailable, or is
+// ErrNotAdmitted.
 func (s *Resolver) Document(
 	ctx context.Context, host string, d Document, now time.Time, admit Admit,
-) (string, error) {
+) (text string, ok bool, err error) {
 	if !isHost(host) || host == "" {
-		return "", nil
+		return "", false, nil
 	}
-	if h, isDeleted, err := s.hostOf(ctx, host, now, admit); err != nil || isDeleted || h.WorkspaceID == "" {
-		return "", err
+	h, isDeleted, err := s.hostOf(ctx, host, now, admit)
+	if ok = h.WorkspaceID != ""; err != nil || isDeleted || !ok {
+		return "", ok, err
 	}
 	kind, rest, err := s.lookUp(ctx, subject{documents, host + "/" + string(d)}, now, admit)
 	if err != nil || kind == entryAbsent {
-		return "", err
+		return "", true, err
 	}
-	return string(rest), nil
+	return string(rest), true, nil
 }
 
 // domainRow has the columns of a domain that requests need.
