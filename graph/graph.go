@@ -56,7 +56,7 @@ type Config struct {
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	UTMTemplates *utmtemplate.Store
 	// Surroundings are what warnings about routings depend on.
-	Surroundings routing.Surroundings
+	Surroundings routing.WarningContext
 	HitQuota     int64
 	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
 	// in a minute.

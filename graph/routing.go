@@ -43,36 +43,36 @@ func (r *queryResolver) ExplainRedirect(
 			return nil, err
 		}
 	}
-	return r.Links.Explain(ctx, link.Explanation{
+	return r.Links.Explain(ctx, link.ExplainRequest{
 		Link: l, At: at, Visit: visit, Change: routingChange(change), OverQuota: used >= r.hitLimit(l.In),
 	})
 }
 
-func (r *linkResolver) Routing(_ context.Context, l *link.Link) (*link.RoutingOf, error) {
-	return l.RoutingOf(), nil
+func (r *linkResolver) Routing(_ context.Context, l *link.Link) (*link.LinkRouting, error) {
+	return l.LinkRouting(), nil
 }
 
-func (r *linkRoutingResolver) Rules(_ context.Context, of *link.RoutingOf) ([]*link.RuleOf, error) {
-	rules := make([]*link.RuleOf, 0, len(of.Rules))
+func (r *linkRoutingResolver) Rules(_ context.Context, of *link.LinkRouting) ([]*link.LinkRule, error) {
+	rules := make([]*link.LinkRule, 0, len(of.Rules))
 	for _, rule := range of.Rules {
-		rules = append(rules, &link.RuleOf{Rule: rule, Link: of.Link})
+		rules = append(rules, &link.LinkRule{Rule: rule, Link: of.Link})
 	}
 	return rules, nil
 }
 
-func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.RoutingOf) ([]*routing.Warning, error) {
+func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*routing.Warning, error) {
 	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
 }
 
-func (r *routingRuleResolver) Targets(_ context.Context, of *link.RuleOf) ([]*link.TargetOf, error) {
-	targets := make([]*link.TargetOf, 0, len(of.Targets))
+func (r *routingRuleResolver) Targets(_ context.Context, of *link.LinkRule) ([]*link.LinkTarget, error) {
+	targets := make([]*link.LinkTarget, 0, len(of.Targets))
 	for _, target := range of.Targets {
-		targets = append(targets, &link.TargetOf{Target: target, Link: of.Link})
+		targets = append(targets, &link.LinkTarget{Target: target, Link: of.Link})
 	}
 	return targets, nil
 }
 
-func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.TargetOf) (int64, error) {
+func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.LinkTarget) (int64, error) {
 	counts, err := loader.Of(ctx).In(of.Link.In).Targets.Get(ctx, of.Link.ID)
 	return counts[of.ID], err
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,27 @@ func TestClick_ReportsRuleAndTarget(t *testing.T) {
 			`"targets":[{"value":"","clicks":1},{"value":"` + target + `","clicks":1}]}}}}`
 		if diff := cmp.Diff(want, r.text); diff != "" {
 			t.Errorf("response (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestExplainRedirect_NamesTheField sends a visit and an unsaved routing with a wrong value.
+func TestExplainRedirect_NamesTheField(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		l := b.link(t, ada, "https://example.com/")
+		for arguments, want := range map[string]string{
+			`visit: {country: "UK"}`: `"extensions":{"code":"INVALID_INPUT","field":["visit","country"]}`,
+			`routing: {rules: [{targets: [{}, {url: "ftp://example.com/"}]}]}`: `"extensions":{"code":"INVALID_URL",` +
+				`"field":["routing","rules","0","targets","1","url"]}`,
+			`routing: {endedUrl: "http://sho.rt/x"}`: `"extensions":{"code":"UNSAFE_URL","field":["routing","endedUrl"]}`,
+		} {
+			r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`, "id", l.ID)
+			if !strings.Contains(r.text, want) {
+				t.Errorf("%s: %s, want %s", arguments, r.text, want)
+			}
 		}
 	})
 }

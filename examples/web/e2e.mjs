@@ -259,6 +259,7 @@ async function editRouting() {
   tell('A rule with conditions and two targets decides the tried visit before it is saved. A new edit aborts an outdated explanation.');
 
   await rule.getByLabel('URL').nth(1).fill('ftp://example.com/');
+  await answer.getByText(/^Rule 1, target 2, url: .*https?:/).waitFor();
   await page.getByRole('button', { name: 'Save' }).click();
   const wrong = rule.locator('input[aria-invalid=true]');
   await wrong.waitFor();
@@ -266,7 +267,7 @@ async function editRouting() {
   assert.equal(await wrong.evaluate(e => e === document.activeElement), true, 'the wrong field has no focus');
   assert.match(await wrong.evaluate(e => document.getElementById(e.getAttribute('aria-describedby')).textContent), /https?:/);
   await shot('routing-error');
-  tell('The server refuses a URL, and the message is at the field of the second target.');
+  tell('The server refuses a URL in the explanation, and when it is saved: then the message is at the field of the second target.');
 
   await wrong.fill(b);
   assert.equal(await wrong.count(), 0, 'the message stays although the field has been edited');

@@ -938,12 +938,12 @@ type LinkResolver interface {
 	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 
-	Routing(ctx context.Context, obj *link.Link) (*link.RoutingOf, error)
+	Routing(ctx context.Context, obj *link.Link) (*link.LinkRouting, error)
 }
 type LinkRoutingResolver interface {
-	Rules(ctx context.Context, obj *link.RoutingOf) ([]*link.RuleOf, error)
+	Rules(ctx context.Context, obj *link.LinkRouting) ([]*link.LinkRule, error)
 
-	Warnings(ctx context.Context, obj *link.RoutingOf) ([]*routing.Warning, error)
+	Warnings(ctx context.Context, obj *link.LinkRouting) ([]*routing.Warning, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -1010,10 +1010,10 @@ type QueryResolver interface {
 	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*routing.Explanation, error)
 }
 type RoutingRuleResolver interface {
-	Targets(ctx context.Context, obj *link.RuleOf) ([]*link.TargetOf, error)
+	Targets(ctx context.Context, obj *link.LinkRule) ([]*link.LinkTarget, error)
 }
 type RoutingTargetResolver interface {
-	ClickCount(ctx context.Context, obj *link.TargetOf) (int64, error)
+	ClickCount(ctx context.Context, obj *link.LinkTarget) (int64, error)
 }
 type SessionResolver interface {
 	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
@@ -4828,7 +4828,7 @@ type Query {
   explainRedirect(
     "The link."
     by: LinkBy!
-    "The visit. Absent: a visit with all values unknown."
+    "The visit. Absent: a visit now, of a browser without a name."
     visit: VisitSampleInput
     "Changes to try without saving them, as in updateLink. Fails like updateLink."
     routing: LinkRoutingInput
@@ -6729,9 +6729,9 @@ input LinkRoutingInput {
   forwardPath: Boolean
   "UTM values that are added to the destination."
   utm: UtmInput
-  "Where visitors are redirected before startsAt. Errors: INVALID_URL, UNSAFE_URL."
+  "Where visitors are redirected before startsAt. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL."
   pendingUrl: String
-  "Where visitors are redirected once it has ended. Errors: INVALID_URL, UNSAFE_URL."
+  "Where visitors are redirected once it has ended. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL."
   endedUrl: String
   "Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed."
   tests: [RoutingTestInput!]
@@ -6813,7 +6813,7 @@ enum Stickiness {
   COOKIE
 }
 
-"One condition on a visit: the field that is not null. A list holds when one of its values matches; an empty text matches an unknown value."
+"One condition on a visit: the field that is not null. A list holds when one of its values matches; the empty string matches an unknown value."
 type VisitCondition {
   "Countries, ISO 3166-1 alpha-2."
   country: [String!]
@@ -6835,7 +6835,7 @@ type VisitCondition {
   weekly: WeeklySchedule
   "Networks of the visitor."
   network: [String!]
-  "Whether the visitor has followed the link before on this UTC day."
+  "Whether the visitor is new to this link on this UTC day."
   visit: VisitKind
   "Whether the visit is automated."
   bot: Boolean
@@ -6847,9 +6847,9 @@ input VisitConditionInput @oneOf {
   country: [String!]
   "desktop, mobile, tablet, tv, console or other."
   device: [String!]
-  "Names of operating systems, as in breakdown, in upper or lower case."
+  "Names of operating systems, as in breakdown, ignoring case."
   os: [String!]
-  "Names of browsers, as in breakdown, in upper or lower case."
+  "Names of browsers, as in breakdown, ignoring case."
   browser: [String!]
   "BCP 47 tags, compared with the most wanted language alone; de holds for de-AT."
   language: [String!]
@@ -6863,7 +6863,10 @@ input VisitConditionInput @oneOf {
   weekly: WeeklyScheduleInput
   "Addresses and networks in CIDR notation. Addresses of visitors are compared and not stored."
   network: [String!]
-  "Whether the visitor has followed the link before on this UTC day. Never holds for bots and private visitors."
+  """
+  Whether the visitor is new to this link on this UTC day. Only visits whose routing evaluated a visit condition are remembered.
+  Never holds for bots and private visitors.
+  """
   visit: VisitKind
   "Whether the visit is automated."
   bot: Boolean
@@ -7011,7 +7014,10 @@ input UtmInput {
   templateId: ID
 }
 
-"A test of a link's routing: a visit, and its expected answer."
+"""
+A test of a link's routing: a visit, and its expected response. Tests ignore fallback URLs of the workspace and the domain, which
+change independently of the link, and used-up quotas.
+"""
 type RoutingTest {
   "Its name."
   name: String
@@ -7035,7 +7041,7 @@ input RoutingTestInput {
   location: String
 }
 
-"A visit to try. A null field is not known."
+"A visit to simulate. A null field is unknown, except at and userAgent."
 type VisitSample {
   "Its instant."
   at: Time
@@ -7061,9 +7067,9 @@ type VisitSample {
   private: Boolean!
 }
 
-"Input for VisitSample. An absent field is not known."
+"Input for VisitSample: a visit to simulate. Absent fields are unknown, except at, userAgent and private."
 input VisitSampleInput {
-  "Its instant. Absent: now; in a test: an instant at which the link is active."
+  "Its time. Absent: now. A test without it ignores startsAt and expiresAt, and runs at the time of the save."
   at: Time
   "The country, ISO 3166-1 alpha-2."
   country: String
@@ -7091,15 +7097,15 @@ input VisitSampleInput {
 type RedirectExplanation {
   "The HTTP status."
   status: Int!
-  "The Location header; null: none."
+  "The Location header; null: none. If the target is drawn: that of the candidate with the largest share."
   location: String
   "Why it is this answer."
   reason: RedirectReason!
-  "Whether the answer consumes a click, a hit and, with maxClicks, a grant."
+  "Whether the response counts as a click, against the monthly hit quota and against maxClicks."
   consumes: Boolean!
   "The position of the rule that decided, from 0; null: none."
   ruleIndex: Int
-  "The position of the target in that rule, from 0; null: none."
+  "The position of the target in that rule, from 0; null: none. If it is drawn: the candidate with the largest share."
   targetIndex: Int
   "The positions of all targets that the draw may choose; one when it is certain."
   candidates: [Int!]!
@@ -7215,7 +7221,7 @@ enum RoutingWarningCode {
   COUNTRY_UNAVAILABLE
   "This server has no Redis, so visit conditions do not hold."
   VISITS_UNAVAILABLE
-  "An earlier rule always holds."
+  "An earlier rule holds for every visit and always has an available target."
   UNREACHABLE_RULE
   "No visit has this name of a browser or operating system."
   UNKNOWN_VALUE
@@ -7275,7 +7281,7 @@ type UtmTemplateEdge {
   node: UtmTemplate!
 }
 
-"Input of updateWorkspaceRouting."
+"Input of updateWorkspaceRouting. Absent fields stay; null removes a setting."
 input UpdateWorkspaceRoutingInput {
   "The workspace."
   workspaceId: ID!
@@ -7295,11 +7301,11 @@ type UpdateWorkspaceRoutingPayload {
   errors: [UserError!]!
 }
 
-"Input of updateDomain."
+"Input of updateDomain. Absent fields stay; null removes a setting."
 input UpdateDomainInput {
   "The domain."
   id: ID!
-  "Where its root redirects."
+  "Where its root redirects. {host} is replaced in path and query; {code} is empty."
   rootUrl: String
   "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
   notFoundUrl: String
@@ -7341,7 +7347,7 @@ type CreateUtmTemplatePayload {
   errors: [UserError!]!
 }
 
-"Input of updateUtmTemplate."
+"Input of updateUtmTemplate. Absent or null fields stay."
 input UpdateUtmTemplateInput {
   "The template."
   id: ID!
@@ -15305,8 +15311,8 @@ func (ec *executionContext) _Link_routing(ctx context.Context, field graphql.Col
 			return ec.Resolvers.Link().Routing(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.RoutingOf) graphql.Marshaler {
-			return ec.marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRoutingOf(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
+			return ec.marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRouting(ctx, selections, v)
 		},
 		true,
 		true,
@@ -15467,7 +15473,7 @@ func (ec *executionContext) fieldContext_LinkEdge_node(_ context.Context, field 
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15479,8 +15485,8 @@ func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphq
 			return ec.Resolvers.LinkRouting().Rules(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*link.RuleOf) graphql.Marshaler {
-			return ec.marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOfᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.LinkRule) graphql.Marshaler {
+			return ec.marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -15499,7 +15505,7 @@ func (ec *executionContext) fieldContext_LinkRouting_rules(_ context.Context, fi
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkRouting_query(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_query(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15531,7 +15537,7 @@ func (ec *executionContext) fieldContext_LinkRouting_query(_ context.Context, fi
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkRouting_forwardPath(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_forwardPath(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15554,7 +15560,7 @@ func (ec *executionContext) fieldContext_LinkRouting_forwardPath(_ context.Conte
 	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _LinkRouting_utm(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_utm(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15586,7 +15592,7 @@ func (ec *executionContext) fieldContext_LinkRouting_utm(_ context.Context, fiel
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkRouting_pendingUrl(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_pendingUrl(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15609,7 +15615,7 @@ func (ec *executionContext) fieldContext_LinkRouting_pendingUrl(_ context.Contex
 	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _LinkRouting_endedUrl(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_endedUrl(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15632,7 +15638,7 @@ func (ec *executionContext) fieldContext_LinkRouting_endedUrl(_ context.Context,
 	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15664,7 +15670,7 @@ func (ec *executionContext) fieldContext_LinkRouting_tests(_ context.Context, fi
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkRouting_warnings(ctx context.Context, field graphql.CollectedField, obj *link.RoutingOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkRouting_warnings(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20378,7 +20384,7 @@ func (ec *executionContext) fieldContext_RoutingDefaults_utm(_ context.Context, 
 	return fc, nil
 }
 
-func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20401,7 +20407,7 @@ func (ec *executionContext) fieldContext_RoutingRule_id(_ context.Context, field
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingRule_name(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_name(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20424,7 +20430,7 @@ func (ec *executionContext) fieldContext_RoutingRule_name(_ context.Context, fie
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingRule_enabled(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_enabled(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20447,7 +20453,7 @@ func (ec *executionContext) fieldContext_RoutingRule_enabled(_ context.Context, 
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingRule_when(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_when(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20479,7 +20485,7 @@ func (ec *executionContext) fieldContext_RoutingRule_when(_ context.Context, fie
 	return fc, nil
 }
 
-func (ec *executionContext) _RoutingRule_unless(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_unless(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20511,7 +20517,7 @@ func (ec *executionContext) fieldContext_RoutingRule_unless(_ context.Context, f
 	return fc, nil
 }
 
-func (ec *executionContext) _RoutingRule_targets(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_targets(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20523,8 +20529,8 @@ func (ec *executionContext) _RoutingRule_targets(ctx context.Context, field grap
 			return ec.Resolvers.RoutingRule().Targets(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*link.TargetOf) graphql.Marshaler {
-			return ec.marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOfᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.LinkTarget) graphql.Marshaler {
+			return ec.marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTargetᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -20543,7 +20549,7 @@ func (ec *executionContext) fieldContext_RoutingRule_targets(_ context.Context, 
 	return fc, nil
 }
 
-func (ec *executionContext) _RoutingRule_stickiness(ctx context.Context, field graphql.CollectedField, obj *link.RuleOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_stickiness(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20566,7 +20572,7 @@ func (ec *executionContext) fieldContext_RoutingRule_stickiness(_ context.Contex
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type Stickiness does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20589,7 +20595,7 @@ func (ec *executionContext) fieldContext_RoutingTarget_id(_ context.Context, fie
 	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingTarget_name(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_name(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20612,7 +20618,7 @@ func (ec *executionContext) fieldContext_RoutingTarget_name(_ context.Context, f
 	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingTarget_url(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_url(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20635,7 +20641,7 @@ func (ec *executionContext) fieldContext_RoutingTarget_url(_ context.Context, fi
 	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingTarget_share(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_share(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20658,7 +20664,7 @@ func (ec *executionContext) fieldContext_RoutingTarget_share(_ context.Context, 
 	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingTarget_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -20681,7 +20687,7 @@ func (ec *executionContext) fieldContext_RoutingTarget_maxClicks(_ context.Conte
 	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _RoutingTarget_clickCount(ctx context.Context, field graphql.CollectedField, obj *link.TargetOf) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_clickCount(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -32180,7 +32186,7 @@ func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet,
 
 var linkRoutingImplementors = []string{"LinkRouting"}
 
-func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionSet, obj *link.RoutingOf) graphql.Marshaler {
+func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionSet, obj *link.LinkRouting) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkRoutingImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -34348,7 +34354,7 @@ func (ec *executionContext) _RoutingDefaults(ctx context.Context, sel ast.Select
 
 var routingRuleImplementors = []string{"RoutingRule"}
 
-func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionSet, obj *link.RuleOf) graphql.Marshaler {
+func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionSet, obj *link.LinkRule) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingRuleImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -34449,7 +34455,7 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 
 var routingTargetImplementors = []string{"RoutingTarget"}
 
-func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.SelectionSet, obj *link.TargetOf) graphql.Marshaler {
+func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.SelectionSet, obj *link.LinkTarget) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingTargetImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -38963,7 +38969,7 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
-func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRoutingOf(ctx context.Context, sel ast.SelectionSet, v *link.RoutingOf) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRouting(ctx context.Context, sel ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -39529,11 +39535,11 @@ func (ec *executionContext) marshalNRoutingDefaults2ᚖgithubᚗcomᚋlinkforge�
 	return ec._RoutingDefaults(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOfᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.RuleOf) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.LinkRule) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOf(ctx, sel, v[i])
+		return ec.marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -39545,7 +39551,7 @@ func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐRuleOf(ctx context.Context, sel ast.SelectionSet, v *link.RuleOf) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx context.Context, sel ast.SelectionSet, v *link.LinkRule) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -39560,11 +39566,11 @@ func (ec *executionContext) unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOfᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.TargetOf) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTargetᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.LinkTarget) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOf(ctx, sel, v[i])
+		return ec.marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -39576,7 +39582,7 @@ func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforge
 	return ret
 }
 
-func (ec *executionContext) marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTargetOf(ctx context.Context, sel ast.SelectionSet, v *link.TargetOf) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx context.Context, sel ast.SelectionSet, v *link.LinkTarget) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")

@@ -609,9 +609,9 @@ type LinkRoutingInput struct {
 	ForwardPath graphql.Omittable[*bool] `json:"forwardPath,omitempty"`
 	// UTM values that are added to the destination.
 	Utm graphql.Omittable[*routing.UTM] `json:"utm,omitempty"`
-	// Where visitors are redirected before startsAt. Errors: INVALID_URL, UNSAFE_URL.
+	// Where visitors are redirected before startsAt. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL.
 	PendingURL graphql.Omittable[*string] `json:"pendingUrl,omitempty"`
-	// Where visitors are redirected once it has ended. Errors: INVALID_URL, UNSAFE_URL.
+	// Where visitors are redirected once it has ended. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL.
 	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
 	// Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed.
 	Tests graphql.Omittable[[]*routing.Test] `json:"tests,omitempty"`
@@ -1011,11 +1011,11 @@ type TransferOwnershipPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input of updateDomain.
+// Input of updateDomain. Absent fields stay; null removes a setting.
 type UpdateDomainInput struct {
 	// The domain.
 	ID string `json:"id"`
-	// Where its root redirects.
+	// Where its root redirects. {host} is replaced in path and query; {code} is empty.
 	RootURL graphql.Omittable[*string] `json:"rootUrl,omitempty"`
 	// Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query.
 	NotFoundURL graphql.Omittable[*string] `json:"notFoundUrl,omitempty"`
@@ -1122,7 +1122,7 @@ type UpdateMemberRolePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input of updateUtmTemplate.
+// Input of updateUtmTemplate. Absent or null fields stay.
 type UpdateUtmTemplateInput struct {
 	// The template.
 	ID string `json:"id"`
@@ -1162,7 +1162,7 @@ type UpdateWorkspacePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input of updateWorkspaceRouting.
+// Input of updateWorkspaceRouting. Absent fields stay; null removes a setting.
 type UpdateWorkspaceRoutingInput struct {
 	// The workspace.
 	WorkspaceID string `json:"workspaceId"`

@@ -40,8 +40,8 @@ func errTimeout(cause error) *errs.Error {
 		Because(cause)
 }
 
-// present returns the error for the client: a message, a path and extensions.code. It logs internal
-// errors, which the client does not see.
+// present returns the error for the client: a message, a path, extensions.code and, if an argument is at
+// fault, extensions.field. It logs internal errors, which the client does not see.
 func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := graphql.DefaultErrorPresenter(ctx, err)
 	if code, ok := requestError(err); ok {
@@ -56,6 +56,9 @@ func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 	h.logFailure(ctx, e, shown)
 	shown.Message = e.Public()
 	shown.Extensions = map[string]any{"code": e.Kind.Code()}
+	if len(e.Field) > 0 {
+		shown.Extensions["field"] = e.Field
+	}
 	if wait := e.Retry(); wait > 0 {
 		shown.Extensions["retryAfter"] = int(wait.Seconds())
 	}

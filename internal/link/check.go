@@ -42,7 +42,7 @@ type Due struct {
 // have ended are not checked, except for the URL that an expired link redirects to.
 func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
-	due, err := s.dueOfRouting(ctx, (limit+1)/2)
+	due, err := s.dueRoutingURLs(ctx, (limit+1)/2)
 	if err != nil {
 		return nil, fmt.Errorf("selecting URLs of routings to check: %w", err)
 	}
@@ -54,7 +54,7 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 }
 
 func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err error) {
-	batch := s.whereChecked(s.DB.NewSelect().Model((*Link)(nil)).Column("id")).
+	batch := s.whereCheckable(s.DB.NewSelect().Model((*Link)(nil)).Column("id")).
 		Where("check_at <= ?", s.now()).Where("expires_at IS NULL OR expires_at > ?", s.now()).
 		Order("check_at").Limit(int64(limit))
 	err = s.applyMachine(assignment{"check_at", s.now().Add(CheckLease)}).
@@ -63,31 +63,31 @@ func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err 
 	return due, err
 }
 
-func (s *Store) dueOfRouting(ctx context.Context, limit int) (due []Due, err error) {
+func (s *Store) dueRoutingURLs(ctx context.Context, limit int) (due []Due, err error) {
 	batch := s.DB.NewSelect().TableExpr("link_urls AS u").Column("u.link_id", "u.field").
-		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkedLinkOf("u")).Order("u.check_at").Limit(int64(limit))
+		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkableLinkOf("u")).Order("u.check_at").Limit(int64(limit))
 	err = s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", db.Instant(s.now().Add(CheckLease))).
 		Where("(link_id, field) IN (?)", s.DB.SkipLocked(batch)).
 		Returning("link_id, url, check_failures AS failures").Scan(ctx, &due)
 	return due, err
 }
 
-// checkedLinkOf selects the link of a row of link_urls, if the URL is checked.
-func (s *Store) checkedLinkOf(u bun.Ident) *bun.SelectQuery {
-	return s.whereChecked(s.DB.NewSelect().Model((*Link)(nil)).ColumnExpr("1")).Where("link.id = ?.link_id", u).
+// checkableLinkOf selects the link of a row of link_urls, if the URL is checked.
+func (s *Store) checkableLinkOf(u bun.Ident) *bun.SelectQuery {
+	return s.whereCheckable(s.DB.NewSelect().Model((*Link)(nil)).ColumnExpr("1")).Where("link.id = ?.link_id", u).
 		Where("?.field = 'endedUrl' OR expires_at IS NULL OR expires_at > ?", u, s.now())
 }
 
-// whereChecked restricts a query to links whose URLs are checked.
-func (s *Store) whereChecked(links *bun.SelectQuery) *bun.SelectQuery {
+// whereCheckable restricts a query to links whose URLs are checked.
+func (s *Store) whereCheckable(links *bun.SelectQuery) *bun.SelectQuery {
 	return links.Where("deleted_at IS NULL AND disabled_at IS NULL AND purged_at IS NULL").
 		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)")
 }
 
-// Checked records a check: the status (nil for none), d.Failures, and when the next one is due. It does so
-// wherever the link has the URL: as its destination, or in its routing. A link without the URL by now is
-// left alone. The link's UpdatedAt does not change.
-func (s *Store) Checked(ctx context.Context, d Due, status *int, at, next time.Time) error {
+// RecordCheck records a check: the status (nil for none), d.Failures, and when the next one is due. It does so
+// wherever the link has the URL: as its destination, or in its routing. Links
+// that no longer have the URL are unchanged. The link's UpdatedAt does not change.
+func (s *Store) RecordCheck(ctx context.Context, d Due, status *int, at, next time.Time) error {
 	columns := []assignment{
 		{"destination_status", status}, {"last_checked_at", db.Instant(at)},
 		{"check_at", db.Instant(next)}, {"check_failures", d.Failures},
@@ -116,7 +116,7 @@ func (s *Store) RequestChecks(ctx context.Context, linkID string) error {
 }
 
 // PostponeChecks postpones the check of URLs that DueChecks has returned, without changing their
-// results. A link that has got another URL meanwhile stays due.
+// results. A link whose URL has changed since is not postponed.
 func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
 	urls := make([][]string, 0, len(due))
 	for _, d := range due {

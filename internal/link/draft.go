@@ -78,7 +78,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	return l, s.setRouting(l, in.Routing)
+	return l, l.setRouting(in.Routing)
 }
 
 // settings returns the settings, with the workspace's defaults in place of absent ones.

@@ -15,9 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Explanation is a visit of a link to explain, at one of its short URLs. All fields but Link may be
-// absent.
-type Explanation struct {
+// ExplainRequest selects a link, one of its short URLs and a visit to simulate. Only Link is required.
+type ExplainRequest struct {
 	Link  *Link
 	At    resolve.Address
 	Visit *routing.Sample
@@ -29,7 +28,7 @@ type Explanation struct {
 
 // Explain returns the answer of a link to a visit, and the reason. It consumes nothing. It returns
 // InvalidInput for the visit, and the errors of Update for the change.
-func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanation, error) {
+func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explanation, error) {
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}
 	}
@@ -63,9 +62,8 @@ func (s *Store) Explain(ctx context.Context, e Explanation) (*routing.Explanatio
 	p.Lifecycle = l.Lifecycle()
 	p.WorkspaceDeleted, p.NotFoundURL, p.EndedURL = at.WorkspaceDeleted, at.NotFoundURL, at.EndedURL
 	r := s.sampleRequest(e.Visit, &l, e.At)
-	r.Exhausted, r.OverQuota = p.Exhausted, e.OverQuota
-	p.Exhausted = false
-	if r.Unavailable, err = s.usedUpTargets(ctx, &l); err != nil {
+	r.Exhausted, r.OverQuota, p.Exhausted = p.Exhausted, e.OverQuota, false
+	if r.ExhaustedTargets, err = s.exhaustedTargets(ctx, &l); err != nil {
 		return nil, err
 	}
 	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" {
@@ -79,8 +77,8 @@ func (l *Link) program() routing.Program {
 	return routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
 }
 
-// usedUpTargets returns the targets of the link's rules that have reached their maximum.
-func (s *Store) usedUpTargets(ctx context.Context, l *Link) (ids []string, err error) {
+// exhaustedTargets returns the targets of the link's rules that have reached their maximum.
+func (s *Store) exhaustedTargets(ctx context.Context, l *Link) (ids []string, err error) {
 	maxima := l.Routing.MaxClicks()
 	if len(maxima) == 0 {
 		return nil, nil
@@ -106,7 +104,7 @@ func (s *Store) usedUpTargets(ctx context.Context, l *Link) (ids []string, err e
 }
 
 // Warnings returns the parts of a link's routing that cannot have their effect on this server.
-func (s *Store) Warnings(ctx context.Context, l *Link, around routing.Surroundings) ([]*routing.Warning, error) {
+func (s *Store) Warnings(ctx context.Context, l *Link, around routing.WarningContext) ([]*routing.Warning, error) {
 	if l.Routing == nil {
 		return nil, nil
 	}
@@ -142,9 +140,9 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 	}
 }
 
-// runTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. They see
-// neither fallback URLs of the workspace and the domain, which change without them, nor which visitor is
-// drawn for a target: any candidate may have the location.
+// runTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. Tests
+// ignore fallback URLs of the workspace and the domain, which change independently of the link, and
+// grants. If the target is drawn, the location of any candidate passes.
 func (s *Store) runTests(l *Link) error {
 	if l.Routing == nil || len(l.Routing.Tests) == 0 {
 		return nil
@@ -152,7 +150,7 @@ func (s *Store) runTests(l *Link) error {
 	program, at := l.program(), resolve.Address{Code: l.Code, Host: optional.Value(l.In.Workspace().PrimaryHost)}
 	for i, test := range l.Routing.Tests {
 		p := program
-		if test.Visit.At == nil { // the link is active at any instant
+		if test.Visit.At == nil { // then startsAt and expiresAt do not count
 			p.Lifecycle = routing.NewLifecycle(nil, nil)
 		}
 		request := s.sampleRequest(test.Visit, l, at)

@@ -138,7 +138,7 @@ func (l *Link) Archived() bool { return l.ArchivedAt != nil }
 func (l *Link) IsHidden(now time.Time) bool {
 	p := routing.Program{Lifecycle: l.Lifecycle()}
 	p.Exhausted = false // a limit hides nothing
-	return routing.Decide(&p, &routing.Request{Now: now}).Page == routing.NotFound
+	return routing.Decide(&p, &routing.Request{Now: now}).Page == routing.PageNotFound
 }
 
 // Lifecycle returns the facts that determine the link's state.

@@ -26,7 +26,7 @@ type targetGrant struct {
 
 // setRouting gives a new link its routing. Absent fields have the workspace's defaults. The tests run
 // once the link has a code.
-func (s *Store) setRouting(l *Link, c *routing.Change) error {
+func (l *Link) setRouting(c *routing.Change) error {
 	l.Routing = l.In.Workspace().RoutingDefaults
 	if c == nil {
 		return nil
@@ -57,9 +57,9 @@ func (l *Link) changeRouting(c *routing.Change) error {
 		return e.At(append([]string{"routing"}, e.Field...)...)
 	}
 	if l.DisabledAt != nil && !reflect.DeepEqual(after.URLs(), l.Routing.URLs()) {
-		return errDisabled().At("routing")
+		return errs.New(errs.UnsafeURL, "The operator has disabled this link. Its URLs cannot change.").At("routing")
 	}
-	if !after.Equal(l.Routing) { // else the same pointer says that nothing has changed
+	if !after.Equal(l.Routing) { // writeRouting compares pointers
 		l.Routing = after
 	}
 	return nil
@@ -100,24 +100,24 @@ func (c *change) grantRows() (rows []targetGrant) {
 	return rows
 }
 
-// RoutingOf, RuleOf and TargetOf are a routing and its parts with the link that they belong to, for
-// callers who look up its statistics.
+// LinkRouting, LinkRule and LinkTarget are a routing and its parts with their link, which GraphQL resolvers
+// use to load statistics.
 type (
-	RoutingOf struct {
+	LinkRouting struct {
 		*routing.Routing
 		Link *Link
 	}
-	RuleOf struct {
+	LinkRule struct {
 		*routing.Rule
 		Link *Link
 	}
-	TargetOf struct {
+	LinkTarget struct {
 		*routing.Target
 		Link *Link
 	}
 )
 
-// RoutingOf returns the routing of the link, which for a plain link has all defaults.
-func (l *Link) RoutingOf() *RoutingOf {
-	return &RoutingOf{Routing: routing.OrDefaults(l.Routing), Link: l}
+// LinkRouting returns the routing of the link, which for a plain link has all defaults.
+func (l *Link) LinkRouting() *LinkRouting {
+	return &LinkRouting{Routing: routing.OrDefaults(l.Routing), Link: l}
 }

@@ -103,7 +103,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
-			e, err := b.Explain(t.Context(), Explanation{Link: b.get(t, l), Change: change})
+			e, err := b.Explain(t.Context(), ExplainRequest{Link: b.get(t, l), Change: change})
 			if err != nil {
 				t.Fatal(err)
 			}

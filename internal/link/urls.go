@@ -26,8 +26,8 @@ type linkURL struct {
 	Check
 }
 
-// writeURLs replaces the rows of links whose routing has changed. A URL that stays keeps its check, also
-// at another position.
+// writeURLs replaces the rows of links whose routing has changed. An unchanged URL keeps its check,
+// even if its position changes.
 func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, changes []change) error {
 	var stale []string
 	var rows []linkURL
@@ -43,7 +43,7 @@ func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, changes []change) erro
 		if err != nil {
 			return fmt.Errorf("removing the URLs of links: %w", err)
 		}
-		keepChecks(rows, replaced)
+		copyChecks(rows, replaced)
 	}
 	if err := db.InsertRows(ctx, tx, db.Insert{}, rows); err != nil {
 		return fmt.Errorf("adding the URLs of links: %w", err)
@@ -51,7 +51,7 @@ func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, changes []change) erro
 	return nil
 }
 
-func keepChecks(rows, replaced []linkURL) {
+func copyChecks(rows, replaced []linkURL) {
 	type key struct{ linkID, url string }
 	checks := map[key]Check{}
 	for _, row := range replaced {

@@ -99,7 +99,7 @@ export function newCondition(kind: Kind): Condition {
   }
 }
 
-// move exchanges two neighbours of a list.
+// move moves the element at from to the index to.
 export function move<T>(list: T[], from: number, to: number): void {
   list.splice(to, 0, ...list.splice(from, 1));
 }

@@ -27,7 +27,7 @@ export function setUpEditor(client: Client): Editor {
   let draft = emptyDraft();
 
   const live = explainer(client, (explanation, error) => {
-    showAnswer(explanation, error ? describeError(error) : 'You may not read this link.');
+    showAnswer(explanation, error ? describeFieldError(error) : 'You may not read this link.');
     showDecision(rules, explanation);
   });
   const explain = () => {
@@ -147,6 +147,13 @@ function setUpTimeZones() {
 
 function describeError(error: CombinedError): string {
   return error.networkError ? 'The server does not respond.' : error.graphQLErrors.map(e => e.message).join(' ');
+}
+
+// describeFieldError names the field of the unsaved routing or of the visit that the server refuses.
+function describeFieldError(error: CombinedError): string {
+  const field = error.graphQLErrors[0]?.extensions['field'] as string[] | undefined;
+  const path = describePath(field?.slice(1) ?? []);
+  return path ? `${path}: ${describeError(error)}` : describeError(error);
 }
 
 function report(sentence: string, wrong = false) {

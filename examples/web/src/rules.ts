@@ -181,7 +181,7 @@ function markTarget(item: HTMLElement, index: number, decision: Explanation | nu
   const candidate = decision?.candidates.includes(index) ?? false;
   const certain = decision?.candidates.length === 1;
   item.classList.toggle('candidate', candidate);
-  const drawn = index === decision?.targetIndex ? 'Candidate, drawn now' : 'Candidate';
+  const drawn = index === decision?.targetIndex ? 'Candidate, largest share' : 'Candidate';
   setBadge(item, !candidate ? '' : certain ? 'Chosen' : drawn);
 }
 
