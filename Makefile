@@ -14,7 +14,7 @@ IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,12 @@ bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: C
 
 bench-scale: ## measure how what an operation costs grows with links, nodes and workspaces: ARGS
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./scale $(ARGS)
+
+bench-routing: ## measure redirects beside an earlier version, and links with rules beside plain ones: ARGS, such as -from HEAD~1
+	cd bench && go run ./routing $(ARGS)
+
+walk: ## list the packages and functions that a redirect enters
+	cd bench && go run ./walk
 
 drill-upgrade: ## upgrade an early version with a million links under load: ARGS, such as -links 100000
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade $(ARGS)

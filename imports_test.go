@@ -177,7 +177,7 @@ var scopes = map[string][]string{
 		"hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Take",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
-		"moderation.setHostDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.RequestChecks",
+		"moderation.setHostDisabled", "link.DueChecks", "link.PostponeChecks", "link.RecordCheck", "link.RequestChecks",
 		"link.claim", "link.CleanUp", "linklist.CountActive", "linklist.Export", "linklist.indexSome",
 		"link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",

@@ -229,7 +229,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Writers:      a.writers(),
 		HitQuota:     a.config.HitQuota,
 		UTMTemplates: a.UTMTemplates,
-		Surroundings: routing.Surroundings{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
+		Surroundings: routing.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
 		Limits:       ratelimit.NewMeter(a.Limits, a.now),
 		RequestRate:  a.config.RequestRate,
 		CostRate:     a.config.CostRate,

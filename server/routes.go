@@ -74,7 +74,7 @@ func (a *app) origins() web.Origins {
 // home redirects to LINKFORGE_ROOT_URL, and developers to the playground.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	if a.config.RootURL != "" {
-		sendTo(w, r, routing.Fill(a.config.RootURL, "", web.Host(r)))
+		sendTo(w, routing.Fill(a.config.RootURL, "", web.Host(r)))
 		return
 	}
 	if a.config.Development && a.config.Playground {

@@ -127,7 +127,7 @@ func anyLink(random *rand.Rand, name string, now time.Time, isStateful bool) *mo
 	case 1:
 		l.expiresAt = now.Add(2 * time.Hour)
 	case 2:
-		l.expiresAt = now // expire moves it
+		l.expiresAt = now // saveAll replaces it with a time one second after creation
 	case 3:
 		l.isDeleted = true
 	case 4:

@@ -64,7 +64,7 @@ var modelPaths = []struct {
 	{"/a%5Cb", true}, {"/a%00", true}, {"/a%0Ab", true}, {"/%252e%252e", true}, {"/a%2F..", true},
 }
 
-// anyVisit chooses a visit at random, at an instant when it is explained.
+// anyVisit returns a random visit of the link. The caller sets its time and its kind.
 func anyVisit(random *rand.Rand, l *modelLink) modelVisit {
 	one := func(values ...string) string { return values[random.IntN(len(values))] }
 	v := modelAgents[random.IntN(len(modelAgents))]

@@ -1,4 +1,4 @@
-// Command routing measures what the routing of links costs: redirects of plain links beside those of
+// Command routing measures the overhead of routing: redirects of plain links beside those of
 // an earlier version, and redirects of links with ten rules beside plain ones. All are measured in one
 // run, in pairs, because machines differ and are shared: quote the ratios.
 //
@@ -42,9 +42,10 @@ type version struct {
 
 // pair is a target and its baseline, with the figures of each round.
 type pair struct {
-	name                   string
-	baseline, target       func() rig.Figures
-	rate, cpu, own, ownRef []float64
+	name                string
+	baseline, target    func() rig.Figures
+	rateRatio, cpuRatio []float64
+	cpu, baselineCPU    []float64 // µs a request
 }
 
 func run(r *rig.Run) {
@@ -150,19 +151,19 @@ func (p *pair) measure(round int) {
 	} else {
 		target, baseline = p.target(), p.baseline()
 	}
-	p.rate = append(p.rate, target.Rate/baseline.Rate)
-	p.cpu = append(p.cpu, target.Own/baseline.Own)
-	p.own, p.ownRef = append(p.own, target.Own), append(p.ownRef, baseline.Own)
+	p.rateRatio = append(p.rateRatio, target.Rate/baseline.Rate)
+	p.cpuRatio = append(p.cpuRatio, target.Own/baseline.Own)
+	p.cpu, p.baselineCPU = append(p.cpu, target.Own), append(p.baselineCPU, baseline.Own)
 }
 
 func report(r *rig.Run, pairs []*pair, before, after *version) {
-	fmt.Printf("%d plain links, %d rounds of %s, %d connections, SQLite, %s. Medians, with the least and the most.\n",
+	fmt.Printf("%d plain links, %d rounds of %s, %d connections, SQLite, %s. Medians, with the minimum and the maximum.\n",
 		*links, *rounds, *burst, *connections, rig.Machine())
 	rows := [][]string{{"", "rate", "CPU", "CPU µs", "CPU µs of the baseline"}}
 	for _, p := range pairs {
 		rows = append(rows, []string{
-			p.name, rig.Spread(p.rate, "%.3f", rig.Same), rig.Spread(p.cpu, "%.3f", rig.Same),
-			rig.Spread(p.own, "%.1f", rig.Same), rig.Spread(p.ownRef, "%.1f", rig.Same),
+			p.name, rig.Spread(p.rateRatio, "%.3f", rig.Same), rig.Spread(p.cpuRatio, "%.3f", rig.Same),
+			rig.Spread(p.cpu, "%.1f", rig.Same), rig.Spread(p.baselineCPU, "%.1f", rig.Same),
 		})
 	}
 	rig.Table(rows...)

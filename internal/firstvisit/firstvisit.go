@@ -1,6 +1,6 @@
-// Package firstvisit knows which visits are the first of their visitors on a UTC day, on all nodes. It
-// keeps the hashes by which daily visitors are counted, in Redis, until the end of the day. Package
-// redirect calls it for links with conditions on visits only.
+// Package firstvisit records in Redis which visitors have followed a link on a UTC day, for all nodes. It
+// stores the hashes by which daily visitors are counted, until the end of the day. Package redirect calls
+// it if a decision depends on a visit condition.
 package firstvisit
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// deadline bounds the question: a visitor waits for it.
-const deadline = 250 * time.Millisecond
+// redisTimeout bounds a call: a redirect waits for it.
+const redisTimeout = 250 * time.Millisecond
 
 // Visits are the visits of this day.
 type Visits struct {
 	Redis *redisx.Client
 }
 
-// Mark reports whether the visitor has not followed the link before on the UTC day of the instant. Of
-// several simultaneous visits, exactly one is the first.
+// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on that
+// UTC day. Of several simultaneous visits, exactly one is the first.
 func (v *Visits) Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	day := click.DayOf(at)
 	key := fmt.Sprintf("visit:%d:%s:%s", day, linkID, strconv.FormatUint(uint64(visitor), 36))

@@ -65,9 +65,9 @@ func machineAddresses() (addresses []string) {
 	return addresses
 }
 
-// Serves reports whether a URL leads to this instance: by its public host or a listed name, at any
-// port, because other ports of these hosts may lead to it tomorrow; by loopback or an address that it
-// listens on, where other services have other ports, at its own ports.
+// Serves reports whether a URL points to this instance. The public host and listed names match at any
+// port, because a proxy may forward other ports later. Loopback and listening addresses match only at the
+// instance's ports, because other services may use the rest.
 func (h *Hosts) Serves(u urlnorm.URL) bool {
 	host := normalize(u.Host())
 	if isLoopback(host) || host != h.publicHost && slices.Contains(h.listening().addresses, host) {

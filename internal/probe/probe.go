@@ -91,10 +91,10 @@ func (c *Checker) record(ctx context.Context, d link.Due, a answer) error {
 	now := c.Now()
 	if a.isWell() {
 		d.Failures = 0
-		return c.Links.Checked(ctx, d, a.status, now, now.Add(healthyInterval))
+		return c.Links.RecordCheck(ctx, d, a.status, now, now.Add(healthyInterval))
 	}
 	d.Failures++
-	return c.Links.Checked(ctx, d, a.status, now, now.Add(max(backoff(d.Failures), a.rest)))
+	return c.Links.RecordCheck(ctx, d, a.status, now, now.Add(max(backoff(d.Failures), a.rest)))
 }
 
 // lasting returns a context that stores known results even after the caller has gone.

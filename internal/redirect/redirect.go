@@ -63,7 +63,8 @@ type Handler struct {
 
 // FirstVisits is what this package needs of package firstvisit.
 type FirstVisits interface {
-	// Mark reports whether the visitor has not followed the link before on the UTC day of the instant.
+	// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on
+	// that UTC day.
 	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
 }
 
@@ -85,8 +86,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
 	h.write(w, r, &answer, &v)
-	if answer.Page != routing.Redirect && answer.Page != routing.Throttled {
-		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, answer.Replaces(), v.request.Now)
+	if answer.Page != routing.Redirect && answer.Page != routing.PageThrottled {
+		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, answer.StatusBeforeFallback(), v.request.Now)
 	}
 }
 
@@ -136,32 +137,32 @@ func (h *Handler) monthOf(t time.Time) *hitquota.Month {
 type page struct{ title, text string }
 
 var pages = [...]page{
-	routing.NotFound: {"Link not found",
+	routing.PageNotFound: {"Link not found",
 		"Check the address for typos, or contact the sender. The link may have been deleted, or may not be active yet."},
-	routing.Ended: {"This link has expired",
+	routing.PageExpired: {"This link has expired",
 		"Contact the sender for a new link."},
-	routing.UsedUp: {"This link reached its click limit",
+	routing.PageExhausted: {"This link reached its click limit",
 		"Contact the sender for a new link."},
-	routing.TakenDown: {"This link has been disabled",
+	routing.PageDisabled: {"This link has been disabled",
 		"The operator of this service has disabled it. You do not need to do anything."},
-	routing.Gone: {"This link is no longer available",
+	routing.PageWorkspaceDeleted: {"This link is no longer available",
 		"The owner has closed the workspace of this link."},
-	routing.OverQuota: {"This link reached its monthly click limit",
+	routing.PageOverQuota: {"This link reached its monthly click limit",
 		"It works again from the first day of next month."},
-	routing.Throttled: {"Too many requests",
+	routing.PageThrottled: {"Too many requests",
 		"Your network has sent too many requests. Wait a minute, then try again."},
-	routing.Unavailable: {"Try again in a moment",
+	routing.PageUnavailable: {"Try again in a moment",
 		"This service is temporarily unavailable."},
 }
 
 // retryAfter returns the value of Retry-After; zero means none.
 func (h *Handler) retryAfter(p routing.Page, request *routing.Request) time.Duration {
 	switch p {
-	case routing.OverQuota:
+	case routing.PageOverQuota:
 		return h.monthOf(request.Now).End.Sub(request.Now)
-	case routing.Throttled:
+	case routing.PageThrottled:
 		return request.Throttled
-	case routing.Unavailable:
+	case routing.PageUnavailable:
 		return unavailableRetry
 	}
 	return 0
@@ -195,7 +196,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 	if !v.target.Indexable {
 		head["X-Robots-Tag"] = robotsTag
 	}
-	if a.Remember {
+	if a.SetsCookie {
 		http.SetCookie(w, v.targetCookie(a))
 	}
 	w.WriteHeader(a.Status)

@@ -51,13 +51,6 @@ func (r *Routing) CheckSize() error {
 	return c.result()
 }
 
-// Check validates how parameters are forwarded.
-func (f *Forwarding) Check() error {
-	c := &checker{}
-	c.forwarding(f)
-	return c.result()
-}
-
 // Check validates campaign parameters.
 func (u *UTM) Check() error {
 	c := &checker{}
@@ -134,10 +127,12 @@ func (c *checker) text(name string, value *string, most int) {
 
 // bytes bounds a text that is compared as it is.
 func (c *checker) bytes(name string, value *string, most int) {
-	if value != nil && (len(*value) > most || strings.ContainsAny(*value, "\x00\r\n")) {
-		c.in(name, func() {
-			c.refuse("%s must have at most %d bytes, without line breaks; it has %d.", name, most, len(*value))
-		})
+	switch {
+	case value == nil:
+	case len(*value) > most:
+		c.in(name, func() { c.refuse("%s must have at most %d bytes; it has %d.", name, most, len(*value)) })
+	case strings.ContainsAny(*value, "\x00\r\n"):
+		c.in(name, func() { c.refuse("%s must have neither line breaks nor the character U+0000.", name) })
 	}
 }
 
@@ -170,7 +165,7 @@ func (c *checker) size(r *Routing) {
 		c.refuse("The routing must have at most %d KiB as JSON; it has %d.", MaxStored>>10, (n+1023)>>10)
 	}
 	if n := len(Compile(r)); n > maxCompiled {
-		c.refuse("The rules must have at most %d KiB when compiled; they have %d. Use fewer or shorter values.",
+		c.refuse("The rules must have at most %d KiB when compiled; they have %d. Use fewer or shorter URLs and values.",
 			maxCompiled>>10, (n+1023)>>10)
 	}
 }
@@ -182,7 +177,7 @@ func (c *checker) unique(names map[string]bool, name *string) {
 	}
 	c.text("name", name, maxName)
 	if names[*name] {
-		c.in("name", func() { c.refuse("Another one has this name. Names must be unique.") })
+		c.in("name", func() { c.refuse("The name is used twice in this list. Names must be unique.") })
 	}
 	names[*name] = true
 }
@@ -503,7 +498,9 @@ func (s *Sample) Check() error {
 
 func (c *checker) sample(s *Sample) {
 	if s.Country != nil {
-		c.values("country", []string{*s.Country}, normalCountry)
+		if _, refusal := normalCountry(*s.Country); refusal != "" {
+			c.in("country", func() { c.refuse("%s", refusal) })
+		}
 	}
 	c.bytes("userAgent", s.UserAgent, maxSampleAgent)
 	c.bytes("acceptLanguage", s.AcceptLanguage, maxSampleAgent)

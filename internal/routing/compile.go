@@ -278,23 +278,23 @@ type forwarding struct {
 	added []Parameter
 }
 
-// space is room for the lists of a forwarding, on the stack of its reader.
-type space struct {
+// forwardingBuffer holds the lists of a forwarding, so that reading them allocates nothing.
+type forwardingBuffer struct {
 	names [maxNames]string
 	added [len(utmNames)]Parameter
 }
 
 // open returns how locations are formed, the number of rules, which includes disabled ones, and the
 // enabled rules.
-func (c Compiled) open(room *space) (f forwarding, count byte, rules flat.Reader) {
+func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, count byte, rules flat.Reader) {
 	r := flat.Reader(c[1:])
 	r.Text()
 	r.Text()
 	f.Mode = Mode(r.Text())
-	f.Only = readTexts(&r, room.names[:0])
-	f.Except = readTexts(&r, room.names[len(f.Only):len(f.Only)])
+	f.Only = readTexts(&r, buffer.names[:0])
+	f.Except = readTexts(&r, buffer.names[len(f.Only):len(f.Only)])
 	if r.Byte() > 0 {
-		f.added = room.added[:0]
+		f.added = buffer.added[:0]
 		for _, name := range utmNames {
 			if value := r.Text(); value != "" {
 				f.added = append(f.added, Parameter{Name: name, Value: value})

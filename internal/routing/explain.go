@@ -54,7 +54,7 @@ var beforeRules = [...]struct {
 	{StepDeletion, "The link is not deleted."},
 	{StepPending, "The link has started."},
 	{StepEnded, "The link has not expired."},
-	{StepLimits, "A grant and a hit are left."},
+	{StepLimits, "Neither maxClicks nor the monthly hit quota is used up."},
 }
 
 // applied are the sentences for the step that decides.
@@ -113,6 +113,7 @@ type Explanation struct {
 // candidate with the largest share is returned.
 func Explain(p *Program, r *Request) *Explanation {
 	request := *r
+	request.AssumeGrants = true
 	if request.VisitKind == "" {
 		request.VisitKind = NoKind
 	}
@@ -151,8 +152,8 @@ func (t *trace) passTo(step StepKind) {
 	}
 }
 
-// at adds the step that decides.
-func (t *trace) at(step StepKind, d Decision) Decision {
+// addDeciding adds the step that decides.
+func (t *trace) addDeciding(step StepKind, d Decision) Decision {
 	if t != nil {
 		t.passTo(step)
 		detail := applied[d.Reason]
@@ -164,16 +165,16 @@ func (t *trace) at(step StepKind, d Decision) Decision {
 	return d
 }
 
-// plain adds the steps of a link without routing.
-func (t *trace) plain() {
+// addOwnURL adds the steps of a link without routing.
+func (t *trace) addOwnURL() {
 	if t != nil {
 		t.passTo("")
 		t.add(Step{Step: StepLocation, Outcome: Applied, Detail: "It is the link's own URL."})
 	}
 }
 
-// begin begins a rule, and skips the disabled ones before it.
-func (t *trace) begin(index int) {
+// startRule begins a rule, and skips the disabled ones before it.
+func (t *trace) startRule(index int) {
 	if t == nil {
 		return
 	}
@@ -187,8 +188,8 @@ func (t *trace) begin(index int) {
 	t.next, t.rule = index+1, index
 }
 
-// fails adds a rule that does not hold because of a condition.
-func (t *trace) fails(kind, position byte, isUnless bool, r *Request) {
+// addFailedCondition adds a rule that does not hold because of a condition.
+func (t *trace) addFailedCondition(kind, position byte, isUnless bool, r *Request) {
 	if t == nil {
 		return
 	}
@@ -202,15 +203,15 @@ func (t *trace) fails(kind, position byte, isUnless bool, r *Request) {
 	})
 }
 
-// holds adds a rule that holds.
-func (t *trace) holds() {
+// addMatchedRule adds a rule that holds.
+func (t *trace) addMatchedRule() {
 	if t != nil {
 		t.add(Step{Step: StepRule, Outcome: Applied, RuleIndex: new(t.rule), Detail: "The rule holds."})
 	}
 }
 
-// unavailable adds that a rule has no target for the visit.
-func (t *trace) unavailable() {
+// addNoTarget adds that a rule has no target for the visit.
+func (t *trace) addNoTarget() {
 	if t != nil {
 		t.add(Step{
 			Step: StepTarget, Outcome: Skipped, RuleIndex: new(t.rule),
@@ -219,8 +220,8 @@ func (t *trace) unavailable() {
 	}
 }
 
-// chosen adds the choice among the available targets.
-func (t *trace) chosen(position int, isCertain bool, targets flat.Reader, p *Program, r *Request) {
+// addTarget adds the choice among the available targets.
+func (t *trace) addTarget(position int, isCertain bool, targets flat.Reader, p *Program, r *Request) {
 	if t == nil {
 		return
 	}
@@ -239,13 +240,13 @@ func (t *trace) chosen(position int, isCertain bool, targets flat.Reader, p *Pro
 	t.add(Step{Step: StepTarget, Outcome: Applied, RuleIndex: new(t.rule), Detail: detail})
 }
 
-// located adds how the location is formed.
-func (t *trace) located(f *forwarding, count byte, r *Request) {
+// addLocation adds how the location is formed.
+func (t *trace) addLocation(f *forwarding, count byte, r *Request) {
 	if t == nil {
 		return
 	}
 	if t.RuleIndex == nil {
-		t.begin(int(count))
+		t.startRule(int(count))
 	}
 	var parts []string
 	if len(f.added) > 0 {

@@ -42,8 +42,7 @@ func (r *Routing) Identify(previous *Routing) error {
 
 func errUnknownID(field ...string) error {
 	return errs.New(errs.InvalidInput,
-		"No element of this list has this id, or another one names it too. Leave it out for "+
-			"a new element.").At(field...)
+		"The id is unknown, or used twice in this list. Omit it to create a new element.").At(field...)
 }
 
 // element is a rule or a target.
@@ -79,12 +78,13 @@ func (t *Target) withoutIDs() *Target {
 	return &bare
 }
 
-// matchElements returns for each element the previous one whose identity it keeps, or nil. Refused is
-// the index of an element that names an unknown id, or one that is taken; -1 if there is none.
+// matchElements pairs each element with the previous one whose id it keeps, by id, then by name, then by
+// content; nil for a new element. Refused is the index of an element whose id is unknown or was used
+// before; -1 if there is none.
 func matchElements[T any, E element[T]](elements, previous []E) (match []E, refused int) {
 	match = make([]E, len(elements))
 	taken := make([]bool, len(previous))
-	find := func(i int, isSame func(E) bool) bool {
+	claim := func(i int, isSame func(E) bool) bool {
 		if match[i] != nil {
 			return true
 		}
@@ -101,18 +101,18 @@ func matchElements[T any, E element[T]](elements, previous []E) (match []E, refu
 		if elementID == "" {
 			continue
 		}
-		found := find(i, func(before E) bool { id, _ := before.identity(); return id == elementID })
+		found := claim(i, func(before E) bool { id, _ := before.identity(); return id == elementID })
 		if !found {
 			return nil, i
 		}
 	}
 	for i, e := range elements {
 		_, name := e.identity()
-		find(i, func(before E) bool { _, n := before.identity(); return name != "" && n == name })
+		claim(i, func(before E) bool { _, n := before.identity(); return name != "" && n == name })
 	}
 	for i, e := range elements {
 		text := textOf[T](e)
-		find(i, func(before E) bool { return textOf[T](before) == text })
+		claim(i, func(before E) bool { return textOf[T](before) == text })
 	}
 	return match, -1
 }

@@ -54,16 +54,16 @@ func (f *Forwarding) form(destination string, added []Parameter, rawQuery, path 
 	b.Grow(len(destination) + len(rawQuery) + len(path) + 64*len(added) + 2)
 	b.WriteString(base)
 	appendPath(b, base, path)
-	pairs := pieces{b: b, separator: '?'}
-	f.keep(&pairs, query, rawQuery)
+	pairs := queryWriter{b: b, separator: '?'}
+	f.writeOwnQuery(&pairs, query, rawQuery)
 	for _, p := range added {
-		if !hasName(query, p.Name) && (f.Mode != Replace || !f.forwards(rawQuery, p.Name)) {
+		if !hasDecodedName(query, p.Name) && (f.Mode != Replace || !f.forwards(rawQuery, p.Name)) {
 			pairs.addDecoded(p)
 		}
 	}
 	for piece := range strings.SplitSeq(rawQuery, "&") {
 		name := nameOf(piece)
-		taken := f.Mode == Add && (hasSameName(query, name) || isAdded(added, name))
+		taken := f.Mode == Add && (hasEncodedName(query, name) || isAdded(added, name))
 		if piece != "" && f.allows(name) && !taken {
 			pairs.add(piece)
 		}
@@ -72,8 +72,8 @@ func (f *Forwarding) form(destination string, added []Parameter, rawQuery, path 
 	return b.String()
 }
 
-// keep writes the destination's own query, without the parameters that the visitor's replace.
-func (f *Forwarding) keep(pairs *pieces, query, rawQuery string) {
+// writeOwnQuery writes the destination's own query, without the parameters that the visitor's replace.
+func (f *Forwarding) writeOwnQuery(pairs *queryWriter, query, rawQuery string) {
 	if query == "" {
 		return
 	}
@@ -111,7 +111,7 @@ func (f *Forwarding) allows(name string) bool {
 // isListed reports whether a list of decoded names has the encoded name.
 func isListed(names []string, encoded string) bool {
 	for _, name := range names {
-		if isDecoded(encoded, name) {
+		if equalsDecoded(encoded, name) {
 			return true
 		}
 	}
@@ -121,7 +121,7 @@ func isListed(names []string, encoded string) bool {
 // forwards reports whether the visitor's query has a forwarded parameter of the decoded name.
 func (f *Forwarding) forwards(rawQuery, name string) bool {
 	for piece := range strings.SplitSeq(rawQuery, "&") {
-		if n := nameOf(piece); piece != "" && f.allows(n) && isDecoded(n, name) {
+		if n := nameOf(piece); piece != "" && f.allows(n) && equalsDecoded(n, name) {
 			return true
 		}
 	}
@@ -131,32 +131,32 @@ func (f *Forwarding) forwards(rawQuery, name string) bool {
 // forwardsSame is forwards for an encoded name.
 func (f *Forwarding) forwardsSame(rawQuery, name string) bool {
 	for piece := range strings.SplitSeq(rawQuery, "&") {
-		if n := nameOf(piece); piece != "" && f.allows(n) && sameName(n, name) {
+		if n := nameOf(piece); piece != "" && f.allows(n) && equalEncoded(n, name) {
 			return true
 		}
 	}
 	return false
 }
 
-// pieces writes parameters, each after a separator; zero means that there is one already.
-type pieces struct {
+// queryWriter writes parameters, each after a separator; zero means that there is one already.
+type queryWriter struct {
 	b         *strings.Builder
 	separator byte
 }
 
-func (p *pieces) next() {
+func (p *queryWriter) next() {
 	if p.separator != 0 {
 		p.b.WriteByte(p.separator)
 	}
 	p.separator = '&'
 }
 
-func (p *pieces) add(piece string) {
+func (p *queryWriter) add(piece string) {
 	p.next()
 	writeSafe(p.b, piece, "#")
 }
 
-func (p *pieces) addDecoded(added Parameter) {
+func (p *queryWriter) addDecoded(added Parameter) {
 	p.next()
 	p.b.WriteString(added.Name)
 	p.b.WriteByte('=')
@@ -258,20 +258,20 @@ func nameOf(piece string) string {
 	return name
 }
 
-// hasName reports whether a query, with its question mark, has a parameter of the decoded name.
-func hasName(query, name string) bool {
+// hasDecodedName reports whether a query, with its question mark, has a parameter of the decoded name.
+func hasDecodedName(query, name string) bool {
 	for piece := range strings.SplitSeq(strings.TrimPrefix(query, "?"), "&") {
-		if piece != "" && isDecoded(nameOf(piece), name) {
+		if piece != "" && equalsDecoded(nameOf(piece), name) {
 			return true
 		}
 	}
 	return false
 }
 
-// hasSameName is hasName for an encoded name.
-func hasSameName(query, name string) bool {
+// hasEncodedName is hasDecodedName for an encoded name.
+func hasEncodedName(query, name string) bool {
 	for piece := range strings.SplitSeq(strings.TrimPrefix(query, "?"), "&") {
-		if piece != "" && sameName(nameOf(piece), name) {
+		if piece != "" && equalEncoded(nameOf(piece), name) {
 			return true
 		}
 	}
@@ -280,15 +280,15 @@ func hasSameName(query, name string) bool {
 
 func isAdded(added []Parameter, name string) bool {
 	for _, p := range added {
-		if isDecoded(name, p.Name) {
+		if equalsDecoded(name, p.Name) {
 			return true
 		}
 	}
 	return false
 }
 
-// isDecoded reports whether an encoded name is the decoded one.
-func isDecoded(encoded, decoded string) bool {
+// equalsDecoded reports whether an encoded name is the decoded one.
+func equalsDecoded(encoded, decoded string) bool {
 	for len(encoded) > 0 && len(decoded) > 0 {
 		c, n := nextByte(encoded)
 		if c != decoded[0] {
@@ -299,8 +299,8 @@ func isDecoded(encoded, decoded string) bool {
 	return encoded == decoded // both are empty
 }
 
-// sameName reports whether two encoded names are equal when they are decoded.
-func sameName(a, b string) bool {
+// equalEncoded reports whether two encoded names are equal when they are decoded.
+func equalEncoded(a, b string) bool {
 	for len(a) > 0 && len(b) > 0 {
 		x, n := nextByte(a)
 		y, m := nextByte(b)

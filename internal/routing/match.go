@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/flat"
 )
 
-// Visit is what conditions see of a visit. Empty texts are not known.
+// Visit is what conditions see of a visit. Empty strings are unknown.
 type Visit struct {
 	// Country is ISO 3166-1 alpha-2, Language the tag of the most wanted language. The others are as
 	// clicks store them.
@@ -28,65 +28,66 @@ type Visit struct {
 	Agent   string
 }
 
-// answer is whether a condition holds.
-type answer byte
+// match is whether a condition holds.
+type match byte
 
 const (
-	no answer = iota
-	yes
-	unknown // until the request has the kind of the visit
+	noMatch match = iota
+	matched
+	undetermined // until the request has the kind of the visit
 )
 
-func answerOf(holds bool) answer {
+func matchOf(holds bool) match {
 	if holds {
-		return yes
+		return matched
 	}
-	return no
+	return noMatch
 }
 
 // matches reports whether a condition holds.
-func matches(kind byte, values flat.Reader, r *Request) answer {
+func matches(kind byte, values flat.Reader, r *Request) match {
 	switch kind {
 	case onBot:
-		return answerOf((values.Byte() == 1) == r.Visit.Bot)
+		return matchOf((values.Byte() == 1) == r.Visit.Bot)
 	case onCountry:
-		return answerOf(hasFold(values, r.Visit.Country))
+		return matchOf(hasFold(values, r.Visit.Country))
 	case onDevice:
-		return answerOf(hasFold(values, r.Visit.Device))
+		return matchOf(hasFold(values, r.Visit.Device))
 	case onOS:
-		return answerOf(hasFold(values, r.Visit.OS))
+		return matchOf(hasFold(values, r.Visit.OS))
 	case onBrowser:
-		return answerOf(hasFold(values, r.Visit.Browser))
+		return matchOf(hasFold(values, r.Visit.Browser))
 	case onLanguage:
-		return answerOf(hasLanguage(values, r.Visit.Language))
+		return matchOf(hasLanguage(values, r.Visit.Language))
 	case onReferrer:
-		return answerOf(hasHost(values, r.Visit.Referrer))
+		return matchOf(hasHost(values, r.Visit.Referrer))
 	case onDuring:
 		at := r.Now.UnixMicro()
-		return answerOf(at >= int64(values.Number(8)) && at < int64(values.Number(8)))
+		return matchOf(at >= int64(values.Number(8)) && at < int64(values.Number(8)))
 	case onQuery:
-		return answerOf(hasParameter(r.Query, values.Text(), values.Byte() == 1, values.Text()))
+		return matchOf(hasParameter(r.Query, values.Text(), values.Byte() == 1, values.Text()))
 	case onNetwork:
-		return answerOf(networkHas(values, r.Visit.Address))
+		return matchOf(networkHas(values, r.Visit.Address))
 	case onWeekly:
-		return answerOf(isOpen(values, r.Now))
+		return matchOf(isOpen(values, r.Now))
 	}
 	return matchesVisit(values.Byte() == 1, r)
 }
 
-// matchesVisit reports whether the visit is the first of its visitor on this day, or a further one. For
-// bots, private visitors and HEAD it is neither.
-func matchesVisit(wantsFirst bool, r *Request) answer {
+// matchesVisit reports whether the visit is the first of its visitor on this day, or a further one. It is
+// undetermined until the request has the kind of the visit. For bots, private visitors and HEAD it is
+// neither.
+func matchesVisit(wantsFirst bool, r *Request) match {
 	switch {
 	case r.Head || r.Visit.Bot || r.Visit.Private || r.VisitKind == NoKind:
-		return no
+		return noMatch
 	case r.VisitKind == "":
-		return unknown
+		return undetermined
 	}
-	return answerOf((r.VisitKind == FirstToday) == wantsFirst)
+	return matchOf((r.VisitKind == FirstToday) == wantsFirst)
 }
 
-// hasFold reports whether a list has the text, in upper or lower case.
+// hasFold reports whether a list has the text, ignoring case.
 func hasFold(values flat.Reader, text string) bool {
 	for len(values) > 0 {
 		if strings.EqualFold(values.Text(), text) {
@@ -122,11 +123,11 @@ func hasHost(values flat.Reader, host string) bool {
 	return false
 }
 
-// hasParameter reports whether a raw query has a parameter, if needed with the value.
+// hasParameter reports whether a raw query has a parameter and, if needsValue, with the value.
 func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 	for piece := range strings.SplitSeq(rawQuery, "&") {
 		encoded, text, _ := strings.Cut(piece, "=")
-		if piece != "" && isDecoded(encoded, name) && (!needsValue || isDecoded(text, value)) {
+		if piece != "" && equalsDecoded(encoded, name) && (!needsValue || equalsDecoded(text, value)) {
 			return true
 		}
 	}
@@ -136,8 +137,8 @@ func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 // zones are the time zones that schedules have named, because parsing one takes longer than a redirect.
 var zones sync.Map
 
-// zoneOf returns a zone of the tz database; nil if it has none of the name. Names that only some systems
-// have, or that depend on the machine, are none.
+// zoneOf returns a zone of the tz database. It returns nil for unknown names, and for names that depend on
+// the machine.
 func zoneOf(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)

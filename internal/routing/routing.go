@@ -3,8 +3,9 @@
 // match.go, target.go, location.go), and Explain reports each step (explain.go). The life cycle of
 // links is in lifecycle.go.
 //
-// It is pure: it reads no clock, no database and no network. Package redirect calls it for each
-// request; packages link and linklist use the life cycle, and the GraphQL resolvers explain and test.
+// Decide and Explain use no clock, database or network: the Request contains all facts. Package redirect
+// calls Decide for each request; package link calls Explain, for explainRedirect and tests. Packages link
+// and linklist use the life cycle.
 package routing
 
 import (
@@ -27,7 +28,8 @@ type Settings struct {
 	Routing *Routing
 }
 
-// Program is the part of a link that determines its answers.
+// Program is the part of a link that determines its responses. Decide ignores Lifecycle.Exhausted: the
+// Request states it.
 type Program struct {
 	Lifecycle
 	// LinkID distinguishes the draws of links.
@@ -56,8 +58,8 @@ func NewProgram(linkID string, s *Settings, location string) Program {
 	}
 }
 
-// Request has the facts about one request. The handler sets the first ones at once, and the others when
-// a decision depends on them: it obtains the fact that Decision.Needs names, and calls Decide again.
+// Request has the facts about one request. If a decision depends on another fact, Decision.Needs names it:
+// the handler obtains it, sets it here, and calls Decide again.
 type Request struct {
 	Now time.Time
 	// Head means that the request is not counted.
@@ -74,8 +76,11 @@ type Request struct {
 	DrawKey  []byte
 	DrawSeed uint64
 
-	// When Decide returns a redirect, the handler checks the client's rate, and takes a grant and a hit.
-	// If one is refused, it sets a field.
+	// AssumeGrants lets a decision choose targets with a limit without a grant, for explanations.
+	AssumeGrants bool
+
+	// The handler sets the following once a redirect was decided and something is refused: the link's
+	// grant, the monthly hit, or the client's rate.
 	Exhausted, OverQuota bool
 	// Throttled is positive if the address network of the client has exceeded a rate: the time after
 	// which it may try again.
@@ -86,11 +91,11 @@ type Request struct {
 	// VisitKind is set when a decision needs it.
 	VisitKind VisitKind
 	// Granted is the capped target that a grant was taken of; Unavailable are those without grants.
-	Granted     string
-	Unavailable []string
+	Granted          string
+	ExhaustedTargets []string
 }
 
-// NoKind is the kind of visits that are neither first nor returning, because nobody knows.
+// NoKind is the kind of visits that are neither first nor returning, or of which that is unknown.
 const NoKind VisitKind = "NONE"
 
 // Refused reports whether a fact forbids the redirect.
@@ -102,20 +107,20 @@ type Page int
 // The pages. Redirect is the absence of a page.
 const (
 	Redirect Page = iota
-	NotFound
-	Ended
-	UsedUp
-	TakenDown
-	Gone
-	OverQuota
-	Throttled
-	Unavailable
+	PageNotFound
+	PageExpired
+	PageExhausted
+	PageDisabled
+	PageWorkspaceDeleted
+	PageOverQuota
+	PageThrottled
+	PageUnavailable
 )
 
-// statuses are the HTTP statuses of the pages.
-var statuses = [...]int{
-	NotFound: 404, Ended: 410, UsedUp: 410, TakenDown: 410, Gone: 410, OverQuota: 429, Throttled: 429,
-	Unavailable: 503,
+// pageStatuses are the HTTP statuses of the pages.
+var pageStatuses = [...]int{
+	PageNotFound: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
+	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503,
 }
 
 // Need is a fact that a decision depends on.
@@ -123,12 +128,12 @@ type Need byte
 
 // The facts.
 const (
-	// Nothing means that the decision is final.
-	Nothing Need = iota
-	// TheVisitKind is whether the visit is the first of its visitor on this day.
-	TheVisitKind
-	// AGrant is one of the clicks of the target.
-	AGrant
+	// NeedNone means that the decision is final.
+	NeedNone Need = iota
+	// NeedVisitKind is whether the visit is the first of its visitor on this day.
+	NeedVisitKind
+	// NeedGrant is one of the clicks of the target.
+	NeedGrant
 )
 
 // Decision is an answer: a redirect with a location and a status, or a page. A page with a location is
@@ -136,78 +141,84 @@ const (
 type Decision struct {
 	Page   Page
 	Status int
-	// Location is empty for pages, and for requests that may not learn it.
+	// Location is the header. It is empty for a page without a fallback URL, and for a HEAD request whose
+	// redirect would consume a grant.
 	Location string
 	// Rule and Target are the ids of those that chose the location; empty means the link's own URL.
 	Rule, Target string
-	// Remember means that a cookie shall remember the target of the rule.
-	Remember bool
-	// Needs names a fact, without which the decision is not final. For AGrant, MaxClicks is the number
-	// of clicks that the target ever has.
+	// SetsCookie means that the response sets a cookie, which remembers the target of the rule.
+	SetsCookie bool
+	// Needs names a missing fact, without which the decision is not final. For NeedGrant, MaxClicks is the
+	// limit of the target.
 	Needs     Need
 	MaxClicks int64
 	// Reason is why it is this answer; empty for failures and rates.
 	Reason Reason
 }
 
-// Replaces returns the status that the answer has or, being a fallback, stands for.
-func (d *Decision) Replaces() int {
+// StatusBeforeFallback returns the status of the response, or the one that a fallback replaces.
+func (d *Decision) StatusBeforeFallback() int {
 	if d.Page == Redirect {
 		return d.Status
 	}
-	return statuses[d.Page]
+	return pageStatuses[d.Page]
 }
 
 func show(p Page, reason Reason) Decision {
-	return Decision{Page: p, Status: statuses[p], Reason: reason}
+	return Decision{Page: p, Status: pageStatuses[p], Reason: reason}
 }
 
 // Decide returns the response of a link to a request. No other code decides it.
 func Decide(p *Program, r *Request) Decision { return decide(p, r, nil) }
 
-// decide is Decide; a trace that is not nil receives each step.
+// decide is Decide; a trace that is not nil records each step.
 func decide(p *Program, r *Request, t *trace) Decision {
 	switch {
 	case r.Failed:
-		return show(Unavailable, "")
+		return show(PageUnavailable, "")
 	case r.Throttled > 0:
-		return show(Throttled, "")
+		return show(PageThrottled, "")
 	case p.Unknown || r.Path != "" && !p.accepts(r.Path):
-		return t.at(StepAddress, p.fallback(r, show(NotFound, PathRefused), "", p.NotFoundURL))
+		return t.addDeciding(StepAddress, fallback(r, show(PageNotFound, PathRefused), "", p.NotFoundURL))
 	case p.WorkspaceDeleted:
-		return t.at(StepWorkspace, show(Gone, WorkspaceDeleted))
+		return t.addDeciding(StepWorkspace, show(PageWorkspaceDeleted, WorkspaceDeleted))
 	}
 	pendingURL, endedURL := p.Compiled.fallbackURLs()
 	switch p.Status(r.Now) {
 	case Disabled:
-		return t.at(StepModeration, show(TakenDown, LinkDisabled))
+		return t.addDeciding(StepModeration, show(PageDisabled, LinkDisabled))
 	case Deleted:
-		return t.at(StepDeletion, p.fallback(r, show(NotFound, LinkDeleted), "", p.NotFoundURL))
+		return t.addDeciding(StepDeletion, fallback(r, show(PageNotFound, LinkDeleted), "", p.NotFoundURL))
 	case Scheduled:
-		return t.at(StepPending, p.fallback(r, show(NotFound, Pending), pendingURL, p.NotFoundURL))
+		return t.addDeciding(StepPending, fallback(r, show(PageNotFound, Pending), pendingURL, p.NotFoundURL))
 	case Expired:
-		return t.at(StepEnded, p.fallback(r, show(Ended, LinkExpired), endedURL, p.EndedURL))
+		return t.addDeciding(StepEnded, fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL))
 	}
 	switch {
 	case r.Exhausted:
-		return t.at(StepLimits, p.fallback(r, show(UsedUp, LinkExhausted), endedURL, p.EndedURL))
+		return t.addDeciding(StepLimits, fallback(r, show(PageExhausted, LinkExhausted), endedURL, p.EndedURL))
 	case r.OverQuota:
-		return t.at(StepLimits, show(OverQuota, QuotaUsedUp))
+		return t.addDeciding(StepLimits, show(PageOverQuota, QuotaUsedUp))
 	case p.Compiled == "":
-		t.plain()
+		t.addOwnURL()
 		return p.redirect(r)
 	}
 	return p.route(r, t)
 }
 
-// redirect returns a redirect to the link's own URL. A request that consumes no grant does not learn the
-// destination of a link that has them.
+// redirect returns a redirect to the link's own URL.
 func (p *Program) redirect(r *Request) Decision {
 	d := Decision{Status: p.RedirectStatus, Reason: OwnURL}
-	if !r.Head || p.MaxClicks == 0 {
+	if !p.hidesDestination(r) {
 		d.Location = p.Location
 	}
 	return d
+}
+
+// hidesDestination reports whether a HEAD request must not learn the destination, because a GET request
+// would consume a grant.
+func (p *Program) hidesDestination(r *Request) bool {
+	return r.Head && (p.MaxClicks != 0 || p.Compiled != "" && p.Compiled[0]&hasCappedTarget != 0)
 }
 
 // accepts reports whether the path after the code is forwarded.
@@ -216,7 +227,7 @@ func (p *Program) accepts(path string) bool {
 }
 
 // fallback returns a redirect to the first of the URLs that is not empty, else the page.
-func (p *Program) fallback(r *Request, page Decision, urls ...string) Decision {
+func fallback(r *Request, page Decision, urls ...string) Decision {
 	for _, url := range urls {
 		if url != "" {
 			page.Status, page.Location = 302, Fill(url, r.Code, r.Host)

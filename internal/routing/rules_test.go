@@ -109,7 +109,7 @@ func TestDecide_ConditionsHold(t *testing.T) {
 			fails.Unless = []*Condition{&c.condition}
 			for unless, rule := range map[bool]*Rule{false: holds, true: fails} {
 				d := Decide(program(t, &Routing{Rules: []*Rule{rule}}), &r)
-				if got := d.Location == "https://example.com/rule"; got != (c.want != unless) || d.Needs != Nothing {
+				if got := d.Location == "https://example.com/rule"; got != (c.want != unless) || d.Needs != NeedNone {
 					t.Errorf("unless %t: %+v", unless, d)
 				}
 			}
@@ -127,12 +127,12 @@ func TestDecide_TriesRulesInOrder(t *testing.T) {
 	p := program(t, r)
 	request := Request{Now: noon}
 	d := Decide(p, &request)
-	if d.Needs != TheVisitKind || d.Location != "" {
+	if d.Needs != NeedVisitKind || d.Location != "" {
 		t.Fatalf("%+v, want the kind of the visit", d)
 	}
 	request.VisitKind = ReturningToday
 	d = Decide(p, &request)
-	if d.Needs != AGrant || d.Target != capped.Targets[0].ID || d.MaxClicks != 5 || d.Location != "" {
+	if d.Needs != NeedGrant || d.Target != capped.Targets[0].ID || d.MaxClicks != 5 || d.Location != "" {
 		t.Fatalf("%+v, want a grant", d)
 	}
 	granted := request
@@ -140,11 +140,11 @@ func TestDecide_TriesRulesInOrder(t *testing.T) {
 	if d := Decide(p, &granted); d.Location != "https://example.com/capped" || d.Rule != capped.ID {
 		t.Errorf("granted: %+v", d)
 	}
-	request.Unavailable = []string{d.Target}
+	request.ExhaustedTargets = []string{d.Target}
 	if d := Decide(p, &request); d.Location != "https://example.com/own" || d.Rule != r.Rules[3].ID {
 		t.Errorf("refused: %+v", d)
 	}
-	if d := Decide(p, &Request{Now: noon, Head: true}); d.Location != "" || d.Needs != Nothing || d.Target == "" {
+	if d := Decide(p, &Request{Now: noon, Head: true}); d.Location != "" || d.Needs != NeedNone || d.Target == "" {
 		t.Errorf("HEAD learns the location of a capped link: %+v", d)
 	}
 }
@@ -178,7 +178,7 @@ func TestDecide_KeepsTargets(t *testing.T) {
 		}
 	}
 	for i, want := range []string{a, b} {
-		if d := at(ByCookie, cookie(i)); d.Location != want || !d.Remember {
+		if d := at(ByCookie, cookie(i)); d.Location != want || !d.SetsCookie {
 			t.Errorf("cookie of %s: %+v", want, d)
 		}
 	}
@@ -186,7 +186,7 @@ func TestDecide_KeepsTargets(t *testing.T) {
 		t.Errorf("cookie of a paused target: %+v", d)
 	}
 	private := at(ByCookie, func(r *Request) { cookie(0)(r); r.Visit.Private = true })
-	if want := at(ByVisitor, func(*Request) {}); private.Location != want.Location || private.Remember {
+	if want := at(ByVisitor, func(*Request) {}); private.Location != want.Location || private.SetsCookie {
 		t.Errorf("private: %+v, want %s", private, want.Location)
 	}
 }
@@ -230,7 +230,7 @@ func TestDecide_FallsBack(t *testing.T) {
 			for _, head := range []bool{false, true} {
 				r.Head = head
 				d := Decide(p, &r)
-				if d.Location != c.want || d.Replaces() != c.status || d.Page == Redirect || (d.Status == 302) != (c.want != "") {
+				if d.Location != c.want || d.StatusBeforeFallback() != c.status || d.Page == Redirect || (d.Status == 302) != (c.want != "") {
 					t.Errorf("HEAD %t: %+v", head, d)
 				}
 			}

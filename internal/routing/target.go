@@ -15,13 +15,13 @@ func CookieName(ruleID string) string { return cookiePrefix + ruleID }
 
 // route chooses a target by the rules, and forms the location.
 func (p *Program) route(r *Request, t *trace) Decision {
-	var room space
-	f, count, rules := p.Compiled.open(&room)
+	var buffer forwardingBuffer
+	f, count, rules := p.Compiled.open(&buffer)
 	c := choice{url: p.Location, reason: OwnURL}
 	for len(rules) > 0 {
 		rule := flat.Reader(rules.Text())
 		chosen, ok := p.try(rule, r, t)
-		if chosen.needs != Nothing {
+		if chosen.needs != NeedNone {
 			return Decision{
 				Status: p.RedirectStatus, Needs: chosen.needs, Rule: chosen.rule, Target: chosen.target,
 				MaxClicks: chosen.maxClicks,
@@ -33,10 +33,10 @@ func (p *Program) route(r *Request, t *trace) Decision {
 		}
 	}
 	d := Decision{
-		Status: p.RedirectStatus, Rule: c.rule, Target: c.target, Remember: c.remember, Reason: c.reason,
+		Status: p.RedirectStatus, Rule: c.rule, Target: c.target, SetsCookie: c.setsCookie, Reason: c.reason,
 	}
-	t.located(&f, count, r)
-	if !r.Head || p.MaxClicks == 0 && p.Compiled[0]&hasCappedTarget == 0 {
+	t.addLocation(&f, count, r)
+	if !p.hidesDestination(r) {
 		d.Location = f.form(c.url, r)
 	}
 	return d
@@ -54,30 +54,30 @@ func (f *forwarding) form(destination string, r *Request) string {
 type choice struct {
 	rule, target, url string
 	maxClicks         int64
-	remember          bool
+	setsCookie        bool
 	needs             Need
 	reason            Reason
 }
 
-// try returns the target of a compiled rule, and false if the rule does not hold or has no available
-// target.
+// try returns the target of a compiled rule; ok is false if the rule does not hold or has no available
+// target. If a fact is missing, c.needs names it.
 func (p *Program) try(rule flat.Reader, r *Request, t *trace) (c choice, ok bool) {
 	index, stickiness := int(rule.Byte()), rule.Byte()
 	c.rule, c.reason = rule.Text(), ByRule
-	t.begin(index)
+	t.startRule(index)
 	for range rule.Byte() {
 		kind, position, isUnless := rule.Byte(), rule.Byte(), rule.Byte() == 1
 		values := flat.Reader(rule.Text())
 		switch matches(kind, values, r) {
-		case unknown:
-			c.needs = TheVisitKind
+		case undetermined:
+			c.needs = NeedVisitKind
 			return c, false
-		case answerOf(isUnless):
-			t.fails(kind, position, isUnless, r)
+		case matchOf(isUnless):
+			t.addFailedCondition(kind, position, isUnless, r)
 			return c, false
 		}
 	}
-	t.holds()
+	t.addMatchedRule()
 	return p.choose(c, stickiness, rule, r, t)
 }
 
@@ -106,51 +106,52 @@ func (t *target) destination(p *Program) string {
 
 // isAvailable reports whether visitors may get the target.
 func (t *target) isAvailable(r *Request) bool {
-	return t.share > 0 && (t.maxClicks == 0 || !slices.Contains(r.Unavailable, t.id))
+	return t.share > 0 && (t.maxClicks == 0 || !slices.Contains(r.ExhaustedTargets, t.id))
 }
 
 // choose chooses one of the available targets of a rule, which follow in targets.
 func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Request, t *trace) (choice, bool) {
 	chosen, position, isCertain := p.draw(c.rule, stickiness, targets, r)
 	if position < 0 {
-		t.unavailable()
+		t.addNoTarget()
 		return c, false
 	}
-	t.chosen(position, isCertain, targets, p, r)
+	t.addTarget(position, isCertain, targets, p, r)
 	c.target, c.url, c.maxClicks = chosen.id, chosen.destination(p), chosen.maxClicks
-	if isCounted := t == nil && !r.Head; isCounted && c.maxClicks != 0 && c.target != r.Granted {
-		c.needs = AGrant
+	if c.maxClicks != 0 && c.target != r.Granted && !r.Head && !r.AssumeGrants {
+		c.needs = NeedGrant
 		return c, false
 	}
-	c.remember = stickiness == drawByCookie && !r.Head && !r.Visit.Bot && !r.Visit.Private
+	c.setsCookie = stickiness == drawByCookie && !r.Head && !r.Visit.Bot && !r.Visit.Private
 	return c, true
 }
 
 // draw returns an available target and its position, or -1 if there is none. It is certain if each such
-// visit gets this target.
-func (p *Program) draw(rule string, stickiness byte, targets flat.Reader, r *Request) (chosen target, at int,
-	isCertain bool) {
+// visit gets this target. Without a seed, it is the target with the largest share.
+func (p *Program) draw(
+	rule string, stickiness byte, targets flat.Reader, r *Request,
+) (chosen target, at int, isCertain bool) {
 	largest, position, count := largestShare(targets, r)
 	if count <= 1 || r.Head || r.Visit.Bot {
 		return largest, position, true
 	}
-	if stickiness == drawByCookie && !r.Visit.Private {
-		if remembered, at, ok := remembered(rule, targets, r); ok {
-			return remembered, at, true
-		}
-		stickiness = drawAgain
-	}
-	seed := r.DrawSeed
-	if stickiness != drawAgain {
-		if isCertain = r.Visit.Address.IsValid() && r.DrawKey != nil; isCertain {
-			seed = VisitorSeed(r.DrawKey, p.LinkID, rule, r.Visit.Address, r.Visit.Agent)
+	isByCookie := stickiness == drawByCookie && !r.Visit.Private
+	if isByCookie {
+		if chosen, at, ok := remembered(rule, targets, r); ok {
+			return chosen, at, true
 		}
 	}
-	if seed == 0 {
-		return largest, position, false
+	isByVisitor := stickiness != drawAgain && !isByCookie
+	switch {
+	case isByVisitor && r.DrawKey != nil && r.Visit.Address.IsValid():
+		seed := VisitorSeed(r.DrawKey, p.LinkID, rule, r.Visit.Address, r.Visit.Agent)
+		chosen, at = lowestRank(seed, targets, r)
+		return chosen, at, true
+	case r.DrawSeed != 0:
+		chosen, at = lowestRank(r.DrawSeed, targets, r)
+		return chosen, at, false
 	}
-	chosen, at = lowestRank(seed, targets, r)
-	return chosen, at, isCertain
+	return largest, position, false
 }
 
 // largestShare returns the available target with the largest share, the first among equals, and how

@@ -57,7 +57,7 @@ type Target struct {
 }
 
 // Condition is a condition on a visit: the one field that is not nil. A list holds when one of its
-// values matches; an empty text matches an unknown value.
+// values matches; an empty string matches an unknown value.
 type Condition struct {
 	// Country are ISO 3166-1 alpha-2, in upper case.
 	Country []string `json:"country,omitzero"`

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 )
@@ -26,20 +27,20 @@ type Warning struct {
 	Field []string
 }
 
-// Surroundings are what warnings depend on besides the routing.
-type Surroundings struct {
+// WarningContext is what warnings depend on besides the routing.
+type WarningContext struct {
 	// HasCountries and HasVisits mean that the server knows countries, and the first visits of a day.
 	HasCountries, HasVisits bool
 	// AtRoot means that the short URL is at the root of the instance.
 	AtRoot bool
-	// IsName reports whether visits can have a name of a browser, or of an operating system.
+	// IsBrowser and IsOS report whether visits can have the name.
 	IsBrowser, IsOS func(name string) bool
-	// Own are the URLs that lead to this instance by now.
+	// Own are the URLs that point to this instance.
 	Own map[string]bool
 }
 
 // Warnings returns the parts of a routing that cannot have their effect, or never apply.
-func (r *Routing) Warnings(s *Surroundings) (found []*Warning) {
+func (r *Routing) Warnings(s *WarningContext) (found []*Warning) {
 	add := func(code WarningCode, message string, field ...string) {
 		found = append(found, &Warning{Code: code, Message: message, Field: field})
 	}
@@ -47,16 +48,17 @@ func (r *Routing) Warnings(s *Surroundings) (found []*Warning) {
 		add(PathNotForwarded, "The short URL is at the root of this server, where a longer path has another meaning.",
 			"forwardPath")
 	}
-	decided := -1
+	catchAll := -1
 	for i, rule := range r.Rules {
 		if !rule.isEnabled() {
 			continue
 		}
 		at := []string{"rules", strconv.Itoa(i)}
-		if decided >= 0 {
-			add(UnreachableRule, "Rule "+strconv.Itoa(decided)+" always holds, so this one is never tried.", at...)
-		} else if rule.always() {
-			decided = i
+		if catchAll >= 0 {
+			add(UnreachableRule, fmt.Sprintf("Rule %d, counted from 1, holds for every visit, so this one is never tried.",
+				catchAll+1), at...)
+		} else if rule.alwaysDecides() {
+			catchAll = i
 		}
 		for list, conditions := range [][]*Condition{rule.When, rule.Unless} {
 			for j, k := range conditions {
@@ -69,21 +71,21 @@ func (r *Routing) Warnings(s *Surroundings) (found []*Warning) {
 	}
 	for _, u := range r.URLs() {
 		if s.Own[u.URL] {
-			add(OwnHost, "This URL leads to this server by now, so visitors would go in circles.", u.Field...)
+			add(OwnHost, "This URL now points to this instance, which is a redirect loop.", u.Field...)
 		}
 	}
 	return found
 }
 
-// always reports whether the rule holds for every visit and always has an available target.
-func (r *Rule) always() bool {
+// alwaysDecides reports whether the rule holds for every visit and always has an available target.
+func (r *Rule) alwaysDecides() bool {
 	return len(r.When) == 0 && len(r.Unless) == 0 && slices.ContainsFunc(r.Targets, func(t *Target) bool {
 		return t.share() > 0 && t.MaxClicks == nil
 	})
 }
 
 // warn reports the values that no visit has.
-func (k *Condition) warn(s *Surroundings, add func(code WarningCode, message string, below ...string)) {
+func (k *Condition) warn(s *WarningContext, add func(code WarningCode, message string, below ...string)) {
 	switch {
 	case k.Country != nil && !s.HasCountries:
 		add(CountryUnavailable, "This server does not know countries: the country of every visit is unknown.", "country")
