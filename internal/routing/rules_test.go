@@ -230,7 +230,9 @@ func TestDecide_FallsBack(t *testing.T) {
 			for _, head := range []bool{false, true} {
 				r.Head = head
 				d := Decide(p, &r)
-				if d.Location != c.want || d.StatusBeforeFallback() != c.status || d.Page == Redirect || (d.Status == 302) != (c.want != "") {
+				isRedirect := d.Status == 302
+				if d.Location != c.want || d.StatusBeforeFallback() != c.status || d.Page == Redirect ||
+					isRedirect != (c.want != "") {
 					t.Errorf("HEAD %t: %+v", head, d)
 				}
 			}
