@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -27,6 +28,8 @@ const (
 	hitQuotaCost = 3
 	// eventsCost is the number of events in the cost of a subscription: the actual number is unknown.
 	eventsCost = page.Max
+	// versionCost is the cost of one version of a link.
+	versionCost = 10
 	// freePerBatchItem is the cost of a batch's link that is included in the batch.
 	freePerBatchItem = 15
 	// longTextCost is the cost of a field of up to 8 KiB.
@@ -57,6 +60,11 @@ func costs() gen.ComplexityRoot {
 	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int {
 		return pageCost(child, first, nil)
 	}
+	c.Workspace.Events = func(child int, first *int, _ *string, _ []audit.Action, _ *string) int {
+		return pageCost(child, first, nil)
+	}
+	c.Link.Versions = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
+	c.Link.AsOf = func(child int, _ time.Time) int { return versionCost + child }
 	c.Link.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
 	c.Workspace.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter, _ *string) int {
 		return statsCost + child

@@ -83,6 +83,8 @@ type (
 	invitationResolver    resolver
 	apiKeyResolver        resolver
 	auditEventResolver    resolver
+	eventResolver         resolver
+	linkVersionResolver   resolver
 	linkResolver          resolver
 	linkRoutingResolver   resolver
 	routingRuleResolver   resolver
@@ -125,6 +127,8 @@ func (r *resolver) Member() gen.MemberResolver               { return (*memberRe
 func (r *resolver) Invitation() gen.InvitationResolver       { return (*invitationResolver)(r) }
 func (r *resolver) ApiKey() gen.ApiKeyResolver               { return (*apiKeyResolver)(r) }
 func (r *resolver) AuditEvent() gen.AuditEventResolver       { return (*auditEventResolver)(r) }
+func (r *resolver) Event() gen.EventResolver                 { return (*eventResolver)(r) }
+func (r *resolver) LinkVersion() gen.LinkVersionResolver     { return (*linkVersionResolver)(r) }
 func (r *resolver) Link() gen.LinkResolver                   { return (*linkResolver)(r) }
 func (r *resolver) LinkRouting() gen.LinkRoutingResolver     { return (*linkRoutingResolver)(r) }
 func (r *resolver) RoutingRule() gen.RoutingRuleResolver     { return (*routingRuleResolver)(r) }

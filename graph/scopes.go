@@ -16,6 +16,8 @@ var typePermissions = map[string]workspace.Permission{
 	"ApiKey":      workspace.WriteKeys,
 	"AuditEvent":  workspace.ReadAudit,
 	"Click":       workspace.ReadStats,
+	"Event":       workspace.ReadLinks,
+	"LinkVersion": workspace.ReadLinks,
 	"CodePreview": workspace.ReadLinks,
 	"Domain":      workspace.ReadDomains,
 	"HitQuota":    workspace.ReadLinks,

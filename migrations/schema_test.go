@@ -75,10 +75,13 @@ func selectColumn(t *testing.T, d *db.DB, query string) (answers []string) {
 // PostgreSQL commits in another order than that of IDs.
 var apart = map[db.Kind]*regexp.Regexp{
 	db.Postgres: regexp.MustCompile(`^(link_texts|link_text_queue|link_text_backfill)[ .]|^CREATE INDEX link_text\w+ |` +
-		`^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid `),
+		`^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid |` + eventOrder),
 	db.SQLite: regexp.MustCompile(`^(link_numbers|link_text_queue|link_search(_config|_data|_docsize|_idx)?)[ .]|` +
-		`^CREATE INDEX link_text\w+ `),
+		`^CREATE INDEX link_text\w+ |` + eventOrder),
 }
+
+// eventOrder is what orders events: by transactions and a sequence, or by a trigger.
+const eventOrder = `^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq) |^audit_events.(xid|seq) `
 
 // What PostgreSQL writes out though it was left open, or in a way of its own: words, and
 // parentheses around a condition and each of its terms.

@@ -45,9 +45,11 @@ type ResolverRoot interface {
 	ApiKey() ApiKeyResolver
 	AuditEvent() AuditEventResolver
 	Click() ClickResolver
+	Event() EventResolver
 	Invitation() InvitationResolver
 	Link() LinkResolver
 	LinkRouting() LinkRoutingResolver
+	LinkVersion() LinkVersionResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
 	Orphan() OrphanResolver
@@ -99,13 +101,15 @@ type ComplexityRoot struct {
 	}
 
 	AuditEvent struct {
-		Action    func(childComplexity int) int
-		Actor     func(childComplexity int) int
-		ActorID   func(childComplexity int) int
-		CreatedAt func(childComplexity int) int
-		Details   func(childComplexity int) int
-		ID        func(childComplexity int) int
-		TargetID  func(childComplexity int) int
+		Action       func(childComplexity int) int
+		Actor        func(childComplexity int) int
+		ActorID      func(childComplexity int) int
+		CreatedAt    func(childComplexity int) int
+		Details      func(childComplexity int) int
+		FieldChanges func(childComplexity int) int
+		ID           func(childComplexity int) int
+		TargetID     func(childComplexity int) int
+		Version      func(childComplexity int) int
 	}
 
 	AuditEventConnection struct {
@@ -283,6 +287,29 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	Event struct {
+		Action       func(childComplexity int) int
+		ActorID      func(childComplexity int) int
+		CreatedAt    func(childComplexity int) int
+		FieldChanges func(childComplexity int) int
+		ID           func(childComplexity int) int
+		Link         func(childComplexity int) int
+		TargetID     func(childComplexity int) int
+		Version      func(childComplexity int) int
+		WorkspaceID  func(childComplexity int) int
+	}
+
+	EventConnection struct {
+		Edges    func(childComplexity int) int
+		Head     func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	EventEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	ExportClicksPayload struct {
 		Errors    func(childComplexity int) int
 		ExpiresAt func(childComplexity int) int
@@ -293,6 +320,13 @@ type ComplexityRoot struct {
 		Data   func(childComplexity int) int
 		Errors func(childComplexity int) int
 		Next   func(childComplexity int) int
+	}
+
+	FieldChange struct {
+		After   func(childComplexity int) int
+		Before  func(childComplexity int) int
+		Field   func(childComplexity int) int
+		Omitted func(childComplexity int) int
 	}
 
 	HitQuota struct {
@@ -337,6 +371,7 @@ type ComplexityRoot struct {
 
 	Link struct {
 		Archived          func(childComplexity int) int
+		AsOf              func(childComplexity int, at time.Time) int
 		AverageRedirectMs func(childComplexity int) int
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
@@ -367,6 +402,8 @@ type ComplexityRoot struct {
 		Tags              func(childComplexity int) int
 		Title             func(childComplexity int) int
 		UpdatedAt         func(childComplexity int) int
+		Version           func(childComplexity int) int
+		Versions          func(childComplexity int, first *int, after *string) int
 		Workspace         func(childComplexity int) int
 	}
 
@@ -390,6 +427,40 @@ type ComplexityRoot struct {
 		Tests       func(childComplexity int) int
 		UTM         func(childComplexity int) int
 		Warnings    func(childComplexity int) int
+	}
+
+	LinkVersion struct {
+		Actor          func(childComplexity int) int
+		ActorID        func(childComplexity int) int
+		Archived       func(childComplexity int) int
+		Cause          func(childComplexity int) int
+		Changes        func(childComplexity int) int
+		Deleted        func(childComplexity int) int
+		Disabled       func(childComplexity int) int
+		ExpiresAt      func(childComplexity int) int
+		From           func(childComplexity int) int
+		Link           func(childComplexity int) int
+		LinkRouting    func(childComplexity int) int
+		MaxClicks      func(childComplexity int) int
+		Note           func(childComplexity int) int
+		Number         func(childComplexity int) int
+		RedirectStatus func(childComplexity int) int
+		StartsAt       func(childComplexity int) int
+		StatsPublic    func(childComplexity int) int
+		Tags           func(childComplexity int) int
+		Title          func(childComplexity int) int
+		To             func(childComplexity int) int
+		URL            func(childComplexity int) int
+	}
+
+	LinkVersionConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	LinkVersionEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	LoginPayload struct {
@@ -460,6 +531,7 @@ type ComplexityRoot struct {
 		ResetPassword            func(childComplexity int, input ResetPasswordInput) int
 		RestoreLink              func(childComplexity int, input RestoreLinkInput) int
 		RestoreWorkspace         func(childComplexity int, input RestoreWorkspaceInput) int
+		RevertLink               func(childComplexity int, input RevertLinkInput) int
 		RevokeAPIKey             func(childComplexity int, input RevokeAPIKeyInput) int
 		RevokeInvitation         func(childComplexity int, input RevokeInvitationInput) int
 		SetPrimaryDomain         func(childComplexity int, input SetPrimaryDomainInput) int
@@ -604,6 +676,11 @@ type ComplexityRoot struct {
 	RestoreWorkspacePayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
+	}
+
+	RevertLinkPayload struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
 	}
 
 	RevokeApiKeyPayload struct {
@@ -871,6 +948,7 @@ type ComplexityRoot struct {
 		DeletedAt             func(childComplexity int) int
 		Domains               func(childComplexity int, first *int, after *string) int
 		EndedURL              func(childComplexity int) int
+		Events                func(childComplexity int, first *int, after *string, types []audit.Action, linkID *string) int
 		HitQuota              func(childComplexity int) int
 		ID                    func(childComplexity int) int
 		Invitations           func(childComplexity int, first *int, after *string) int
@@ -915,6 +993,11 @@ type AuditEventResolver interface {
 type ClickResolver interface {
 	Link(ctx context.Context, obj *Click) (*link.Link, error)
 }
+type EventResolver interface {
+	ActorID(ctx context.Context, obj *workspace.LoggedEvent) (*string, error)
+
+	Link(ctx context.Context, obj *workspace.LoggedEvent) (*link.Link, error)
+}
 type InvitationResolver interface {
 	InvitedBy(ctx context.Context, obj *workspace.Invitation) (*account.Account, error)
 }
@@ -935,6 +1018,9 @@ type LinkResolver interface {
 
 	DestinationState(ctx context.Context, obj *link.Link) (link.DestinationState, error)
 	DestinationChecks(ctx context.Context, obj *link.Link) ([]*link.URLCheck, error)
+
+	Versions(ctx context.Context, obj *link.Link, first *int, after *string) (*LinkVersionConnection, error)
+	AsOf(ctx context.Context, obj *link.Link, at time.Time) (*link.Version, error)
 	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 
@@ -944,6 +1030,10 @@ type LinkRoutingResolver interface {
 	Rules(ctx context.Context, obj *link.LinkRouting) ([]*link.LinkRule, error)
 
 	Warnings(ctx context.Context, obj *link.LinkRouting) ([]*routing.Warning, error)
+}
+type LinkVersionResolver interface {
+	ActorID(ctx context.Context, obj *link.Version) (*string, error)
+	Actor(ctx context.Context, obj *link.Version) (*account.Account, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -986,6 +1076,7 @@ type MutationResolver interface {
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
+	RevertLink(ctx context.Context, input RevertLinkInput) (*RevertLinkPayload, error)
 	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
@@ -1054,6 +1145,7 @@ type WorkspaceResolver interface {
 	Invitations(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*InvitationConnection, error)
 	APIKeys(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*APIKeyConnection, error)
 	Domains(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*DomainConnection, error)
+	Events(ctx context.Context, obj *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string) (*EventConnection, error)
 	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*AuditEventConnection, error)
 	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*routing.Routing, error)
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -1216,6 +1308,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditEvent.Details(childComplexity), true
+	case "AuditEvent.changes":
+		if e.ComplexityRoot.AuditEvent.FieldChanges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEvent.FieldChanges(childComplexity), true
 	case "AuditEvent.id":
 		if e.ComplexityRoot.AuditEvent.ID == nil {
 			break
@@ -1228,6 +1326,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditEvent.TargetID(childComplexity), true
+	case "AuditEvent.version":
+		if e.ComplexityRoot.AuditEvent.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEvent.Version(childComplexity), true
 
 	case "AuditEventConnection.edges":
 		if e.ComplexityRoot.AuditEventConnection.Edges == nil {
@@ -1820,6 +1924,93 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DomainEdge.Node(childComplexity), true
 
+	case "Event.type":
+		if e.ComplexityRoot.Event.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.Action(childComplexity), true
+	case "Event.actorId":
+		if e.ComplexityRoot.Event.ActorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.ActorID(childComplexity), true
+	case "Event.at":
+		if e.ComplexityRoot.Event.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.CreatedAt(childComplexity), true
+	case "Event.changes":
+		if e.ComplexityRoot.Event.FieldChanges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.FieldChanges(childComplexity), true
+	case "Event.id":
+		if e.ComplexityRoot.Event.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.ID(childComplexity), true
+	case "Event.link":
+		if e.ComplexityRoot.Event.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.Link(childComplexity), true
+	case "Event.subjectId":
+		if e.ComplexityRoot.Event.TargetID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.TargetID(childComplexity), true
+	case "Event.version":
+		if e.ComplexityRoot.Event.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.Version(childComplexity), true
+	case "Event.workspaceId":
+		if e.ComplexityRoot.Event.WorkspaceID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.WorkspaceID(childComplexity), true
+
+	case "EventConnection.edges":
+		if e.ComplexityRoot.EventConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventConnection.Edges(childComplexity), true
+	case "EventConnection.head":
+		if e.ComplexityRoot.EventConnection.Head == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventConnection.Head(childComplexity), true
+	case "EventConnection.pageInfo":
+		if e.ComplexityRoot.EventConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventConnection.PageInfo(childComplexity), true
+
+	case "EventEdge.cursor":
+		if e.ComplexityRoot.EventEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventEdge.Cursor(childComplexity), true
+	case "EventEdge.node":
+		if e.ComplexityRoot.EventEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventEdge.Node(childComplexity), true
+
 	case "ExportClicksPayload.errors":
 		if e.ComplexityRoot.ExportClicksPayload.Errors == nil {
 			break
@@ -1857,6 +2048,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ExportMyDataPayload.Next(childComplexity), true
+
+	case "FieldChange.after":
+		if e.ComplexityRoot.FieldChange.After == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FieldChange.After(childComplexity), true
+	case "FieldChange.before":
+		if e.ComplexityRoot.FieldChange.Before == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FieldChange.Before(childComplexity), true
+	case "FieldChange.field":
+		if e.ComplexityRoot.FieldChange.Field == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FieldChange.Field(childComplexity), true
+	case "FieldChange.omitted":
+		if e.ComplexityRoot.FieldChange.Omitted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FieldChange.Omitted(childComplexity), true
 
 	case "HitQuota.limit":
 		if e.ComplexityRoot.HitQuota.Limit == nil {
@@ -2002,6 +2218,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.Archived(childComplexity), true
+	case "Link.asOf":
+		if e.ComplexityRoot.Link.AsOf == nil {
+			break
+		}
+
+		args, err := ec.field_Link_asOf_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Link.AsOf(childComplexity, args["at"].(time.Time)), true
 	case "Link.averageRedirectMs":
 		if e.ComplexityRoot.Link.AverageRedirectMs == nil {
 			break
@@ -2192,6 +2419,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.UpdatedAt(childComplexity), true
+	case "Link.version":
+		if e.ComplexityRoot.Link.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Version(childComplexity), true
+	case "Link.versions":
+		if e.ComplexityRoot.Link.Versions == nil {
+			break
+		}
+
+		args, err := ec.field_Link_versions_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Link.Versions(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Link.workspace":
 		if e.ComplexityRoot.Link.Workspace == nil {
 			break
@@ -2279,6 +2523,159 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkRouting.Warnings(childComplexity), true
+
+	case "LinkVersion.actor":
+		if e.ComplexityRoot.LinkVersion.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Actor(childComplexity), true
+	case "LinkVersion.actorId":
+		if e.ComplexityRoot.LinkVersion.ActorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.ActorID(childComplexity), true
+	case "LinkVersion.archived":
+		if e.ComplexityRoot.LinkVersion.Archived == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Archived(childComplexity), true
+	case "LinkVersion.cause":
+		if e.ComplexityRoot.LinkVersion.Cause == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Cause(childComplexity), true
+	case "LinkVersion.changes":
+		if e.ComplexityRoot.LinkVersion.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Changes(childComplexity), true
+	case "LinkVersion.deleted":
+		if e.ComplexityRoot.LinkVersion.Deleted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Deleted(childComplexity), true
+	case "LinkVersion.disabled":
+		if e.ComplexityRoot.LinkVersion.Disabled == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Disabled(childComplexity), true
+	case "LinkVersion.expiresAt":
+		if e.ComplexityRoot.LinkVersion.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.ExpiresAt(childComplexity), true
+	case "LinkVersion.from":
+		if e.ComplexityRoot.LinkVersion.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.From(childComplexity), true
+	case "LinkVersion.link":
+		if e.ComplexityRoot.LinkVersion.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Link(childComplexity), true
+	case "LinkVersion.routing":
+		if e.ComplexityRoot.LinkVersion.LinkRouting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.LinkRouting(childComplexity), true
+	case "LinkVersion.maxClicks":
+		if e.ComplexityRoot.LinkVersion.MaxClicks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.MaxClicks(childComplexity), true
+	case "LinkVersion.note":
+		if e.ComplexityRoot.LinkVersion.Note == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Note(childComplexity), true
+	case "LinkVersion.number":
+		if e.ComplexityRoot.LinkVersion.Number == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Number(childComplexity), true
+	case "LinkVersion.redirectStatus":
+		if e.ComplexityRoot.LinkVersion.RedirectStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.RedirectStatus(childComplexity), true
+	case "LinkVersion.startsAt":
+		if e.ComplexityRoot.LinkVersion.StartsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.StartsAt(childComplexity), true
+	case "LinkVersion.statsPublic":
+		if e.ComplexityRoot.LinkVersion.StatsPublic == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.StatsPublic(childComplexity), true
+	case "LinkVersion.tags":
+		if e.ComplexityRoot.LinkVersion.Tags == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Tags(childComplexity), true
+	case "LinkVersion.title":
+		if e.ComplexityRoot.LinkVersion.Title == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Title(childComplexity), true
+	case "LinkVersion.to":
+		if e.ComplexityRoot.LinkVersion.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.To(childComplexity), true
+	case "LinkVersion.originalUrl":
+		if e.ComplexityRoot.LinkVersion.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.URL(childComplexity), true
+
+	case "LinkVersionConnection.edges":
+		if e.ComplexityRoot.LinkVersionConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersionConnection.Edges(childComplexity), true
+	case "LinkVersionConnection.pageInfo":
+		if e.ComplexityRoot.LinkVersionConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersionConnection.PageInfo(childComplexity), true
+
+	case "LinkVersionEdge.cursor":
+		if e.ComplexityRoot.LinkVersionEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersionEdge.Cursor(childComplexity), true
+	case "LinkVersionEdge.node":
+		if e.ComplexityRoot.LinkVersionEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersionEdge.Node(childComplexity), true
 
 	case "LoginPayload.errors":
 		if e.ComplexityRoot.LoginPayload.Errors == nil {
@@ -2740,6 +3137,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RestoreWorkspace(childComplexity, args["input"].(RestoreWorkspaceInput)), true
+	case "Mutation.revertLink":
+		if e.ComplexityRoot.Mutation.RevertLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revertLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevertLink(childComplexity, args["input"].(RevertLinkInput)), true
 	case "Mutation.revokeApiKey":
 		if e.ComplexityRoot.Mutation.RevokeAPIKey == nil {
 			break
@@ -3360,6 +3768,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RestoreWorkspacePayload.Workspace(childComplexity), true
+
+	case "RevertLinkPayload.errors":
+		if e.ComplexityRoot.RevertLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertLinkPayload.Errors(childComplexity), true
+	case "RevertLinkPayload.link":
+		if e.ComplexityRoot.RevertLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertLinkPayload.Link(childComplexity), true
 
 	case "RevokeApiKeyPayload.apiKey":
 		if e.ComplexityRoot.RevokeApiKeyPayload.APIKey == nil {
@@ -4361,6 +4782,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.EndedURL(childComplexity), true
+	case "Workspace.events":
+		if e.ComplexityRoot.Workspace.Events == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_events_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Events(childComplexity, args["first"].(*int), args["after"].(*string), args["types"].([]audit.Action), args["linkId"].(*string)), true
 	case "Workspace.hitQuota":
 		if e.ComplexityRoot.Workspace.HitQuota == nil {
 			break
@@ -4570,6 +5002,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputResetPasswordInput,
 		ec.unmarshalInputRestoreLinkInput,
 		ec.unmarshalInputRestoreWorkspaceInput,
+		ec.unmarshalInputRevertLinkInput,
 		ec.unmarshalInputRevokeApiKeyInput,
 		ec.unmarshalInputRevokeInvitationInput,
 		ec.unmarshalInputRoutingDefaultsInput,
@@ -5025,6 +5458,11 @@ type Mutation {
   link that the operator has disabled, whose host is blocked, or whose URL redirects back to this service.
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
+  """
+  Restores a version of a link as a new version. Deletion and disabling stay. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL,
+  INVALID_INPUT for failing tests, CONFLICT for another updatedAt.
+  """
+  revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
   Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
   API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
@@ -5934,6 +6372,24 @@ type RestoreLinkPayload {
   errors: [UserError!]!
 }
 
+"Input of revertLink."
+input RevertLinkInput {
+  "The link."
+  id: ID!
+  "The number of the version."
+  version: Int!
+  "The link's updatedAt as the caller has seen it: CONFLICT if it has changed since."
+  updatedAt: Time
+}
+
+"Payload of revertLink."
+type RevertLinkPayload {
+  "The link; null when there are errors."
+  link: Link
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
 "Input of deleteLink."
 input DeleteLinkInput {
   "The link's id."
@@ -6192,6 +6648,20 @@ type Workspace implements Node {
     after: String
   ): DomainConnection!
   """
+  Its events of the last 30 days in the order of their commits, oldest first. Needs LINKS_READ; events that the caller may
+  not see are left out. Fails with INVALID_INPUT, and with EXPIRED for a cursor that is too old.
+  """
+  events(
+    "How many, 1 to 100. Absent: 20."
+    first: Int
+    "The cursor after which to continue: an event's id. Absent: the oldest."
+    after: String
+    "Only these types. Absent: all."
+    types: [EventType!]
+    "Only those about this link. Absent: all."
+    linkId: ID
+  ): EventConnection!
+  """
   The changes of the last 400 days, newest first; /export/audit/{id} has all of them as lines of JSON. Requires the role ADMIN.
   Fails with INVALID_INPUT.
   """
@@ -6390,8 +6860,170 @@ type AuditEvent implements Node {
   targetId: ID!
   "Details as a JSON object."
   details: String!
+  "The changed fields with their values before and after; empty: none, or of a purged link."
+  changes: [FieldChange!]!
+  "The number of the link's version after the change; null: no change of a link."
+  version: Int
   "Time of the change."
   createdAt: Time!
+}
+
+"The values of a field before and after a change."
+type FieldChange {
+  "The name of the field, as in the API."
+  field: String!
+  "The value before, as JSON; null: omitted or secret."
+  before: String
+  "The value after, as JSON; null: omitted or secret."
+  after: String
+  "Whether values are left out because they are secret or exceed 4 KiB."
+  omitted: Boolean!
+}
+
+"The state of a link from one change to the next."
+type LinkVersion {
+  "The link."
+  link: Link
+  "Its number, from 1."
+  number: Int!
+  "Its first instant."
+  from: Time!
+  "The first instant after it; null: it is the newest."
+  to: Time
+  "How it came about."
+  cause: ChangeCause!
+  "The id of the user or API key that made the change; null: the server, the operator, or without MEMBERS_READ."
+  actorId: ID
+  "The user who made the change; null: not a user, deleted since, or without MEMBERS_READ."
+  actor: User
+  "The fields that differ from the version before."
+  changes: [FieldChange!]!
+  "The destination."
+  originalUrl: String!
+  "The title."
+  title: String
+  "The note for the members."
+  note: String
+  "The tags."
+  tags: [String!]!
+  "Whether it was archived."
+  archived: Boolean!
+  "Whether its statistics were public."
+  statsPublic: Boolean!
+  "From when on it redirected."
+  startsAt: Time
+  "From when on it had ended."
+  expiresAt: Time
+  "How many redirects it answered."
+  maxClicks: Int64
+  "The HTTP status of its redirects."
+  redirectStatus: Int!
+  "How it answered visitors."
+  routing: LinkRouting!
+  "Whether it was deleted."
+  deleted: Boolean!
+  "Whether the operator had disabled it."
+  disabled: Boolean!
+}
+
+"A page of versions."
+type LinkVersionConnection {
+  "The versions, each with its cursor."
+  edges: [LinkVersionEdge!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A version in a page."
+type LinkVersionEdge {
+  "Its cursor."
+  cursor: String!
+  "The version."
+  node: LinkVersion!
+}
+
+"How a version came about."
+enum ChangeCause {
+  "The link was created."
+  CREATED
+  "A caller changed it."
+  UPDATED
+  "A caller deleted it."
+  DELETED
+  "A caller restored it."
+  RESTORED
+  "A creation restored it with new content."
+  REVIVED
+  "A workspace claimed it."
+  CLAIMED
+  "A caller reverted it to an earlier version."
+  REVERTED
+  "The operator disabled or enabled it."
+  OPERATOR
+}
+
+"One recorded change."
+type Event {
+  "The id: evt_ and 26 characters; also its cursor, and its id in the audit log."
+  id: ID!
+  "The type."
+  type: EventType!
+  "When it took effect. Events are ordered by commit, which can be later."
+  at: Time!
+  "The workspace."
+  workspaceId: ID!
+  "The id of the user or API key that caused it; null: the server, the operator, or without MEMBERS_READ."
+  actorId: ID
+  "The id of the link or domain that it is about."
+  subjectId: ID!
+  "The link as it is now; null: it is not about a link, or the link has been purged."
+  link: Link
+  "The number of the link's version after the change; null: no change of the link."
+  version: Int
+  "The changed fields; empty for creation, deletion, restoring and purged links."
+  changes: [FieldChange!]!
+}
+
+"The types of events."
+enum EventType {
+  "A link was created."
+  LINK_CREATED
+  "A link was changed by a caller or a revert."
+  LINK_UPDATED
+  "A link was deleted."
+  LINK_DELETED
+  "A deleted link was restored or revived."
+  LINK_RESTORED
+  "An anonymous link was claimed."
+  LINK_CLAIMED
+  "The operator disabled a link."
+  LINK_DISABLED
+  "The operator enabled a link."
+  LINK_ENABLED
+  "Clean-up removed a link for good."
+  LINK_PURGED
+  "A domain was verified."
+  DOMAIN_VERIFIED
+  "A domain is no longer verified."
+  DOMAIN_LOST
+}
+
+"A page of events."
+type EventConnection {
+  "The events, each with its cursor."
+  edges: [EventEdge!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+  "The id of the newest event, from which to read only later ones; null: there is none."
+  head: ID
+}
+
+"An event in a page."
+type EventEdge {
+  "Its cursor: the id."
+  cursor: String!
+  "The event."
+  node: Event!
 }
 
 "Kinds of changes in the audit log."
@@ -6444,6 +7076,8 @@ enum AuditAction {
   LINK_DISABLED
   "The operator enabled a link again."
   LINK_ENABLED
+  "Clean-up removed a link for good."
+  LINK_PURGED
   "The settings of a domain were changed."
   DOMAIN_UPDATED
   "A UTM template was created."
@@ -6671,6 +7305,20 @@ type Link implements Node {
   placeholders has no single destination, so it is UNCHECKED.
   """
   destinationChecks: [DestinationCheck!]!
+  "The number of its newest version, from 1."
+  version: Int!
+  "Its versions, newest first, at most 1,001. Fails with INVALID_INPUT."
+  versions(
+    "How many, 1 to 100. Absent: 20."
+    first: Int
+    "The cursor after which to continue."
+    after: String
+  ): LinkVersionConnection!
+  "Its version at an instant; null before its creation. Fails with EXPIRED for a version that was dropped, INVALID_INPUT for the future."
+  asOf(
+    "The instant."
+    at: Time!
+  ): LinkVersion
   "Its clicks in a range of time. Fails with INVALID_INPUT."
   stats(
     "The time range, extended to whole quarters of an hour. Default: the last 30 days."
@@ -7750,6 +8398,10 @@ func (ec *executionContext) childFields_AuditEvent(ctx context.Context, field gr
 		return ec.fieldContext_AuditEvent_targetId(ctx, field)
 	case "details":
 		return ec.fieldContext_AuditEvent_details(ctx, field)
+	case "changes":
+		return ec.fieldContext_AuditEvent_changes(ctx, field)
+	case "version":
+		return ec.fieldContext_AuditEvent_version(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_AuditEvent_createdAt(ctx, field)
 	}
@@ -8106,6 +8758,52 @@ func (ec *executionContext) childFields_DomainEdge(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type DomainEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_Event(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Event_id(ctx, field)
+	case "type":
+		return ec.fieldContext_Event_type(ctx, field)
+	case "at":
+		return ec.fieldContext_Event_at(ctx, field)
+	case "workspaceId":
+		return ec.fieldContext_Event_workspaceId(ctx, field)
+	case "actorId":
+		return ec.fieldContext_Event_actorId(ctx, field)
+	case "subjectId":
+		return ec.fieldContext_Event_subjectId(ctx, field)
+	case "link":
+		return ec.fieldContext_Event_link(ctx, field)
+	case "version":
+		return ec.fieldContext_Event_version(ctx, field)
+	case "changes":
+		return ec.fieldContext_Event_changes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Event", field.Name)
+}
+
+func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_EventConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_EventConnection_pageInfo(ctx, field)
+	case "head":
+		return ec.fieldContext_EventConnection_head(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EventConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_EventEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_EventEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_EventEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EventEdge", field.Name)
+}
+
 func (ec *executionContext) childFields_ExportClicksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "url":
@@ -8128,6 +8826,20 @@ func (ec *executionContext) childFields_ExportMyDataPayload(ctx context.Context,
 		return ec.fieldContext_ExportMyDataPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ExportMyDataPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_FieldChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "field":
+		return ec.fieldContext_FieldChange_field(ctx, field)
+	case "before":
+		return ec.fieldContext_FieldChange_before(ctx, field)
+	case "after":
+		return ec.fieldContext_FieldChange_after(ctx, field)
+	case "omitted":
+		return ec.fieldContext_FieldChange_omitted(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FieldChange", field.Name)
 }
 
 func (ec *executionContext) childFields_HitQuota(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8268,6 +8980,12 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_destinationState(ctx, field)
 	case "destinationChecks":
 		return ec.fieldContext_Link_destinationChecks(ctx, field)
+	case "version":
+		return ec.fieldContext_Link_version(ctx, field)
+	case "versions":
+		return ec.fieldContext_Link_versions(ctx, field)
+	case "asOf":
+		return ec.fieldContext_Link_asOf(ctx, field)
 	case "stats":
 		return ec.fieldContext_Link_stats(ctx, field)
 	case "clicks":
@@ -8322,6 +9040,74 @@ func (ec *executionContext) childFields_LinkRouting(ctx context.Context, field g
 		return ec.fieldContext_LinkRouting_warnings(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LinkRouting", field.Name)
+}
+
+func (ec *executionContext) childFields_LinkVersion(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_LinkVersion_link(ctx, field)
+	case "number":
+		return ec.fieldContext_LinkVersion_number(ctx, field)
+	case "from":
+		return ec.fieldContext_LinkVersion_from(ctx, field)
+	case "to":
+		return ec.fieldContext_LinkVersion_to(ctx, field)
+	case "cause":
+		return ec.fieldContext_LinkVersion_cause(ctx, field)
+	case "actorId":
+		return ec.fieldContext_LinkVersion_actorId(ctx, field)
+	case "actor":
+		return ec.fieldContext_LinkVersion_actor(ctx, field)
+	case "changes":
+		return ec.fieldContext_LinkVersion_changes(ctx, field)
+	case "originalUrl":
+		return ec.fieldContext_LinkVersion_originalUrl(ctx, field)
+	case "title":
+		return ec.fieldContext_LinkVersion_title(ctx, field)
+	case "note":
+		return ec.fieldContext_LinkVersion_note(ctx, field)
+	case "tags":
+		return ec.fieldContext_LinkVersion_tags(ctx, field)
+	case "archived":
+		return ec.fieldContext_LinkVersion_archived(ctx, field)
+	case "statsPublic":
+		return ec.fieldContext_LinkVersion_statsPublic(ctx, field)
+	case "startsAt":
+		return ec.fieldContext_LinkVersion_startsAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_LinkVersion_expiresAt(ctx, field)
+	case "maxClicks":
+		return ec.fieldContext_LinkVersion_maxClicks(ctx, field)
+	case "redirectStatus":
+		return ec.fieldContext_LinkVersion_redirectStatus(ctx, field)
+	case "routing":
+		return ec.fieldContext_LinkVersion_routing(ctx, field)
+	case "deleted":
+		return ec.fieldContext_LinkVersion_deleted(ctx, field)
+	case "disabled":
+		return ec.fieldContext_LinkVersion_disabled(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkVersion", field.Name)
+}
+
+func (ec *executionContext) childFields_LinkVersionConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_LinkVersionConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_LinkVersionConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkVersionConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_LinkVersionEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_LinkVersionEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_LinkVersionEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkVersionEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_LoginPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8630,6 +9416,16 @@ func (ec *executionContext) childFields_RestoreWorkspacePayload(ctx context.Cont
 		return ec.fieldContext_RestoreWorkspacePayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RestoreWorkspacePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RevertLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_RevertLinkPayload_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_RevertLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevertLinkPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_RevokeApiKeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -9178,6 +9974,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_apiKeys(ctx, field)
 	case "domains":
 		return ec.fieldContext_Workspace_domains(ctx, field)
+	case "events":
+		return ec.fieldContext_Workspace_events(ctx, field)
 	case "auditLog":
 		return ec.fieldContext_Workspace_auditLog(ctx, field)
 	case "routingDefaults":
@@ -9328,6 +10126,20 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 
 // region    ***************************** args.gotpl *****************************
 
+func (ec *executionContext) field_Link_asOf_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "at",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["at"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -9393,6 +10205,28 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["filter"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Link_versions_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -9836,6 +10670,20 @@ func (ec *executionContext) field_Mutation_restoreWorkspace_args(ctx context.Con
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (RestoreWorkspaceInput, error) {
 			return ec.unmarshalNRestoreWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspaceInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_revertLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RevertLinkInput, error) {
+			return ec.unmarshalNRevertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -10375,6 +11223,44 @@ func (ec *executionContext) field_Workspace_domains_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_events_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "types",
+		func(ctx context.Context, v any) ([]audit.Action, error) {
+			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["types"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "linkId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["linkId"] = arg3
 	return args, nil
 }
 
@@ -11218,6 +12104,61 @@ func (ec *executionContext) _AuditEvent_details(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_AuditEvent_details(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditEvent_changes(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditEvent_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FieldChanges()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditEvent_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FieldChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AuditEvent_version(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditEvent_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditEvent_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _AuditEvent_createdAt(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -13792,6 +14733,373 @@ func (ec *executionContext) fieldContext_DomainEdge_node(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Event_id(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Event_type(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v audit.Action) graphql.Marshaler {
+			return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type EventType does not have child fields"))
+}
+
+func (ec *executionContext) _Event_at(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Event_workspaceId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_workspaceId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WorkspaceID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_workspaceId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Event_actorId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_actorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Event().ActorID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, true, true, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Event_subjectId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_subjectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TargetID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_subjectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Event_link(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Event().Link(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Event",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Event_version(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Event_changes(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FieldChanges()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Event",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FieldChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*EventEdge) graphql.Marshaler {
+			return ec.marshalNEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventConnection_head(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventConnection_head(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Head, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EventConnection_head(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventConnection", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _EventEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *EventEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _EventEdge_node(ctx context.Context, field graphql.CollectedField, obj *EventEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
+			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Event(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ExportClicksPayload_url(ctx context.Context, field graphql.CollectedField, obj *ExportClicksPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13946,6 +15254,98 @@ func (ec *executionContext) fieldContext_ExportMyDataPayload_errors(_ context.Co
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _FieldChange_field(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FieldChange_field(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Field, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FieldChange_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FieldChange_before(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FieldChange_before(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Before, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FieldChange_before(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FieldChange_after(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FieldChange_after(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.After, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FieldChange_after(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FieldChange_omitted(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FieldChange_omitted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Omitted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FieldChange_omitted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _HitQuota_limit(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
@@ -15188,6 +16588,117 @@ func (ec *executionContext) fieldContext_Link_destinationChecks(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Link_version(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Link_versions(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_versions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Link().Versions(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *LinkVersionConnection) graphql.Marshaler {
+			return ec.marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_versions(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkVersionConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Link_versions_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Link_asOf(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Link().AsOf(ctx, obj, fc.Args["at"].(time.Time))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Version) graphql.Marshaler {
+			return ec.marshalOLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_asOf(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkVersion(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Link_asOf_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15697,6 +17208,644 @@ func (ec *executionContext) fieldContext_LinkRouting_warnings(_ context.Context,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_RoutingWarning(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersion_link(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersion",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersion_number(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_number(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Number, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_number(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_from(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_to(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_cause(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v link.Cause) graphql.Marshaler {
+			return ec.marshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type ChangeCause does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_actorId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_actorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkVersion().ActorID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, true, true, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_actor(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkVersion().Actor(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersion",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersion_changes(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersion",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FieldChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersion_originalUrl(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_originalUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_originalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_title(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_note(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_note(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Note, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_note(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_tags(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tags, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_archived(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_archived(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Archived, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_statsPublic(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_statsPublic(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatsPublic, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_statsPublic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_startsAt(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_startsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_startsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_expiresAt(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_maxClicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxClicks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_maxClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_redirectStatus(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_redirectStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RedirectStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_redirectStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_routing(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_routing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LinkRouting(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
+			return ec.marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRouting(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_routing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersion",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkRouting(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersion_deleted(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_deleted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deleted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_disabled(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_disabled(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Disabled, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_disabled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersionConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LinkVersionEdge) graphql.Marshaler {
+			return ec.marshalNLinkVersionEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersionConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersionConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkVersionEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersionConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersionConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersionConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersionEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *LinkVersionEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersionEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersionEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersionEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersionEdge_node(ctx context.Context, field graphql.CollectedField, obj *LinkVersionEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersionEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Version) graphql.Marshaler {
+			return ec.marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersionEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersionEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkVersion(ctx, field)
 		},
 	}
 	return fc, nil
@@ -17787,6 +19936,50 @@ func (ec *executionContext) fieldContext_Mutation_restoreLink(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_restoreLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revertLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revertLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevertLink(ctx, fc.Args["input"].(RevertLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RevertLinkPayload) graphql.Marshaler {
+			return ec.marshalNRevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevertLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revertLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -20159,6 +22352,70 @@ func (ec *executionContext) _RestoreWorkspacePayload_errors(ctx context.Context,
 func (ec *executionContext) fieldContext_RestoreWorkspacePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "RestoreWorkspacePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevertLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *RevertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevertLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevertLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevertLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RevertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevertLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevertLinkPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -24669,6 +26926,50 @@ func (ec *executionContext) fieldContext_Workspace_domains(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Workspace_events(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_events(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Events(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["types"].([]audit.Action), fc.Args["linkId"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *EventConnection) graphql.Marshaler {
+			return ec.marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_events(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_events_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Workspace_auditLog(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -27882,6 +30183,50 @@ func (ec *executionContext) unmarshalInputRestoreWorkspaceInput(ctx context.Cont
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRevertLinkInput(ctx context.Context, obj any) (RevertLinkInput, error) {
+	var it RevertLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "version", "updatedAt"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "updatedAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdatedAt = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRevokeApiKeyInput(ctx context.Context, obj any) (RevokeAPIKeyInput, error) {
 	var it RevokeAPIKeyInput
 	if obj == nil {
@@ -29614,6 +31959,16 @@ func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "changes":
+			out.Values[i] = ec._AuditEvent_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "version":
+			out.Values[i] = ec._AuditEvent_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "createdAt":
 			out.Values[i] = ec._AuditEvent_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -31034,6 +33389,241 @@ func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var eventImplementors = []string{"Event"}
+
+func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, obj *workspace.LoggedEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Event")
+		case "id":
+			out.Values[i] = ec._Event_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._Event_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._Event_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "workspaceId":
+			out.Values[i] = ec._Event_workspaceId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actorId":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Event_actorId(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "subjectId":
+			out.Values[i] = ec._Event_subjectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "link":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Event_link(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "version":
+			out.Values[i] = ec._Event_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "changes":
+			out.Values[i] = ec._Event_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var eventConnectionImplementors = []string{"EventConnection"}
+
+func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.SelectionSet, obj *EventConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eventConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EventConnection")
+		case "edges":
+			out.Values[i] = ec._EventConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._EventConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "head":
+			out.Values[i] = ec._EventConnection_head(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var eventEdgeImplementors = []string{"EventEdge"}
+
+func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet, obj *EventEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eventEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EventEdge")
+		case "cursor":
+			out.Values[i] = ec._EventEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._EventEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var exportClicksPayloadImplementors = []string{"ExportClicksPayload"}
 
 func (ec *executionContext) _ExportClicksPayload(ctx context.Context, sel ast.SelectionSet, obj *ExportClicksPayload) graphql.Marshaler {
@@ -31106,6 +33696,59 @@ func (ec *executionContext) _ExportMyDataPayload(ctx context.Context, sel ast.Se
 			}
 		case "errors":
 			out.Values[i] = ec._ExportMyDataPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var fieldChangeImplementors = []string{"FieldChange"}
+
+func (ec *executionContext) _FieldChange(ctx context.Context, sel ast.SelectionSet, obj *audit.FieldChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, fieldChangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FieldChange")
+		case "field":
+			out.Values[i] = ec._FieldChange_field(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "before":
+			out.Values[i] = ec._FieldChange_before(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "after":
+			out.Values[i] = ec._FieldChange_after(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "omitted":
+			out.Values[i] = ec._FieldChange_omitted(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -31953,6 +34596,87 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "version":
+			out.Values[i] = ec._Link_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "versions":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_versions(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "asOf":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_asOf(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "stats":
 			field := field
 
@@ -32302,6 +35026,296 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var linkVersionImplementors = []string{"LinkVersion"}
+
+func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionSet, obj *link.Version) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkVersion")
+		case "link":
+			out.Values[i] = ec._LinkVersion_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "number":
+			out.Values[i] = ec._LinkVersion_number(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "from":
+			out.Values[i] = ec._LinkVersion_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "to":
+			out.Values[i] = ec._LinkVersion_to(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cause":
+			out.Values[i] = ec._LinkVersion_cause(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actorId":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._LinkVersion_actorId(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "actor":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._LinkVersion_actor(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "changes":
+			out.Values[i] = ec._LinkVersion_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "originalUrl":
+			out.Values[i] = ec._LinkVersion_originalUrl(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "title":
+			out.Values[i] = ec._LinkVersion_title(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "note":
+			out.Values[i] = ec._LinkVersion_note(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tags":
+			out.Values[i] = ec._LinkVersion_tags(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "archived":
+			out.Values[i] = ec._LinkVersion_archived(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "statsPublic":
+			out.Values[i] = ec._LinkVersion_statsPublic(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "startsAt":
+			out.Values[i] = ec._LinkVersion_startsAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "expiresAt":
+			out.Values[i] = ec._LinkVersion_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "maxClicks":
+			out.Values[i] = ec._LinkVersion_maxClicks(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "redirectStatus":
+			out.Values[i] = ec._LinkVersion_redirectStatus(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "routing":
+			out.Values[i] = ec._LinkVersion_routing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deleted":
+			out.Values[i] = ec._LinkVersion_deleted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "disabled":
+			out.Values[i] = ec._LinkVersion_disabled(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var linkVersionConnectionImplementors = []string{"LinkVersionConnection"}
+
+func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.SelectionSet, obj *LinkVersionConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkVersionConnection")
+		case "edges":
+			out.Values[i] = ec._LinkVersionConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._LinkVersionConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var linkVersionEdgeImplementors = []string{"LinkVersionEdge"}
+
+func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.SelectionSet, obj *LinkVersionEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkVersionEdge")
+		case "cursor":
+			out.Values[i] = ec._LinkVersionEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._LinkVersionEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -32914,6 +35928,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "restoreLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_restoreLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revertLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revertLink(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -34194,6 +37215,49 @@ func (ec *executionContext) _RestoreWorkspacePayload(ctx context.Context, sel as
 			}
 		case "errors":
 			out.Values[i] = ec._RestoreWorkspacePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var revertLinkPayloadImplementors = []string{"RevertLinkPayload"}
+
+func (ec *executionContext) _RevertLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *RevertLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revertLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevertLinkPayload")
+		case "link":
+			out.Values[i] = ec._RevertLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RevertLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -37182,6 +40246,44 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "events":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_events(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "auditLog":
 			field := field
 
@@ -38095,6 +41197,23 @@ func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, v any) (link.Cause, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.Cause(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, sel ast.SelectionSet, v link.Cause) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNChangePasswordInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordInput(ctx context.Context, v any) (ChangePasswordInput, error) {
 	res, err := ec.unmarshalInputChangePasswordInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -38622,6 +41741,69 @@ func (ec *executionContext) marshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkfor
 	return v
 }
 
+func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Event(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *EventConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._EventConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*EventEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdge(ctx context.Context, sel ast.SelectionSet, v *EventEdge) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._EventEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, v any) (audit.Action, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := audit.Action(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v audit.Action) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNExportClicksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksInput(ctx context.Context, v any) (ExportClicksInput, error) {
 	res, err := ec.unmarshalInputExportClicksInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -38650,6 +41832,32 @@ func (ec *executionContext) marshalNExportMyDataPayload2ᚖgithubᚗcomᚋlinkfo
 		return graphql.Null
 	}
 	return ec._ExportMyDataPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChange(ctx context.Context, sel ast.SelectionSet, v *audit.FieldChange) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._FieldChange(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNFloat2float64(ctx context.Context, v any) (float64, error) {
@@ -38994,6 +42202,52 @@ func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkfo
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx context.Context, sel ast.SelectionSet, v *link.Version) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LinkVersion(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionConnection(ctx context.Context, sel ast.SelectionSet, v *LinkVersionConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LinkVersionConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNLinkVersionEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*LinkVersionEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLinkVersionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNLinkVersionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdge(ctx context.Context, sel ast.SelectionSet, v *LinkVersionEdge) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LinkVersionEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNLoginInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginInput(ctx context.Context, v any) (LoginInput, error) {
@@ -39476,6 +42730,21 @@ func (ec *executionContext) marshalNRestoreWorkspacePayload2ᚖgithubᚗcomᚋli
 		return graphql.Null
 	}
 	return ec._RestoreWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRevertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkInput(ctx context.Context, v any) (RevertLinkInput, error) {
+	res, err := ec.unmarshalInputRevertLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RevertLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RevertLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRevokeApiKeyInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyInput(ctx context.Context, v any) (RevokeAPIKeyInput, error) {
@@ -40656,6 +43925,42 @@ func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]audit.Action, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, sel ast.SelectionSet, v []audit.Action) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
 	if v == nil {
 		return nil, nil
@@ -40837,6 +44142,13 @@ func (ec *executionContext) marshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalOLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx context.Context, sel ast.SelectionSet, v *link.Version) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LinkVersion(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {

@@ -483,6 +483,24 @@ type DomainEdge struct {
 	Node *domain.Domain `json:"node"`
 }
 
+// A page of events.
+type EventConnection struct {
+	// The events, each with its cursor.
+	Edges []*EventEdge `json:"edges"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// The id of the newest event, from which to read only later ones; null: there is none.
+	Head *string `json:"head,omitempty"`
+}
+
+// An event in a page.
+type EventEdge struct {
+	// Its cursor: the id.
+	Cursor string `json:"cursor"`
+	// The event.
+	Node *workspace.LoggedEvent `json:"node"`
+}
+
 // Input of exportClicks.
 type ExportClicksInput struct {
 	// The workspace's id.
@@ -615,6 +633,22 @@ type LinkRoutingInput struct {
 	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
 	// Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed.
 	Tests graphql.Omittable[[]*routing.Test] `json:"tests,omitempty"`
+}
+
+// A page of versions.
+type LinkVersionConnection struct {
+	// The versions, each with its cursor.
+	Edges []*LinkVersionEdge `json:"edges"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A version in a page.
+type LinkVersionEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The version.
+	Node *link.Version `json:"node"`
 }
 
 // Input of login.
@@ -903,6 +937,24 @@ type RestoreWorkspaceInput struct {
 type RestoreWorkspacePayload struct {
 	// The workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of revertLink.
+type RevertLinkInput struct {
+	// The link.
+	ID string `json:"id"`
+	// The number of the version.
+	Version int `json:"version"`
+	// The link's updatedAt as the caller has seen it: CONFLICT if it has changed since.
+	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
+}
+
+// Payload of revertLink.
+type RevertLinkPayload struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }

@@ -55,6 +55,7 @@ const (
 	LinkClaimed          Action = "LINK_CLAIMED"
 	LinkDisabled         Action = "LINK_DISABLED"
 	LinkEnabled          Action = "LINK_ENABLED"
+	LinkPurged           Action = "LINK_PURGED"
 )
 
 // Details describe an action further. They contain no secrets and, because they outlive accounts,
@@ -74,6 +75,10 @@ type Event struct {
 	// Details are a JSON object.
 	Details   string
 	CreatedAt time.Time
+	// Version is the number of the link's version after the change; nil for other changes.
+	Version *int
+	// Changes are FieldChanges as a JSON list; nil means none.
+	Changes *string
 }
 
 // New returns an event to Write.
@@ -98,6 +103,16 @@ const batch = 1000
 func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	if err := db.InsertRows(ctx, tx, db.Insert{}, events); err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
+	}
+	return nil
+}
+
+// ForgetValues removes the values before and after changes from the events of objects.
+func ForgetValues(ctx context.Context, tx bun.Tx, targetIDs ...string) error {
+	_, err := tx.NewUpdate().Model((*Event)(nil)).Set("changes = NULL").Where("target_id IN (?)", bun.In(targetIDs)).
+		Where("changes IS NOT NULL").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("removing values from the audit log: %w", err)
 	}
 	return nil
 }

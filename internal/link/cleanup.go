@@ -7,8 +7,10 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // sweepBatch is how many links a job locks at once: few enough that a redirect never waits long.
@@ -85,7 +87,10 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 			return err
 		}
-		if err := s.apply(ctx, tx, "", scrubbed); err != nil {
+		if err := s.write(ctx, tx, scrubbed); err != nil {
+			return err
+		}
+		if err := s.forgetHistory(ctx, tx, links); err != nil {
 			return err
 		}
 		_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").
@@ -93,6 +98,24 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 		return err
 	})
 	return purged, err
+}
+
+// forgetHistory deletes the versions of purged links and the values in their events, and records that they
+// were purged.
+func (s *Store) forgetHistory(ctx context.Context, tx bun.Tx, links []*Link) error {
+	ids, events := make([]string, 0, len(links)), make([]*audit.Event, 0, len(links))
+	for _, l := range links {
+		if ids = append(ids, l.ID); l.WorkspaceID != workspace.PublicID {
+			events = append(events, audit.New(l.WorkspaceID, "", audit.LinkPurged, l.ID, nil, s.Now()))
+		}
+	}
+	if _, err := tx.NewDelete().Model((*versionRow)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting versions: %w", err)
+	}
+	if err := audit.ForgetValues(ctx, tx, ids...); err != nil {
+		return err
+	}
+	return audit.Write(ctx, tx, events...)
 }
 
 // scrub returns a purged deterministic link, which only reserves its code.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -23,7 +22,7 @@ type edits struct {
 	field string
 	// mutate changes the link with the i-th id. It may be called again in a retry.
 	mutate func(i int, l *Link) error
-	action audit.Action
+	cause  cause
 	// needClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	needClicks bool
 }
@@ -55,7 +54,7 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		for linkID, after := range changed {
 			changes = append(changes, change{before: links[linkID], after: after})
 		}
-		return s.apply(ctx, tx, e.action, changes)
+		return s.apply(ctx, tx, e.cause, changes)
 	})
 	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)

@@ -250,7 +250,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 		if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
 			t.Fatal(err)
 		}
-		if n := statements.Load() - before; n > 10 {
+		if n := statements.Load() - before; n > 12 {
 			t.Errorf("%d statements", n)
 		}
 	})

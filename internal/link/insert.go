@@ -115,7 +115,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 var insertNew = db.Insert{
 	Without: []string{
 		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at",
-		"destination_status", "last_checked_at", "check_failures",
+		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
@@ -243,7 +243,7 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 			tags = append(tags, it.draft.tagRows()...)
 		}
 		if it.attempt.Created && !b.member.IsPublic() {
-			events = append(events, it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil))
+			events = append(events, it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).OfVersion(1, nil))
 		}
 	}
 	if err := insertTags(ctx, tx, tags); err != nil {

@@ -85,6 +85,11 @@ type Link struct {
 	ClaimHash []byte
 	// Check is that of the destination.
 	Check
+	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it came
+	// about, and who made it; empty for the server and the operator. It starts at UpdatedAt.
+	Version      int
+	VersionCause Cause
+	VersionActor string
 
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`

@@ -9,7 +9,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -123,9 +122,9 @@ func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candida
 // SetDisabledAt disables links for the operator, or enables them if the instant is nil. The caller
 // has locked them in the transaction.
 func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.Time, links ...*Link) error {
-	cause := audit.LinkDisabled
+	why := disabled
 	if disabledAt == nil {
-		cause = audit.LinkEnabled
+		why = enabled
 	}
 	changes := make([]change, 0, len(links))
 	for _, l := range links {
@@ -134,5 +133,5 @@ func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.T
 		l.touch(s.now())
 		changes = append(changes, change{before: &before, after: l})
 	}
-	return s.apply(ctx, tx, cause, changes)
+	return s.apply(ctx, tx, why, changes)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/uptrace/bun"
-
-	"github.com/linkforge/linkforge/internal/audit"
 )
 
 // revive restores the deleted links that the batch has found, with the fields of their drafts. A
@@ -27,7 +25,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err := b.countClicks(ctx, tx, links); err != nil {
 		return err
 	}
-	var revived []change
+	var changes []change
 	for _, it := range b.items {
 		if it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil {
 			continue
@@ -44,11 +42,11 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			before := *l
 			b.reviveAs(l, it.draft)
 			it.revived = true
-			revived = append(revived, change{before: &before, after: l})
+			changes = append(changes, change{before: &before, after: l})
 		}
 		it.attempt.Link = l
 	}
-	return b.apply(ctx, tx, audit.LinkRestored, revived)
+	return b.apply(ctx, tx, revived, changes)
 }
 
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.

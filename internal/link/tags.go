@@ -48,6 +48,33 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 	return insertTags(ctx, tx, tags)
 }
 
+// storedTags returns the sorted tags of the links of changes before they are written.
+func (s *Store) storedTags(ctx context.Context, tx bun.Tx, changes []change) (map[string][]string, error) {
+	ids := make([]string, 0, len(changes))
+	for _, c := range changes {
+		if c.before.WorkspaceID != workspace.PublicID {
+			ids = append(ids, c.before.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var rows []tag
+	err := tx.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(ids)).Order("link_id", "tag").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading tags: %w", err)
+	}
+	return tagsByLink(rows), nil
+}
+
+func tagsByLink(rows []tag) map[string][]string {
+	tags := map[string][]string{}
+	for _, row := range rows {
+		tags[row.LinkID] = append(tags[row.LinkID], row.Tag)
+	}
+	return tags
+}
+
 func (l *Link) tagRows() (rows []tag) {
 	for _, name := range l.tags {
 		rows = append(rows, tag{WorkspaceID: l.WorkspaceID, Tag: name, LinkID: l.ID})
@@ -74,9 +101,5 @@ func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...s
 	if err != nil {
 		return nil, fmt.Errorf("reading tags: %w", err)
 	}
-	tags := map[string][]string{}
-	for _, row := range rows {
-		tags[row.LinkID] = append(tags[row.LinkID], row.Tag)
-	}
-	return tags, nil
+	return tagsByLink(rows), nil
 }

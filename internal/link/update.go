@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -48,7 +47,7 @@ func (s *Store) UpdateMany(
 	if err != nil {
 		return nil, err
 	}
-	e := edits{policy: policy, field: "links", action: audit.LinkUpdated}
+	e := edits{policy: policy, field: "links", cause: updated}
 	for _, c := range changes {
 		e.ids = append(e.ids, c.ID)
 		e.needClicks = e.needClicks || c.MaxClicks.Set
@@ -88,8 +87,8 @@ func (s *Store) mutate(c *Change, l *Link) error {
 
 // mutate applies the change, except that of the routing.
 func (c *Change) mutate(l *Link, now time.Time) (err error) {
-	if c.Seen != nil && !c.Seen.Equal(l.UpdatedAt) {
-		return errs.New(errs.Conflict, "The link has been changed since. Look at it again.").At("updatedAt")
+	if err := checkSeen(c.Seen, l); err != nil {
+		return err
 	}
 	if c.URL.Set && c.URL.To != l.OriginalURL {
 		if err := l.changeDestination(c.URL.To, now); err != nil {
@@ -132,36 +131,6 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 	return l.check()
 }
 
-// changedFields returns the GraphQL names of the fields that differ.
-func changedFields(before, after *Link) (fields []string) {
-	for _, field := range []struct {
-		name    string
-		changed bool
-	}{
-		{"url", before.OriginalURL != after.OriginalURL},
-		{"title", optional.Value(before.Title) != optional.Value(after.Title)},
-		{"note", optional.Value(before.Note) != optional.Value(after.Note)},
-		{"tags", after.tags != nil},
-		{"startsAt", !sameInstant(before.StartsAt, after.StartsAt)},
-		{"expiresAt", !sameInstant(before.ExpiresAt, after.ExpiresAt)},
-		{"maxClicks", (before.MaxClicks == nil) != (after.MaxClicks == nil) || before.MaxClicks != nil &&
-			*before.MaxClicks != *after.MaxClicks},
-		{"redirectStatus", before.RedirectStatus != after.RedirectStatus},
-		{"archived", before.Archived() != after.Archived()},
-		{"statsPublic", before.StatsPublic != after.StatsPublic},
-		{"routing", !before.Routing.Equal(after.Routing)},
-	} {
-		if field.changed {
-			fields = append(fields, field.name)
-		}
-	}
-	return fields
-}
-
-func sameInstant(a, b *time.Time) bool {
-	return a == b || a != nil && b != nil && a.Equal(*b)
-}
-
 // changeDestination changes the URL, unless the code is computed from it or the operator has
 // disabled the link because of it.
 func (l *Link) changeDestination(url string, now time.Time) error {
@@ -189,7 +158,7 @@ func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []st
 	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", action: audit.LinkDeleted,
+	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", cause: deleted,
 		mutate: func(_ int, l *Link) error {
 			if l.DeletedAt == nil {
 				now := s.now()
@@ -208,7 +177,7 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 	if err != nil {
 		return nil, err
 	}
-	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", action: audit.LinkRestored,
+	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", cause: restored,
 		mutate: func(_ int, l *Link) error {
 			if l.DisabledAt != nil {
 				return errDisabled()

@@ -14,17 +14,75 @@ import (
 )
 
 // change is a link before and after a write. The caller has locked its row in the transaction.
-type change struct{ before, after *Link }
-
-// observers see all changes of one write, in its transaction. Who made a change is after.In; a link
-// without it was changed by the server or the operator.
-var observers = []func(s *Store, ctx context.Context, tx bun.Tx, cause audit.Action, changes []change) error{
-	(*Store).auditChanges,
+type change struct {
+	before, after *Link
+	// was and is are the states before and after; apply sets them.
+	was, is *Snapshot
 }
 
-// apply is the only way to change columns of links that users see: it writes the changed links in
-// one statement, and their tags. The cause is empty for changes that no observer records.
-func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, changes []change) error {
+// cause is why links are written: the type of the event, and how the versions came about.
+type cause struct {
+	action  audit.Action
+	version Cause
+	// listsFields means that the event has the changed fields.
+	listsFields bool
+}
+
+// The causes of writes.
+var (
+	updated  = cause{audit.LinkUpdated, Updated, true}
+	reverted = cause{audit.LinkUpdated, Reverted, true}
+	claimed  = cause{audit.LinkClaimed, ByClaim, true}
+	deleted  = cause{audit.LinkDeleted, Removed, false}
+	restored = cause{audit.LinkRestored, Restored, false}
+	revived  = cause{audit.LinkRestored, Revived, false}
+	disabled = cause{audit.LinkDisabled, Operator, false}
+	enabled  = cause{audit.LinkEnabled, Operator, false}
+)
+
+// apply is the only way to change columns of links that users see. Links whose state does not change are
+// left alone. It writes the others in one statement, with their tags, URLs and grants, the versions that
+// they supersede, and an event each. Who made a change is after.In; a link without it was changed by the
+// server or the operator.
+func (s *Store) apply(ctx context.Context, tx bun.Tx, why cause, changes []change) error {
+	changes, err := s.newVersions(ctx, tx, why, changes)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	if err := s.write(ctx, tx, changes); err != nil {
+		return err
+	}
+	if err := writeVersions(ctx, tx, changes); err != nil {
+		return err
+	}
+	return s.writeEvents(ctx, tx, why, changes)
+}
+
+// newVersions takes the states before and after, drops changes without an effect, and numbers the new
+// versions of the others.
+func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes []change) ([]change, error) {
+	tags, err := s.storedTags(ctx, tx, changes)
+	if err != nil {
+		return nil, err
+	}
+	effective := make([]change, 0, len(changes))
+	for _, c := range changes {
+		c.was, c.is = c.before.snapshot(tags[c.before.ID]), c.after.snapshot(tags[c.before.ID])
+		if c.after.tags != nil {
+			c.is = c.after.snapshot(c.after.tags)
+		}
+		if c.was.equal(c.is) && c.before.WorkspaceID == c.after.WorkspaceID {
+			c.after.UpdatedAt = c.before.UpdatedAt
+			continue
+		}
+		c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.after.In.ActorID()
+		effective = append(effective, c)
+	}
+	return effective, nil
+}
+
+// write writes the rows of changed links, and what is derived of them.
+func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.after.ID, b.after.ID) })
 	rows := make([]*record, 0, len(changes))
 	for _, c := range changes {
@@ -43,15 +101,7 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, change
 	if err := s.writeTags(ctx, tx, rows); err != nil {
 		return err
 	}
-	if err := s.writeRouting(ctx, tx, changes); err != nil {
-		return err
-	}
-	for _, observe := range observers {
-		if err := observe(s, ctx, tx, cause, changes); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.writeRouting(ctx, tx, changes)
 }
 
 // mutableColumns returns the columns of a link that can change.
@@ -66,29 +116,33 @@ func (s *Store) mutableColumns() (columns []string) {
 	return columns
 }
 
-// auditChanges records who has changed which fields of the links. Anonymous links have no audit
-// log.
-func (s *Store) auditChanges(
-	ctx context.Context, tx bun.Tx, cause audit.Action, changes []change,
-) error {
-	if cause == "" {
-		return nil
-	}
+// writeEvents records the changes in the event log. Links without an account have no events.
+func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why cause, changes []change) error {
 	events := make([]*audit.Event, 0, len(changes))
 	for _, c := range changes {
+		l := c.after
+		if l.WorkspaceID == workspace.PublicID {
+			continue
+		}
 		var details audit.Details
-		if cause == audit.LinkUpdated {
-			fields := changedFields(c.before, c.after)
-			if len(fields) == 0 {
-				continue
-			}
-			details = audit.Details{"fields": fields}
+		var fields []*audit.FieldChange
+		if why.listsFields {
+			fields = audit.Compare(c.was.fields(), c.is.fields())
 		}
-		if l := c.after; l.WorkspaceID != workspace.PublicID {
-			events = append(events, audit.New(l.WorkspaceID, l.In.ActorID(), cause, l.ID, details, s.Now()))
+		if why.action == audit.LinkUpdated {
+			details = audit.Details{"fields": namesOf(fields)}
 		}
+		event := audit.New(l.WorkspaceID, l.In.ActorID(), why.action, l.ID, details, s.Now())
+		events = append(events, event.OfVersion(l.Version, fields))
 	}
 	return audit.Write(ctx, tx, events...)
+}
+
+func namesOf(fields []*audit.FieldChange) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.Field)
+	}
+	return names
 }
 
 // machineColumns are the columns that applyMachine may write: no user changes them, and no observer

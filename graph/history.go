@@ -1,0 +1,118 @@
+package graph
+
+import (
+	"context"
+	"time"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// pageSize checks the argument first of a list.
+func pageSize(first *int) (int, error) {
+	size := optional.Or(first, page.Default)
+	if size < 1 || size > page.Max {
+		return 0, errs.New(errs.InvalidInput, "first goes from 1 to %d.", page.Max).At("first")
+	}
+	return size, nil
+}
+
+func (r *linkResolver) Versions(
+	ctx context.Context, l *link.Link, first *int, after *string,
+) (*gen.LinkVersionConnection, error) {
+	size, err := pageSize(first)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Links.Versions(ctx, l, size, optional.Value(after))
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.LinkVersionEdge, 0, len(p.Items))
+	accounts := []string{}
+	for i, v := range p.Items {
+		edges = append(edges, &gen.LinkVersionEdge{Cursor: p.Cursors[i], Node: v})
+		if id.Valid(id.Account, v.ActorID) {
+			accounts = append(accounts, v.ActorID)
+		}
+	}
+	loader.Of(ctx).Accounts.Expect(accounts)
+	return &gen.LinkVersionConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}, nil
+}
+
+func (r *linkResolver) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {
+	return r.Links.AsOf(ctx, l, at)
+}
+
+// visibleActor returns the id of an actor, if the caller may list the members.
+func visibleActor(m workspace.Membership, actorID string) *string {
+	if !m.May(workspace.ReadMembers) {
+		return nil
+	}
+	return optional.Of(actorID)
+}
+
+func (r *linkVersionResolver) ActorID(_ context.Context, v *link.Version) (*string, error) {
+	return visibleActor(v.Link.In, v.ActorID), nil
+}
+
+func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*account.Account, error) {
+	if !v.Link.In.May(workspace.ReadMembers) || !id.Valid(id.Account, v.ActorID) {
+		return nil, nil
+	}
+	return loader.Of(ctx).Accounts.Get(ctx, v.ActorID)
+}
+
+func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInput) (*gen.RevertLinkPayload, error) {
+	revert := func(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
+		return r.Links.Revert(ctx, m, linkID, in.Version, in.UpdatedAt)
+	}
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, revert)
+	return &gen.RevertLinkPayload{Link: l}, err
+}
+
+func (r *workspaceResolver) Events(
+	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
+) (*gen.EventConnection, error) {
+	size, err := pageSize(first)
+	if err != nil {
+		return nil, err
+	}
+	if linkID != nil && !id.Valid(id.Link, *linkID) {
+		return nil, errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
+	}
+	p, head, err := r.Workspaces.Events(ctx, *m, audit.FeedRequest{
+		Wanted: types, TargetID: optional.Value(linkID), After: optional.Value(after), Size: size,
+	})
+	if err != nil {
+		return nil, err
+	}
+	edges, links := make([]*gen.EventEdge, 0, len(p.Items)), []string{}
+	for i, e := range p.Items {
+		edges = append(edges, &gen.EventEdge{Cursor: p.Cursors[i], Node: e})
+		if id.Valid(id.Link, e.TargetID) {
+			links = append(links, e.TargetID)
+		}
+	}
+	loader.Of(ctx).In(*m).Links.Expect(links)
+	return &gen.EventConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head)}, nil
+}
+
+func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
+	return visibleActor(e.In, e.ActorID), nil
+}
+
+func (r *eventResolver) Link(ctx context.Context, e *workspace.LoggedEvent) (*link.Link, error) {
+	if !id.Valid(id.Link, e.TargetID) {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(e.In).Links.Get(ctx, e.TargetID)
+}

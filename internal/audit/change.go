@@ -1,0 +1,71 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// maxValue is the size of the largest value in a FieldChange, in bytes. The version of the link has the
+// whole value.
+const maxValue = 4 << 10
+
+// FieldChange has the values of a field before and after a change, as JSON.
+type FieldChange struct {
+	// Field is the name in the API.
+	Field string `json:"field"`
+	// Before and After are nil if they are omitted.
+	Before *string `json:"before,omitempty"`
+	After  *string `json:"after,omitempty"`
+	// Omitted means that a value is secret, or longer than 4 KiB.
+	Omitted bool `json:"omitted,omitempty"`
+}
+
+// Field is a field of an object with its value.
+type Field struct {
+	Name  string
+	Value any
+}
+
+// Compare returns the fields whose values differ. Both lists have the same names in the same order.
+func Compare(before, after []Field) (changes []*FieldChange) {
+	for i, field := range after {
+		from, to := encode(before[i].Value), encode(field.Value)
+		if bytes.Equal(from, to) {
+			continue
+		}
+		change := &FieldChange{Field: field.Name, Omitted: len(from) > maxValue || len(to) > maxValue}
+		if !change.Omitted {
+			change.Before, change.After = new(string(from)), new(string(to))
+		}
+		changes = append(changes, change)
+	}
+	return changes
+}
+
+// encode returns plain data as JSON.
+func encode(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // only a type that JSON does not know can do this
+	}
+	return text
+}
+
+// FieldChanges returns the changed fields of the event; none for a purged link.
+func (e *Event) FieldChanges() (changes []*FieldChange, err error) {
+	changes = []*FieldChange{}
+	if e.Changes == nil {
+		return changes, nil
+	}
+	err = json.Unmarshal([]byte(*e.Changes), &changes)
+	return changes, err
+}
+
+// OfVersion adds the version of the link after the change, and the changed fields.
+func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
+	e.Version = &number
+	if len(changes) > 0 {
+		e.Changes = new(string(encode(changes)))
+	}
+	return e
+}

@@ -1,0 +1,104 @@
+package link
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// Snapshot is everything that users can see and change of a link, in one version. It is stored as JSON.
+type Snapshot struct {
+	URL            string           `json:"url"`
+	Title          *string          `json:"title,omitempty"`
+	Note           *string          `json:"note,omitempty"`
+	Tags           []string         `json:"tags,omitempty"`
+	Archived       bool             `json:"archived,omitempty"`
+	StatsPublic    bool             `json:"statsPublic,omitempty"`
+	StartsAt       *time.Time       `json:"startsAt,omitempty"`
+	ExpiresAt      *time.Time       `json:"expiresAt,omitempty"`
+	MaxClicks      *int64           `json:"maxClicks,omitempty"`
+	RedirectStatus int              `json:"redirectStatus"`
+	Routing        *routing.Routing `json:"routing,omitempty"`
+	Deleted        bool             `json:"deleted,omitempty"`
+	Disabled       bool             `json:"disabled,omitempty"`
+}
+
+// snapshot returns the present state of the link, which has the tags.
+func (l *Link) snapshot(tags []string) *Snapshot {
+	s := &Snapshot{
+		URL: l.OriginalURL, Title: l.Title, Note: l.Note, Archived: l.Archived(), StatsPublic: l.StatsPublic,
+		StartsAt: utc(l.StartsAt), ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
+		Routing: l.Routing, Deleted: l.DeletedAt != nil, Disabled: l.DisabledAt != nil,
+	}
+	if len(tags) > 0 {
+		s.Tags = tags
+	}
+	return s
+}
+
+// utc returns an instant as the database stores it.
+func utc(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	return new(db.Instant(*at))
+}
+
+// fields are the fields that a change lists, by their names in the API. Deletion and disabling have event
+// types of their own.
+func (s *Snapshot) fields() []audit.Field {
+	tags := s.Tags
+	if tags == nil {
+		tags = []string{}
+	}
+	return []audit.Field{
+		{Name: "url", Value: s.URL}, {Name: "title", Value: s.Title}, {Name: "note", Value: s.Note},
+		{Name: "tags", Value: tags}, {Name: "archived", Value: s.Archived}, {Name: "statsPublic", Value: s.StatsPublic},
+		{Name: "startsAt", Value: s.StartsAt}, {Name: "expiresAt", Value: s.ExpiresAt},
+		{Name: "maxClicks", Value: s.MaxClicks}, {Name: "redirectStatus", Value: s.RedirectStatus},
+		{Name: "routing", Value: s.Routing},
+	}
+}
+
+// equal reports whether two snapshots are the same state.
+func (s *Snapshot) equal(other *Snapshot) bool {
+	return s.Deleted == other.Deleted && s.Disabled == other.Disabled &&
+		len(audit.Compare(s.fields(), other.fields())) == 0
+}
+
+func (s *Snapshot) encode() (string, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "", fmt.Errorf("encoding a version: %w", err)
+	}
+	return string(text), nil
+}
+
+// restore gives the link the fields of a snapshot, except deletion and disabling.
+func (s *Snapshot) restore(l *Link, now time.Time) error {
+	if l.OriginalURL != s.URL {
+		if err := l.changeDestination(s.URL, now); err != nil {
+			return err
+		}
+	}
+	if !reflect.DeepEqual(l.ExpiresAt, s.ExpiresAt) {
+		l.EndedAt = l.DeletedAt // CleanUp sets it again
+	}
+	l.Title, l.Note, l.StatsPublic, l.tags = s.Title, s.Note, s.StatsPublic, append([]string{}, s.Tags...)
+	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
+	if s.Archived != l.Archived() {
+		l.ArchivedAt = nil
+		if s.Archived {
+			l.ArchivedAt = &now
+		}
+	}
+	if !s.Routing.Equal(l.Routing) { // writeRouting compares pointers
+		l.Routing = s.Routing
+	}
+	return nil
+}

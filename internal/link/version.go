@@ -1,0 +1,271 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxVersions is how many superseded versions of a link are stored; older ones are dropped.
+const maxVersions = 1000
+
+// Cause is how a version came about. Its text is the name in the GraphQL schema.
+type Cause string
+
+// The causes.
+const (
+	Created  Cause = "CREATED"
+	Updated  Cause = "UPDATED"
+	Removed  Cause = "DELETED"
+	Restored Cause = "RESTORED"
+	Revived  Cause = "REVIVED"
+	ByClaim  Cause = "CLAIMED"
+	Reverted Cause = "REVERTED"
+	Operator Cause = "OPERATOR"
+)
+
+// Version is the state of a link from one change to the next.
+type Version struct {
+	Snapshot
+	Link   *Link
+	Number int
+	// From is its first instant, To the first instant after it; nil for the newest version.
+	From time.Time
+	To   *time.Time
+	// Cause is how it came about, ActorID who made it; empty for the server and the operator.
+	Cause   Cause
+	ActorID string
+	// Changes are the fields that differ from the version before; none for the first, and if that was
+	// dropped.
+	Changes []*audit.FieldChange
+}
+
+// LinkRouting returns the routing of the version.
+func (v *Version) LinkRouting() *LinkRouting {
+	return &LinkRouting{Routing: routing.OrDefaults(v.Routing), Link: v.Link}
+}
+
+// versionRow is a superseded version.
+type versionRow struct {
+	bun.BaseModel `bun:"table:link_versions"`
+
+	LinkID      string `bun:",pk"`
+	Number      int    `bun:",pk"`
+	WorkspaceID string
+	StartsAt    time.Time
+	EndsAt      time.Time
+	Cause       Cause
+	ActorID     string
+	// Snapshot is JSON.
+	Snapshot string
+}
+
+// supersede returns the row of the version that a change ends.
+func (c *change) supersede() (versionRow, error) {
+	text, err := c.was.encode()
+	return versionRow{
+		LinkID: c.after.ID, Number: c.before.Version, WorkspaceID: c.after.WorkspaceID, StartsAt: c.before.UpdatedAt,
+		EndsAt: c.after.UpdatedAt, Cause: c.before.VersionCause, ActorID: c.before.VersionActor, Snapshot: text,
+	}, err
+}
+
+// writeVersions stores the versions that changes supersede, and drops those beyond maxVersions. Links
+// without an account have no versions.
+func writeVersions(ctx context.Context, tx bun.Tx, changes []change) error {
+	var rows []versionRow
+	for _, c := range changes {
+		if c.after.WorkspaceID == workspace.PublicID || c.before.PurgedAt != nil {
+			continue
+		}
+		row, err := c.supersede()
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	if err := db.InsertRows(ctx, tx, db.Insert{}, rows); err != nil {
+		return fmt.Errorf("storing versions: %w", err)
+	}
+	for _, row := range rows {
+		if row.Number <= maxVersions {
+			continue
+		}
+		_, err := tx.NewDelete().Model((*versionRow)(nil)).Where("link_id = ?", row.LinkID).
+			Where("number <= ?", row.Number-maxVersions).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("dropping versions: %w", err)
+		}
+	}
+	return nil
+}
+
+// Versions returns one page of the versions of a link, newest first. The cursor is a number. It returns
+// InvalidInput for one that is not, and Forbidden.
+func (s *Store) Versions(
+	ctx context.Context, l *Link, size int, after string,
+) (p page.Page[*Version], err error) {
+	before := l.Version + 1
+	if after != "" {
+		if before, err = strconv.Atoi(after); err != nil || before < 1 || before > l.Version {
+			return p, errs.New(errs.InvalidInput, "The cursor is not one of this list.").At("after")
+		}
+	}
+	versions, err := s.versionsBefore(ctx, l, before, size+1)
+	if err != nil {
+		return p, err
+	}
+	p.HasPrevious = after != ""
+	if p.HasNext = len(versions) > size; p.HasNext {
+		versions = versions[:size]
+	}
+	p.Items = versions
+	for _, v := range versions {
+		p.Cursors = append(p.Cursors, strconv.Itoa(v.Number))
+	}
+	return p, nil
+}
+
+// versionsBefore returns at most limit versions with smaller numbers, newest first.
+func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) (versions []*Version, err error) {
+	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
+		return nil, err
+	}
+	if number > l.Version {
+		newest, err := s.newestVersion(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, newest)
+	}
+	var rows []versionRow
+	err = s.DB.NewSelect().Model(&rows).Where("link_id = ?", l.ID).Where("workspace_id = ?", l.WorkspaceID).
+		Where("number < ?", min(number, l.Version)).Order("number DESC").Limit(int64(limit + 1)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading versions: %w", err)
+	}
+	for _, row := range rows {
+		v := &Version{
+			Link: l, Number: row.Number, From: row.StartsAt.UTC(), To: utc(&row.EndsAt), Cause: row.Cause, ActorID: row.ActorID,
+		}
+		if err := json.Unmarshal([]byte(row.Snapshot), &v.Snapshot); err != nil {
+			return nil, fmt.Errorf("decoding a version: %w", err)
+		}
+		versions = append(versions, v)
+	}
+	for i := range versions[:max(len(versions)-1, 0)] {
+		versions[i].Changes = audit.Compare(versions[i+1].fields(), versions[i].fields())
+	}
+	return versions[:min(len(versions), limit)], nil
+}
+
+// newestVersion returns the version that the row of the link is.
+func (s *Store) newestVersion(ctx context.Context, l *Link) (*Version, error) {
+	tags, err := s.TagsOf(ctx, l.In, l.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &Version{
+		Snapshot: *l.snapshot(tags[l.ID]), Link: l, Number: l.Version, From: l.UpdatedAt, Cause: l.VersionCause,
+		ActorID: l.VersionActor,
+	}, nil
+}
+
+// AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
+// the future, Expired for a version that was dropped, and Forbidden.
+func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, error) {
+	if at.After(s.Now()) {
+		return nil, errs.New(errs.InvalidInput, "at must not be in the future.").At("at")
+	}
+	if !at.Before(l.UpdatedAt) {
+		versions, err := s.versionsBefore(ctx, l, l.Version+1, 1)
+		if err != nil {
+			return nil, err
+		}
+		return versions[0], nil
+	}
+	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var number *int
+	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("max(number)").Where("link_id = ?", l.ID).
+		Where("workspace_id = ?", l.WorkspaceID).Where("starts_at <= ?", db.Instant(at)).Scan(ctx, &number)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("looking up a version: %w", err)
+	case number == nil && (at.Before(l.CreatedAt) || l.Version == 1):
+		return nil, nil
+	case number == nil:
+		return nil, errs.New(errs.Expired, "The version of this instant is no longer stored.").At("at")
+	}
+	versions, err := s.versionsBefore(ctx, l, *number+1, 1)
+	if err != nil || len(versions) == 0 {
+		return nil, err
+	}
+	return versions[0], nil
+}
+
+// Revert restores a version of a link as a new version. Deletion and disabling stay. Seen is the UpdatedAt
+// that the link must have; nil means any. It returns NotFound, Conflict, and the errors of Update.
+func (s *Store) Revert(
+	ctx context.Context, m workspace.Membership, linkID string, number int, seen *time.Time,
+) (*Link, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	version, err := s.versionOf(ctx, m, linkID, number)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards the restored limit
+		return nil, err
+	}
+	e := edits{ids: []string{linkID}, field: "id", cause: reverted, needClicks: true}
+	e.mutate = func(_ int, l *Link) error {
+		if err := checkSeen(seen, l); err != nil {
+			return err
+		}
+		now := s.now()
+		if err := version.restore(l, now); err != nil {
+			return err
+		}
+		l.touch(now)
+		return s.runTests(l)
+	}
+	return single(s.edit(ctx, m, e))
+}
+
+// versionOf returns a version of a link. It returns NotFound.
+func (s *Store) versionOf(ctx context.Context, m workspace.Membership, linkID string, number int) (*Version, error) {
+	l, err := s.Get(ctx, m, linkID)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := s.versionsBefore(ctx, l, number+1, 1)
+	if err == nil && (len(versions) == 0 || versions[0].Number != number) {
+		err = errs.New(errs.NotFound, "The link has no such version, or it is no longer stored.").At("version")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return versions[0], nil
+}
+
+func checkSeen(seen *time.Time, l *Link) error {
+	if seen != nil && !seen.Equal(l.UpdatedAt) {
+		return errs.New(errs.Conflict, "The link has been changed since. Look at it again.").At("updatedAt")
+	}
+	return nil
+}

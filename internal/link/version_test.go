@@ -1,0 +1,251 @@
+package link
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// versions returns all versions of a link, newest first, page by page.
+func (b *bundle) versions(t *testing.T, l *Link) (all []*Version) {
+	t.Helper()
+	l = b.get(t, l)
+	l.In = b.mine
+	for after := ""; ; {
+		p, err := b.Versions(t.Context(), l, 3, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p.Items...)
+		if !p.HasNext {
+			return all
+		}
+		after = p.Cursors[len(p.Cursors)-1]
+	}
+}
+
+// tick moves the clock.
+func (b *bundle) tick() { b.now = b.now.Add(time.Minute) }
+
+// randomChange returns a change of up to three fields, perhaps to their present values.
+func randomChange(random *rand.Rand, l *Link) Change {
+	c := Change{ID: l.ID}
+	for range 1 + random.IntN(3) {
+		text := new(fmt.Sprint("text ", random.IntN(3)))
+		switch random.IntN(7) {
+		case 0:
+			c.Title = to(text)
+		case 1:
+			c.Note = to(text)
+		case 2:
+			c.Tags = to([]string{*text})
+		case 3:
+			c.URL = to(fmt.Sprint("https://example.com/", random.IntN(3)))
+		case 4:
+			c.Archived = to(random.IntN(2) == 0)
+		case 5:
+			c.MaxClicks = to(new(int64(1000 + random.IntN(2))))
+		case 6:
+			c.Routing = to(&routing.Change{EndedURL: optional.Set(new("https://example.com/" + (*text)[5:]))})
+		}
+	}
+	return c
+}
+
+// TestStore_VersionsHaveNoGaps makes random changes: versions are numbered without gaps, each begins where
+// its predecessor ends, each has one event, and each state can be read at its instant and restored.
+func TestStore_VersionsHaveNoGaps(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		random := rand.New(rand.NewPCG(28, 1))
+		l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), Tags: []string{"text 0"}})
+		states := map[time.Time]Snapshot{}
+		for range 40 {
+			b.tick()
+			switch at := b.get(t, l); {
+			case at.DeletedAt != nil:
+				if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
+					t.Fatal(err)
+				}
+			case random.IntN(10) == 0:
+				if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				b.update(t, l, randomChange(random, l))
+			}
+			states[b.now] = b.versions(t, l)[0].Snapshot
+		}
+		all := b.versions(t, l)
+		for i, v := range all {
+			if v.Number != len(all)-i || (v.To == nil) != (i == 0) || i > 0 && !v.To.Equal(all[i-1].From) {
+				t.Errorf("version %d of %d from %s to %v", v.Number, len(all), v.From, v.To)
+			}
+			if v.Cause == Updated && len(v.Changes) == 0 {
+				t.Errorf("version %d changes nothing", v.Number)
+			}
+		}
+		now := b.get(t, l)
+		now.In = b.mine
+		for at, want := range states {
+			got, err := b.AsOf(t.Context(), now, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.Snapshot); diff != "" {
+				t.Errorf("at %s (-want +got):\n%s", at, diff)
+			}
+		}
+		events := b.events(t)
+		if len(events) != len(all) {
+			t.Errorf("%d events of %d versions", len(events), len(all))
+		}
+		for i, e := range events {
+			if e.Version == nil || *e.Version != i+1 {
+				t.Errorf("event %d is %s of version %v", i, e.Action, e.Version)
+			}
+		}
+	})
+}
+
+// events returns the feed of the workspace.
+func (b *bundle) events(t *testing.T) (all []*audit.Event) {
+	t.Helper()
+	for after := ""; ; {
+		p, head, err := audit.Feed(db.AsSystem(t.Context()), b.DB, b.mine.ID(), audit.FeedRequest{
+			Actions: audit.LinkActions, After: after, Size: 7,
+		}, b.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p.Items...)
+		if !p.HasNext {
+			if len(all) > 0 && head != all[len(all)-1].ID {
+				t.Errorf("the newest event is %s, want %s", head, all[len(all)-1].ID)
+			}
+			return all
+		}
+		after = p.Cursors[len(p.Cursors)-1]
+	}
+}
+
+// TestStore_ChangeWithoutEffect leaves no trace.
+func TestStore_ChangeWithoutEffect(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
+		b.tick()
+		same := b.update(t, l, Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
+		if stored := b.get(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
+			t.Errorf("updated at %s, stored as %s, want %s", same.UpdatedAt, stored.UpdatedAt, l.UpdatedAt)
+		}
+		if n := len(b.versions(t, l)); n != 1 {
+			t.Errorf("%d versions", n)
+		}
+		if n := len(b.events(t)); n != 1 {
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
+// TestStore_RevertRestoresAVersion reverts to each version: the snapshots are equal, and deletion stays.
+func TestStore_RevertRestoresAVersion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
+		l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), Tags: []string{"x"},
+			Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
+		b.tick()
+		expires := b.now.Add(time.Hour)
+		b.update(t, l, Change{
+			URL: to("https://example.com/1"), Title: to(new("second")), Tags: to([]string{}), ExpiresAt: to(&expires),
+			Routing: to[*routing.Change](nil), MaxClicks: to(new(int64(3))),
+		})
+		for _, number := range []int{1, 2} {
+			b.tick()
+			got, err := b.Revert(t.Context(), b.mine, l.ID, number, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := b.versions(t, l)
+			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != Reverted {
+				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
+			}
+			if got.Version != all[0].Number {
+				t.Errorf("version %d, want %d", got.Version, all[0].Number)
+			}
+			if n := len(b.due(t, 100)); number == 1 && n == 0 {
+				t.Error("the restored URLs are not checked")
+			}
+		}
+		before := len(b.versions(t, l))
+		if _, err := b.Revert(t.Context(), b.mine, l.ID, 2, nil); err != nil || len(b.versions(t, l)) != before {
+			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.versions(t, l)), before, err)
+		}
+		if _, err := b.Revert(t.Context(), b.mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
+			t.Errorf("an unknown version: %v", err)
+		}
+		stale := noon
+		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
+			t.Errorf("a stale updatedAt: %v", err)
+		}
+		if _, err := b.Revert(t.Context(), b.foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
+			t.Errorf("of another workspace: %v", err)
+		}
+	})
+}
+
+// TestStore_PurgeForgetsHistory removes values, but not the fact of each event.
+func TestStore_PurgeForgetsHistory(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, strategy := range []Strategy{Random, Deterministic} {
+			l, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(strategy)})
+			b.update(t, l, Change{Title: to(new("secret"))})
+			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.now = b.now.Add(b.Tombstones)
+		if err := b.CleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var left int
+		err := d.NewSelect().Table("link_versions").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &left)
+		if err != nil || left != 0 {
+			t.Errorf("%d versions are left: %v", left, err)
+		}
+		b.now = noon.Add(time.Hour) // the feed of that time
+		actions := map[audit.Action]int{}
+		for _, e := range b.events(t) {
+			actions[e.Action]++
+			if e.Changes != nil {
+				t.Errorf("%s has %s", e.Action, *e.Changes)
+			}
+		}
+		want := map[audit.Action]int{
+			audit.LinkCreated: 2, audit.LinkUpdated: 2, audit.LinkDeleted: 2, audit.LinkPurged: 2,
+		}
+		if diff := cmp.Diff(want, actions); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		again, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(Deterministic)})
+		if all := b.versions(t, again); len(all) != 1 || all[0].Number != 1 {
+			t.Errorf("%d versions of a link that was purged before", len(all))
+		}
+	})
+}

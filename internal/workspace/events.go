@@ -1,0 +1,38 @@
+package workspace
+
+import (
+	"context"
+	"slices"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+// LoggedEvent is an event of the event log, for the caller with the membership.
+type LoggedEvent struct {
+	*audit.Event
+	In Membership
+}
+
+// Events returns one page of the events that the caller may see, in the order of their commits, and the
+// newest one. It returns InvalidInput, Expired or Forbidden.
+func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
+	p page.Page[*LoggedEvent], head string, err error,
+) {
+	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
+		return p, "", err
+	}
+	r.Actions = slices.Clone(audit.LinkActions)
+	if m.May(ReadDomains) {
+		r.Actions = append(r.Actions, audit.DomainActions...)
+	}
+	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
+	if err != nil {
+		return p, "", err
+	}
+	p = page.Page[*LoggedEvent]{Cursors: events.Cursors, HasNext: events.HasNext, HasPrevious: events.HasPrevious}
+	for _, e := range events.Items {
+		p.Items = append(p.Items, &LoggedEvent{Event: e, In: m})
+	}
+	return p, head, nil
+}
