@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -23,9 +24,9 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
-// partsOfRouting are the types that only a Link, its routing or a RedirectExplanation leads to.
+// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
-	"DestinationCheck", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation", "RedirectStep", "RoutingRule", "RoutingTarget",
+	"DestinationCheck", "FieldChange", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation", "RedirectStep", "RoutingRule", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
 
@@ -75,7 +76,7 @@ func edges(schema *ast.Schema) (all []edge) {
 			if item, ok := strings.CutSuffix(e.to, "Connection"); ok {
 				e.to, e.connection = schema.Types[item+"Edge"].Fields.ForName("node").Type.Name(), true
 			}
-			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) {
+			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) && e.to != "FieldChange" && e.field != "asOf" {
 				all = append(all, e)
 			}
 		}
@@ -85,6 +86,9 @@ func edges(schema *ast.Schema) (all []edge) {
 
 // ways lead to an object of a type that has edges and no id. The variable $w is a workspace.
 var ways = map[string]string{
+	"Event": `query ($w: ID!) { workspace(by: {id: $w}) { events { edges { node { %s } } } } }`,
+	"LinkVersion": `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { versions(first: 1) { edges { node {
+		%s } } } } } } } }`,
 	"CodePreview": `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
 	"Stats":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
 	"StatsSlice":  `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
@@ -128,7 +132,7 @@ func found(t *testing.T, r reply, e edge) (yes bool) {
 // of the types in never are read by persons alone.
 var (
 	needed = map[string]string{
-		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
+		"AuditEvent": "AUDIT_READ", "Event": "LINKS_READ", "LinkVersion": "LINKS_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
 		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
 		"Member": "MEMBERS_READ", "Orphan": "STATS_READ",
@@ -154,6 +158,10 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
+		polltest.Until(t, "the transactions that began before an event have ended", func() bool {
+			e := edge{from: "Event", field: "link", to: "Link"}
+			return found(t, w.follow(t, w.ada.token, e), e)
+		})
 		for _, e := range edges(contract(t)) {
 			if r := w.follow(t, w.ada.token, e); !found(t, r, e) {
 				t.Errorf("%s.%s leads nowhere for the owner: %.500s", e.from, e.field, r.text)

@@ -73,6 +73,11 @@ var notCounted = map[string]string{
 	"RoutingRule.targets":       "parts of the link's row",
 	"LinkRouting.warnings":      "a statement for each link, priced as one",
 	"RedirectExplanation.steps": "computed",
+	"AuditEvent.changes":        "parts of the event's row",
+	"Event.changes":             "parts of the event's row",
+	"LinkVersion.changes":       "computed from the versions of the page",
+	"Link.versions":             "three statements for a link, however many versions",
+	"Workspace.events":          "on PostgreSQL, events wait for the transactions of all tests",
 	"Link.destinationChecks":    "rows of a routing, whose number is bounded, loaded for all links of a page",
 	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
 }
@@ -83,6 +88,7 @@ var eachByItself = map[string]string{
 	"Workspace.usage": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
 		"wall",
 	"Workspace.stats": "as Workspace.usage",
+	"Link.asOf":       "a version of one link, priced as a statement",
 }
 
 // TestPages_TakeConstantStatements requests pages of 1, 10 and 100 items, with every field of an
