@@ -102,6 +102,8 @@ var (
 	titlePlaces = &kind{theirs: true, wrap: cursor}
 	clickPlaces = &kind{theirs: true, wrap: cursor}
 	exportParts = &kind{theirs: true}
+	// eventPlaces are places in the event log.
+	eventPlaces = &kind{of: []*kind{eventIDs}, first: true, theirs: true}
 )
 
 // cursors stand for the places of things in the order of their ids. What state they are in plays no
@@ -190,6 +192,13 @@ var fillers = map[string]filler{
 	"Workspace.apiKeys.after":              names(cursors(keyIDs)),
 	"Workspace.domains.first":              small,
 	"Workspace.domains.after":              names(cursors(domainIDs)),
+	"Workspace.events.first":               small,
+	"Workspace.events.after":               names(eventPlaces),
+	"Workspace.events.types":               every("EventType"),
+	"Workspace.events.linkId":              names(linkIDs),
+	"Link.versions.first":                  small,
+	"Link.versions.after":                  put("1"),
+	"Link.asOf.at":                         later(0),
 	"Workspace.auditLog.first":             small,
 	"Workspace.auditLog.after":             names(cursors(eventIDs)),
 	"AuditFilter.actions":                  every("AuditAction"),
@@ -341,6 +350,9 @@ var fillers = map[string]filler{
 	"DeleteLinksInput.ids":            names(linkIDs),
 	"DeleteLinksInput.onError":        put("SKIP_FAILED"),
 	"RestoreLinkInput.id":             names(linkIDs),
+	"RevertLinkInput.id":              names(linkIDs),
+	"RevertLinkInput.version":         put(1),
+	"RevertLinkInput.updatedAt":       later(-time.Hour),
 	"CheckLinkInput.id":               names(linkIDs),
 	"ReportLinkInput.shortUrl":        names(shortURLs),
 	"ReportLinkInput.reason":          put("OTHER"),
@@ -466,6 +478,7 @@ var operations = map[string]calls{
 		{}, {without: []string{"Subscription.linkClicked.linkId"}},
 	}},
 
+	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
 	"Mutation.updateWorkspaceRouting": {},
 	"Mutation.updateDomain":           {},
 	// Templates have values of their own. A name is taken by the call before.
@@ -559,11 +572,11 @@ var together = map[string][]variant{
 var generated = []string{
 	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
-	"CreateAnonymousLinkPayload.claimToken",
+	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf",
 }
 
 // computed are fields that are computed from the input, or delayed.
-var computed = []string{"CodePreview.codes", "Workspace.orphans", "Stats.from", "Stats.to"}
+var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Stats.from", "Stats.to"}
 
 // named are all fields and places that the table names.
 func named() []string {
