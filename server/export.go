@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
@@ -24,6 +25,8 @@ type exportedEvent struct {
 	ActorID   string          `json:"actorId,omitempty"`
 	TargetID  string          `json:"targetId"`
 	Details   json.RawMessage `json:"details"`
+	Version   *int            `json:"version,omitempty"`
+	Changes   json.RawMessage `json:"changes,omitempty"`
 	CreatedAt time.Time       `json:"createdAt"`
 }
 
@@ -116,7 +119,7 @@ func writeEvents(w http.ResponseWriter, events []*audit.Event) error {
 	for _, e := range events {
 		err := lines.Encode(exportedEvent{
 			ID: e.ID, Action: e.Action, ActorID: e.ActorID, TargetID: e.TargetID, Details: json.RawMessage(e.Details),
-			CreatedAt: e.CreatedAt.UTC(),
+			Version: e.Version, Changes: json.RawMessage(optional.Value(e.Changes)), CreatedAt: e.CreatedAt.UTC(),
 		})
 		if err != nil {
 			return err

@@ -111,3 +111,13 @@ func positionOf(
 	}
 	return at, nil
 }
+
+// AfterRestore orders the events of a database that was restored into another cluster by their sequence:
+// their transaction numbers are those of the former cluster.
+func AfterRestore(ctx context.Context, d *db.DB) error {
+	_, err := d.NewUpdate().Model((*Event)(nil)).Set("xid = 0").Where("xid > 0").Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("ordering restored events: %w", err)
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
@@ -352,6 +353,9 @@ type restoredCommand struct {
 func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := codecounter.AfterRestore(ctx, d)
+		if err == nil {
+			err = audit.AfterRestore(ctx, d)
+		}
 		if err == nil && r.Grants {
 			err = countGrants(ctx, d)
 		}
