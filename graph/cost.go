@@ -63,7 +63,7 @@ func costs() gen.ComplexityRoot {
 	c.Workspace.Events = func(child int, first *int, _ *string, _ []audit.Action, _ *string) int {
 		return pageCost(child, first, nil)
 	}
-	c.Link.Versions = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
+	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
 	c.Link.AsOf = func(child int, _ time.Time) int { return versionCost + child }
 	c.Link.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
 	c.Workspace.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter, _ *string) int {

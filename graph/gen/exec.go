@@ -7014,7 +7014,7 @@ type EventConnection {
   edges: [EventEdge!]!
   "The position of the page."
   pageInfo: PageInfo!
-  "The id of the newest event, from which to read only later ones; null: there is none."
+  "The id of the newest event, from which to read only later ones; null: there is none. A page without further events has all up to it."
   head: ID
 }
 

@@ -489,7 +489,7 @@ type EventConnection struct {
 	Edges []*EventEdge `json:"edges"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// The id of the newest event, from which to read only later ones; null: there is none.
+	// The id of the newest event, from which to read only later ones; null: there is none. A page without further events has all up to it.
 	Head *string `json:"head,omitempty"`
 }
 

@@ -51,23 +51,33 @@ type position struct {
 func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now time.Time) (
 	p page.Page[*Event], head string, err error,
 ) {
-	since := db.Instant(now.Add(-FeedRetention))
-	q := feedOf(d, workspaceID).Where("created_at > ?", since).Where("action IN (?)", bun.In(r.Actions))
+	f := feed{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
+	start, err := f.start(ctx)
+	if err != nil {
+		return p, "", err
+	}
+	after := start
+	if r.After != "" {
+		if after, err = f.positionOf(ctx, r.After); err != nil {
+			return p, "", err
+		}
+	}
+	// The newest event is read first, so that a page without further events has all up to it.
+	err = f.events().Column("id").Where("(xid, seq) > (?, ?)", start.XID, start.Seq).
+		Where("action IN (?)", bun.In(r.Actions)).Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return p, "", fmt.Errorf("reading the newest event: %w", err)
+	}
+	var rows []*Event
+	q := f.events().Model(&rows).Where("(xid, seq) > (?, ?)", after.XID, after.Seq).
+		Where("action IN (?)", bun.In(r.Actions))
 	if r.Wanted != nil {
 		q = q.Where("action IN (?)", bun.In(append(slices.Clone(r.Wanted), "")))
 	}
 	if r.TargetID != "" {
 		q = q.Where("target_id = ?", r.TargetID)
 	}
-	if r.After != "" {
-		after, err := positionOf(ctx, d, workspaceID, r.After, since)
-		if err != nil {
-			return p, "", err
-		}
-		q = q.Where("(xid, seq) > (?, ?)", after.XID, after.Seq)
-	}
-	var rows []*Event
-	if err := q.Model(&rows).Order("xid", "seq").Limit(int64(r.Size + 1)).Scan(ctx); err != nil {
+	if err := q.Order("xid", "seq").Limit(int64(r.Size + 1)).Scan(ctx); err != nil {
 		return p, "", fmt.Errorf("reading the event log: %w", err)
 	}
 	if p.HasNext = len(rows) > r.Size; p.HasNext {
@@ -77,31 +87,50 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 	for _, e := range rows {
 		p.Cursors = append(p.Cursors, e.ID)
 	}
-	err = feedOf(d, workspaceID).Model((*Event)(nil)).Column("id").Where("created_at > ?", since).
-		Where("action IN (?)", bun.In(r.Actions)).Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return p, "", fmt.Errorf("reading the newest event: %w", err)
-	}
 	return p, head, nil
 }
 
-// feedOf selects the events of a workspace whose position is final.
-func feedOf(d *db.DB, workspaceID string) *bun.SelectQuery {
-	q := d.NewSelect().Where("workspace_id = ?", workspaceID).Where("seq IS NOT NULL")
-	if d.Kind == db.Postgres {
+// feed is the part of the event log of a workspace since an instant.
+type feed struct {
+	db          *db.DB
+	workspaceID string
+	since       time.Time
+}
+
+// events selects the events whose position is final.
+func (f *feed) events() *bun.SelectQuery {
+	q := f.db.NewSelect().Model((*Event)(nil)).Where("workspace_id = ?", f.workspaceID).Where("seq IS NOT NULL").
+		Where("created_at > ?", f.since)
+	if f.db.Kind == db.Postgres {
 		q = q.Where("xid < pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT")
 	}
 	return q
 }
 
-func positionOf(
-	ctx context.Context, d *db.DB, workspaceID, eventID string, since time.Time,
-) (at position, err error) {
+// clockSkew is how much the clocks of nodes, and the creation of an id and its event, may differ.
+const clockSkew = time.Hour
+
+// start returns a position before all events of the feed, so that older ones are not read: that of the
+// newest event which is certainly too old.
+func (f *feed) start(ctx context.Context) (position, error) {
+	var at struct{ XID, Seq *int64 }
+	err := f.db.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", f.workspaceID).
+		Where("id < ?", id.From(id.Event, f.since.Add(-clockSkew))).Order("id DESC").Limit(1).Scan(ctx, &at.XID, &at.Seq)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return position{}, fmt.Errorf("looking up the start of the feed: %w", err)
+	}
+	if at.XID == nil || at.Seq == nil { // none is older, or only those that are not in the feed
+		return position{XID: -1}, nil
+	}
+	return position{*at.XID, *at.Seq}, nil
+}
+
+// positionOf returns the position of an event. It returns InvalidInput or Expired.
+func (f *feed) positionOf(ctx context.Context, eventID string) (at position, err error) {
 	if !id.Valid(id.Event, eventID) {
 		return at, errs.New(errs.InvalidInput, "The cursor is not the id of an event.").At("after")
 	}
-	err = feedOf(d, workspaceID).Model((*Event)(nil)).Column("xid", "seq").Where("id = ?", eventID).
-		Where("created_at > ?", since).Scan(ctx, &at)
+	err = f.events().Column("xid", "seq").Where("id = ?", eventID).Scan(ctx, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return at, errs.New(errs.Expired, "The event is not in the feed, or no longer. Read the feed from its start, or "+
 			"from head.").At("after")

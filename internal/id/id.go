@@ -6,6 +6,7 @@ package id
 import (
 	"encoding/binary"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -45,6 +46,9 @@ func New(p Prefix) string {
 	}
 	return string(p) + encode(u)
 }
+
+// From returns the smallest ID that New can return from an instant on.
+func From(p Prefix, at time.Time) string { return Join(p, at.UnixMilli()<<16, 0) }
 
 // Join returns an ID of two numbers, which orders such IDs. The first must not be negative.
 func Join(p Prefix, high, low int64) string {

@@ -33,6 +33,7 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 	if err := checkBatch(len(e.ids), e.field); err != nil {
 		return nil, err
 	}
+	var changed map[string]*Link
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		links, err := s.lock(ctx, tx, m, e.ids)
 		if err != nil {
@@ -43,7 +44,6 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 				return err
 			}
 		}
-		var changed map[string]*Link
 		if results, changed, err = s.mutateAll(ctx, tx, e, links); err != nil {
 			return err
 		}
@@ -59,9 +59,13 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
-	for _, r := range results {
-		if r.Link != nil {
-			s.forget(r.Link)
+	for i, r := range results {
+		if r.Link == nil {
+			continue
+		}
+		s.forget(r.Link)
+		if after := changed[r.Link.ID]; after != nil { // the last of several changes of the link
+			results[i].Link = after
 		}
 	}
 	return results, nil

@@ -57,7 +57,7 @@ func (l *Link) changeRouting(c *routing.Change) error {
 		return e.At(append([]string{"routing"}, e.Field...)...)
 	}
 	if l.DisabledAt != nil && !reflect.DeepEqual(after.URLs(), l.Routing.URLs()) {
-		return errs.New(errs.UnsafeURL, "The operator has disabled this link. Its URLs cannot change.").At("routing")
+		return errDisabledURLs()
 	}
 	if !after.Equal(l.Routing) { // writeRouting compares pointers
 		l.Routing = after

@@ -79,16 +79,16 @@ func (s *Snapshot) encode() (string, error) {
 	return string(text), nil
 }
 
-// restore gives the link the fields of a snapshot, except deletion and disabling.
+// restore gives the link the fields of a snapshot, except deletion and disabling. It returns the errors of a
+// change of the URLs.
 func (s *Snapshot) restore(l *Link, now time.Time) error {
-	if l.OriginalURL != s.URL {
-		if err := l.changeDestination(s.URL, now); err != nil {
-			return err
-		}
+	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
+		return errDisabledURLs()
 	}
-	if !reflect.DeepEqual(l.ExpiresAt, s.ExpiresAt) {
-		l.EndedAt = l.DeletedAt // CleanUp sets it again
+	if err := l.restoreDestination(s.URL, now); err != nil {
+		return err
 	}
+	isExpiryChanged := !sameInstant(l.ExpiresAt, s.ExpiresAt)
 	l.Title, l.Note, l.StatsPublic, l.tags = s.Title, s.Note, s.StatsPublic, append([]string{}, s.Tags...)
 	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
 	if s.Archived != l.Archived() {
@@ -100,5 +100,23 @@ func (s *Snapshot) restore(l *Link, now time.Time) error {
 	if !s.Routing.Equal(l.Routing) { // writeRouting compares pointers
 		l.Routing = s.Routing
 	}
+	if isExpiryChanged {
+		l.EndedAt = l.DeletedAt
+		if l.Status(now) == routing.Expired { // the tombstone starts again
+			l.EndedAt = &now
+		}
+	}
 	return nil
+}
+
+// restoreDestination restores the URL. That of a deterministic link may change its spelling.
+func (l *Link) restoreDestination(url string, now time.Time) error {
+	if l.OriginalURL == url {
+		return nil
+	}
+	if u, err := canonical(url); err == nil && u.String() == l.CanonicalURL {
+		l.OriginalURL = url
+		return nil
+	}
+	return l.changeDestination(url, now)
 }

@@ -206,3 +206,11 @@ func (l *Link) touch(now time.Time) {
 func errDisabled() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled the short link to this URL.")
 }
+
+func errDisabledURLs() *errs.Error {
+	return errs.New(errs.UnsafeURL, "The operator has disabled this link. Its URLs cannot change.").At("routing")
+}
+
+func sameInstant(a, b *time.Time) bool {
+	return a == b || a != nil && b != nil && a.Equal(*b)
+}

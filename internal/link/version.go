@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -53,7 +53,9 @@ type Version struct {
 
 // LinkRouting returns the routing of the version.
 func (v *Version) LinkRouting() *LinkRouting {
-	return &LinkRouting{Routing: routing.OrDefaults(v.Routing), Link: v.Link}
+	then := *v.Link
+	then.OriginalURL, then.Routing = v.URL, v.Routing
+	return then.LinkRouting()
 }
 
 // versionRow is a superseded version.
@@ -74,8 +76,12 @@ type versionRow struct {
 // supersede returns the row of the version that a change ends.
 func (c *change) supersede() (versionRow, error) {
 	text, err := c.was.encode()
+	startsAt := c.before.UpdatedAt
+	if c.before.WorkspaceID == workspace.PublicID { // it had no versions so far
+		startsAt = c.before.CreatedAt
+	}
 	return versionRow{
-		LinkID: c.after.ID, Number: c.before.Version, WorkspaceID: c.after.WorkspaceID, StartsAt: c.before.UpdatedAt,
+		LinkID: c.after.ID, Number: c.before.Version, WorkspaceID: c.after.WorkspaceID, StartsAt: startsAt,
 		EndsAt: c.after.UpdatedAt, Cause: c.before.VersionCause, ActorID: c.before.VersionActor, Snapshot: text,
 	}, err
 }
@@ -141,6 +147,7 @@ func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) 
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}
+	ctx = db.UpToDate(ctx) // a standby may lack the versions before the link's
 	if number > l.Version {
 		newest, err := s.newestVersion(ctx, l)
 		if err != nil {
@@ -198,18 +205,20 @@ func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, erro
 	if err != nil {
 		return nil, err
 	}
-	var number *int
-	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("max(number)").Where("link_id = ?", l.ID).
-		Where("workspace_id = ?", l.WorkspaceID).Where("starts_at <= ?", db.Instant(at)).Scan(ctx, &number)
+	var found struct{ Last, First *int }
+	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("min(number) AS first").
+		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
+		Where("workspace_id = ?", l.WorkspaceID).Scan(db.UpToDate(ctx), &found)
+	isBeforeFirst := optional.Or(found.First, 1) == 1
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("looking up a version: %w", err)
-	case number == nil && (at.Before(l.CreatedAt) || l.Version == 1):
+	case found.Last == nil && isBeforeFirst:
 		return nil, nil
-	case number == nil:
+	case found.Last == nil:
 		return nil, errs.New(errs.Expired, "The version of this instant is no longer stored.").At("at")
 	}
-	versions, err := s.versionsBefore(ctx, l, *number+1, 1)
+	versions, err := s.versionsBefore(ctx, l, *found.Last+1, 1)
 	if err != nil || len(versions) == 0 {
 		return nil, err
 	}
@@ -236,6 +245,9 @@ func (s *Store) Revert(
 	e.mutate = func(_ int, l *Link) error {
 		if err := checkSeen(seen, l); err != nil {
 			return err
+		}
+		if l.Version == number {
+			return nil
 		}
 		now := s.now()
 		if err := version.restore(l, now); err != nil {

@@ -1,12 +1,14 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
@@ -14,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
@@ -252,6 +255,73 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		again, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(Deterministic)})
 		if all := b.versions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
+		}
+	})
+}
+
+// TestStore_RevertKeepsPromises covers what a revert must not do: shorten the tombstone of a link, or get
+// around the operator.
+func TestStore_RevertKeepsPromises(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
+		l, _ := b.create(t, New{
+			URL: "https://example.com/0", Strategy: new(Random), ExpiresAt: &soon,
+			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
+		})
+		b.tick()
+		b.update(t, l, Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
+		b.now = noon.AddDate(0, 6, 0) // much longer than the tombstone
+		got, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil)
+		if err != nil || got.Status(b.now) != routing.Expired {
+			t.Fatalf("%s, %v", got.Status(b.now), err)
+		}
+		if err := b.CleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.versions(t, l)); n != 3 {
+			t.Errorf("%d versions are left after a clean-up", n)
+		}
+		b.set(t, l, "disabled_at = ?", noon)
+		_, err = b.Revert(t.Context(), b.mine, l.ID, 2, nil)
+		if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL {
+			t.Errorf("other URLs of a disabled link: %v", err)
+		}
+	})
+}
+
+// TestStore_ClaimedLinkHasItsFirstVersion disables and enables an anonymous link before the claim: without
+// an account, it has one version.
+func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []*time.Time{&noon, nil} {
+			b.tick()
+			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				locked, err := b.At(ctx, resolve.Address{Code: l.Code})
+				if err != nil {
+					return err
+				}
+				return b.SetDisabledAt(ctx, tx, at, locked)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.tick()
+		claims, err := b.Claim(t.Context(), b.mine, []string{token})
+		if err != nil || claims[0].Err != nil {
+			t.Fatal(err, claims)
+		}
+		all := b.versions(t, l)
+		if len(all) != 2 || all[0].Cause != ByClaim || all[1].Cause != Created || !all[1].From.Equal(l.CreatedAt) {
+			t.Errorf("%+v", all)
 		}
 	})
 }

@@ -72,10 +72,14 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 			c.is = c.after.snapshot(c.after.tags)
 		}
 		if c.was.equal(c.is) && c.before.WorkspaceID == c.after.WorkspaceID {
-			c.after.UpdatedAt = c.before.UpdatedAt
+			unchanged := *c.before
+			unchanged.In = c.after.In
+			*c.after = unchanged
 			continue
 		}
-		c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.after.In.ActorID()
+		if c.after.WorkspaceID != workspace.PublicID { // links without an account have one version
+			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.after.In.ActorID()
+		}
 		effective = append(effective, c)
 	}
 	return effective, nil

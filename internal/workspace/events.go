@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -22,6 +23,7 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
 		return p, "", err
 	}
+	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
 	r.Actions = slices.Clone(audit.LinkActions)
 	if m.May(ReadDomains) {
 		r.Actions = append(r.Actions, audit.DomainActions...)

@@ -26,6 +26,7 @@ CREATE POLICY all_rows ON link_versions TO linkforge_system USING (true);
 -- the order of seq. Events that are older than this migration have no seq and are not part of the feed.
 CREATE SEQUENCE audit_events_seq;
 GRANT USAGE ON SEQUENCE audit_events_seq TO linkforge_tenant, linkforge_system;
+GRANT SELECT ON SEQUENCE audit_events_seq TO linkforge_system;  -- for backups
 ALTER TABLE audit_events
     ADD version INTEGER,  -- of the link after the change
     ADD changes TEXT,     -- JSON: fields with their values before and after
