@@ -169,7 +169,8 @@ var scopes = map[string][]string{
 		"workspace.Observe",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "stats.WorkspacesOf", "clickstream.begin",
+		"account.Delete", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
+		"stats.WorkspacesOf", "clickstream.begin",
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",

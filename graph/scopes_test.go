@@ -26,7 +26,8 @@ var unscoped = map[string]string{
 
 // partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
-	"DestinationCheck", "FieldChange", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation", "RedirectStep", "RoutingRule", "RoutingTarget",
+	"DestinationCheck", "FieldChange", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation",
+	"RedirectStep", "RoutingRule", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
 
@@ -87,7 +88,8 @@ func edges(schema *ast.Schema) (all []edge) {
 // ways lead to an object of a type that has edges and no id. The variable $w is a workspace.
 var ways = map[string]string{
 	"Event": `query ($w: ID!) { workspace(by: {id: $w}) { events { edges { node { %s } } } } }`,
-	"LinkVersion": `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { versions(first: 1) { edges { node {
+	"LinkVersion": `query ($w: ID!) { workspace(by: {id: $w}) {
+		links(first: 1) { edges { node { versions(first: 1) { edges { node {
 		%s } } } } } } } }`,
 	"CodePreview": `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
 	"Stats":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
@@ -132,7 +134,8 @@ func found(t *testing.T, r reply, e edge) (yes bool) {
 // of the types in never are read by persons alone.
 var (
 	needed = map[string]string{
-		"AuditEvent": "AUDIT_READ", "Event": "LINKS_READ", "LinkVersion": "LINKS_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
+		"AuditEvent": "AUDIT_READ", "Event": "LINKS_READ", "LinkVersion": "LINKS_READ",
+		"Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
 		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
 		"Member": "MEMBERS_READ", "Orphan": "STATS_READ",

@@ -135,7 +135,7 @@ func (v *version) warmUp(r *rig.Run) {
 	v.perLink = (rig.RSS(v.process.PID) - empty) / len(all)
 }
 
-// load is a burst of visits of at most 1,000 links, each of which has a lease of hits.
+// load is a burst of visits of at most routedLinks links, so that each link has a lease of hits.
 func (v *version) load(paths []string) rig.Load {
 	return rig.Load{
 		Address: v.process.Address, Connections: *connections, Status: http.StatusFound, Burst: *burst,

@@ -1,6 +1,6 @@
 // Command walk lists the packages and functions of the server that a redirect enters, for a plain link
-// and for one with rules. It counts in an instrumented server: what is entered once for each request is
-// part of the walk.
+// and for one with rules. It counts calls in an instrumented server: functions that are called at least once
+// for each request are part of the walk.
 //
 //	go run ./walk
 package main

@@ -29,7 +29,7 @@ var (
 
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {
-	// Actions are those that the caller may see, Wanted those that are requested; nil means all.
+	// Actions are those that the caller may read. Wanted selects some of them; nil selects all.
 	Actions, Wanted []Action
 	// TargetID is empty for all objects.
 	TargetID string
@@ -119,7 +119,7 @@ func (f *feed) start(ctx context.Context) (position, error) {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return position{}, fmt.Errorf("looking up the start of the feed: %w", err)
 	}
-	if at.XID == nil || at.Seq == nil { // none is older, or only those that are not in the feed
+	if at.XID == nil || at.Seq == nil { // no event is older, or it was written before events had positions
 		return position{XID: -1}, nil
 	}
 	return position{*at.XID, *at.Seq}, nil

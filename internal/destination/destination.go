@@ -64,8 +64,8 @@ func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (ma
 	}
 	circular, err := c.Circular(ctx, conn, urls...)
 	for url := range circular {
-		refused[url] = errs.New(errs.UnsafeURL, "The URL must not point to this instance or to a verified domain: that would be a "+
-			"redirect loop.")
+		refused[url] = errs.New(errs.UnsafeURL, "The URL must not point to this instance or to a verified domain: "+
+			"that would be a redirect loop.")
 	}
 	return refused, err
 }

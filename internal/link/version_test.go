@@ -259,8 +259,8 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 	})
 }
 
-// TestStore_RevertKeepsPromises covers what a revert must not do: shorten the tombstone of a link, or get
-// around the operator.
+// TestStore_RevertKeepsPromises checks that a revert neither shortens the tombstone of a link nor bypasses
+// the operator.
 func TestStore_RevertKeepsPromises(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

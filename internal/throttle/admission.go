@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Admission counts one request for an address network at most once, before it does what the rate limits,
-// so that concurrent requests cannot exceed the rate. It is for one goroutine.
+// Admission counts a request for its address network at most once. The caller admits the request before the
+// limited work, so that concurrent requests cannot exceed the rate, and releases it if it proves not to be
+// limited. It is for one goroutine.
 type Admission struct {
 	// RetryAfter is positive once the request was refused: the time after which the network may try again.
 	RetryAfter time.Duration
