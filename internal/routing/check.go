@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 )
@@ -429,7 +430,7 @@ func (c *checker) query(q *QueryCondition) {
 	if q.Value != nil && len([]rune(*q.Value)) > maxQueryValue {
 		c.in("value", func() { c.refuse("value must have at most %d characters.", maxQueryValue) })
 	}
-	c.noNull(q.Name + nameText(q.Value))
+	c.noNull(q.Name + optional.Value(q.Value))
 }
 
 // noNull refuses the one character that PostgreSQL does not store.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -104,7 +105,7 @@ func appendForwarding(b []byte, r *Routing) []byte {
 	values := r.UTM.values()
 	b = append(b, byte(len(values)))
 	for _, value := range values {
-		b = flat.AppendText(b, nameText(*value))
+		b = flat.AppendText(b, optional.Value(*value))
 	}
 	return b
 }
@@ -142,7 +143,7 @@ func appendRule(b []byte, index int, r *Rule) []byte {
 		b = flat.AppendText(b, t.ID)
 		b = flat.AppendNumber(b, targetHash(t.ID), 8)
 		b = flat.AppendNumber(b, uint64(t.share()), 2)
-		b = flat.AppendNumber(b, uint64(valueOr(t.MaxClicks, 0)), 8)
+		b = flat.AppendNumber(b, uint64(optional.Value(t.MaxClicks)), 8)
 		b = flat.AppendText(b, fallbackText(t.URL))
 	}
 	return b
@@ -163,13 +164,6 @@ func boolByte(b bool) byte {
 		return 1
 	}
 	return 0
-}
-
-func valueOr[T any](pointer *T, otherwise T) T {
-	if pointer == nil {
-		return otherwise
-	}
-	return *pointer
 }
 
 // kind returns the kind of the field that is not nil.
@@ -210,7 +204,7 @@ func appendCondition(b []byte, k *Condition) []byte {
 		return flat.AppendNumber(b, uint64(microseconds(k.During.To, math.MaxInt64)), 8)
 	case onQuery:
 		b = append(flat.AppendText(b, k.Query.Name), boolByte(k.Query.Value != nil))
-		return flat.AppendText(b, nameText(k.Query.Value))
+		return flat.AppendText(b, optional.Value(k.Query.Value))
 	case onNetwork:
 		return appendNetworks(b, k.Network)
 	case onWeekly:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // Identify gives the rules and targets their ids. An element keeps the id that it names; without one it
@@ -53,15 +54,8 @@ type element[T any] interface {
 	withoutIDs() *T
 }
 
-func (r *Rule) identity() (elementID, name string)   { return r.ID, nameText(r.Name) }
-func (t *Target) identity() (elementID, name string) { return t.ID, nameText(t.Name) }
-
-func nameText(name *string) string {
-	if name == nil {
-		return ""
-	}
-	return *name
-}
+func (r *Rule) identity() (elementID, name string)   { return r.ID, optional.Value(r.Name) }
+func (t *Target) identity() (elementID, name string) { return t.ID, optional.Value(t.Name) }
 
 func (r *Rule) withoutIDs() *Rule {
 	bare := *r
