@@ -65,12 +65,6 @@ func (s *Snapshot) fields() []audit.Field {
 	}
 }
 
-// equal reports whether two snapshots are the same state.
-func (s *Snapshot) equal(other *Snapshot) bool {
-	return s.Deleted == other.Deleted && s.Disabled == other.Disabled &&
-		len(audit.Compare(s.fields(), other.fields())) == 0
-}
-
 func (s *Snapshot) encode() (string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {

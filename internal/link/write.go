@@ -16,8 +16,9 @@ import (
 // change is a link before and after a write. The caller has locked its row in the transaction.
 type change struct {
 	before, after *Link
-	// was and is are the states before and after; apply sets them.
-	was, is *Snapshot
+	// was is the state before, and fields are those that differ after; apply sets them.
+	was    *Snapshot
+	fields []*audit.FieldChange
 }
 
 // cause is why links are written: the type of the event, and how the versions came about.
@@ -67,11 +68,14 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 	}
 	effective := make([]change, 0, len(changes))
 	for _, c := range changes {
-		c.was, c.is = c.before.snapshot(tags[c.before.ID]), c.after.snapshot(tags[c.before.ID])
+		is := c.after.snapshot(tags[c.before.ID])
 		if c.after.tags != nil {
-			c.is = c.after.snapshot(c.after.tags)
+			is = c.after.snapshot(c.after.tags)
 		}
-		if c.was.equal(c.is) && c.before.WorkspaceID == c.after.WorkspaceID {
+		c.was = c.before.snapshot(tags[c.before.ID])
+		c.fields = audit.Compare(c.was.fields(), is.fields())
+		isSame := len(c.fields) == 0 && c.was.Deleted == is.Deleted && c.was.Disabled == is.Disabled
+		if isSame && c.before.WorkspaceID == c.after.WorkspaceID {
 			unchanged := *c.before
 			unchanged.In = c.after.In
 			*c.after = unchanged
@@ -131,7 +135,7 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why cause, changes [
 		var details audit.Details
 		var fields []*audit.FieldChange
 		if why.listsFields {
-			fields = audit.Compare(c.was.fields(), c.is.fields())
+			fields = c.fields
 		}
 		if why.action == audit.LinkUpdated {
 			details = audit.Details{"fields": namesOf(fields)}
