@@ -12,9 +12,12 @@ ALTER TABLE links
     ADD expired_at   TIMESTAMPTZ,  -- expires_at, once it has come
     ADD exhausted_at TIMESTAMPTZ;  -- when the recorded clicks had reached max_clicks
 ALTER TABLE links NO FORCE ROW LEVEL SECURITY;
-UPDATE links SET started_at = starts_at WHERE starts_at <= now();
-UPDATE links SET expired_at = expires_at, ended_at = coalesce(ended_at, expires_at) WHERE expires_at <= now();
-UPDATE links SET exhausted_at = now() WHERE granted >= max_clicks;
+UPDATE links SET
+    started_at = CASE WHEN starts_at <= now() THEN starts_at END,
+    expired_at = CASE WHEN expires_at <= now() THEN expires_at END,
+    ended_at = CASE WHEN expires_at <= now() THEN coalesce(ended_at, expires_at) ELSE ended_at END,
+    exhausted_at = CASE WHEN granted >= max_clicks THEN now() END
+WHERE starts_at <= now() OR expires_at <= now() OR granted >= max_clicks;
 ALTER TABLE links FORCE ROW LEVEL SECURITY;
 
 -- Only links with a transition to record are in these indexes.

@@ -9,10 +9,13 @@ ALTER TABLE audit_events ADD effective_at TEXT;  -- when the change took effect;
 ALTER TABLE links ADD started_at TEXT;    -- starts_at, once it has come
 ALTER TABLE links ADD expired_at TEXT;    -- expires_at, once it has come
 ALTER TABLE links ADD exhausted_at TEXT;  -- when the recorded clicks had reached max_clicks
-UPDATE links SET started_at = starts_at WHERE starts_at <= strftime('%Y-%m-%d %H:%M:%f+00:00', 'now');
-UPDATE links SET expired_at = expires_at, ended_at = coalesce(ended_at, expires_at)
-    WHERE expires_at <= strftime('%Y-%m-%d %H:%M:%f+00:00', 'now');
-UPDATE links SET exhausted_at = strftime('%Y-%m-%d %H:%M:%f+00:00', 'now') WHERE granted >= max_clicks;
+UPDATE links SET
+    started_at = CASE WHEN starts_at <= clock.now THEN starts_at END,
+    expired_at = CASE WHEN expires_at <= clock.now THEN expires_at END,
+    ended_at = CASE WHEN expires_at <= clock.now THEN coalesce(ended_at, expires_at) ELSE ended_at END,
+    exhausted_at = CASE WHEN granted >= max_clicks THEN clock.now END
+FROM (SELECT strftime('%Y-%m-%d %H:%M:%f+00:00', 'now') AS now) AS clock
+WHERE starts_at <= clock.now OR expires_at <= clock.now OR granted >= max_clicks;
 
 -- Only links with a transition to record are in these indexes.
 DROP INDEX links_to_end;
