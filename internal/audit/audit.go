@@ -56,6 +56,9 @@ const (
 	LinkDisabled         Action = "LINK_DISABLED"
 	LinkEnabled          Action = "LINK_ENABLED"
 	LinkPurged           Action = "LINK_PURGED"
+	LinkStarted          Action = "LINK_STARTED"
+	LinkExpired          Action = "LINK_EXPIRED"
+	LinkExhausted        Action = "LINK_EXHAUSTED"
 )
 
 // Details describe an action further. They contain no secrets and, because they outlive accounts,

@@ -23,6 +23,7 @@ const FeedRetention = 30 * 24 * time.Hour
 var (
 	LinkActions = []Action{
 		LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed, LinkDisabled, LinkEnabled, LinkPurged,
+		LinkStarted, LinkExpired, LinkExhausted,
 	}
 	DomainActions = []Action{DomainVerified, DomainLost}
 )

@@ -13,6 +13,8 @@ import (
 const (
 	// jobInterval is how often most jobs run.
 	jobInterval = 15 * time.Minute
+	// transitionInterval is how often transitions of links are recorded.
+	transitionInterval = time.Minute
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
 )
@@ -20,6 +22,7 @@ const (
 // Jobs lists the periodic jobs.
 func (s *Stores) Jobs() []jobs.Job {
 	all := []jobs.Job{
+		{Name: "transitions", Every: transitionInterval, Run: s.Links.RecordTransitions},
 		{Name: "clean-up", Every: jobInterval, Run: s.Links.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
