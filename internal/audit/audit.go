@@ -58,6 +58,9 @@ const (
 	LinkPurged           Action = "LINK_PURGED"
 )
 
+// LinkClicked is a type of event that is never in the log.
+const LinkClicked Action = "LINK_CLICKED"
+
 // Details describe an action further. They contain no secrets and, because they outlive accounts,
 // no personal data.
 type Details map[string]any
