@@ -2,7 +2,11 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+
+	"github.com/uptrace/bun"
 )
 
 // maxValue is the size of the largest value in a FieldChange, in bytes. The version of the link has the
@@ -68,4 +72,18 @@ func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
 		e.Changes = new(string(encode(changes)))
 	}
 	return e
+}
+
+// OfVersions returns the events about links that name a version. The history of a link that was purged
+// starts again: events before that are left out.
+func OfVersions(ctx context.Context, conn bun.IDB, linkIDs ...string) (events []*Event, err error) {
+	purged := conn.NewSelect().TableExpr("audit_events AS purged").ColumnExpr("1").
+		Where("purged.target_id = event.target_id").Where("purged.action = ?", LinkPurged).
+		Where("(purged.xid, purged.seq) > (event.xid, event.seq)")
+	err = conn.NewSelect().Model(&events).Where("target_id IN (?)", bun.In(linkIDs)).Where("version IS NOT NULL").
+		Where("NOT EXISTS (?)", purged).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the events of versions: %w", err)
+	}
+	return events, nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable`. It works while servers run.
+// linksCommand is `linkforge links find|codes|disable|enable|verify`. It works while servers run.
 // Changes take effect within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
 	Codes   linksCodes   `cmd:"" help:"List the candidate codes of a URL in a workspace, and the links that have them."`
 	Disable linksDisable `cmd:"" help:"Disable a link for abuse: it responds 410, and members cannot restore it."`
 	Enable  linksEnable  `cmd:"" help:"Enable disabled links again."`
+	Verify  linksVerify  `cmd:"" help:"Compare links with their versions and events; exit status 1 if they differ."`
 }
 
 type (
@@ -40,6 +42,7 @@ type (
 		listing
 		ID string `arg:"" help:"The link's id."`
 	}
+	linksVerify struct{}
 )
 
 // linkRow is a link in a list.
@@ -160,5 +163,24 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 			Status      routing.Status `json:"status"`
 			Changed     bool           `json:"changed"`
 		}{l.ID, l.WorkspaceID, l.Code, l.Status(time.Now()), changed}, said[[2]bool{disabled, changed}], l.ID)
+	})
+}
+
+// Run compares links with their versions and events.
+func (linksVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withLinks(f, func(links *link.Store) error {
+		differences := 0
+		n, err := links.Verify(ctx, func(d link.HistoryDifference) {
+			differences++
+			fmt.Fprintf(io.Out, "%s: %s\n", d.LinkID, d.Text)
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(io.Out, "%d links, %d differences\n", n, differences)
+		if differences > 0 {
+			return ErrSilent
+		}
+		return nil
 	})
 }

@@ -73,6 +73,17 @@ type versionRow struct {
 	Snapshot string
 }
 
+// version returns the version of the link that the row stores.
+func (r *versionRow) version(l *Link) (*Version, error) {
+	v := &Version{
+		Link: l, Number: r.Number, From: r.StartsAt.UTC(), To: utc(&r.EndsAt), Cause: r.Cause, ActorID: r.ActorID,
+	}
+	if err := json.Unmarshal([]byte(r.Snapshot), &v.Snapshot); err != nil {
+		return nil, fmt.Errorf("decoding a version: %w", err)
+	}
+	return v, nil
+}
+
 // supersede returns the row of the version that a change ends.
 func (c *change) supersede() (versionRow, error) {
 	text, err := c.was.encode()
@@ -162,11 +173,9 @@ func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) 
 		return nil, fmt.Errorf("reading versions: %w", err)
 	}
 	for _, row := range rows {
-		v := &Version{
-			Link: l, Number: row.Number, From: row.StartsAt.UTC(), To: utc(&row.EndsAt), Cause: row.Cause, ActorID: row.ActorID,
-		}
-		if err := json.Unmarshal([]byte(row.Snapshot), &v.Snapshot); err != nil {
-			return nil, fmt.Errorf("decoding a version: %w", err)
+		v, err := row.version(l)
+		if err != nil {
+			return nil, err
 		}
 		versions = append(versions, v)
 	}

@@ -116,6 +116,9 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 				t.Errorf("event %d is %s of version %v", i, e.Action, e.Version)
 			}
 		}
+		if got := b.differences(t); len(got) > 0 {
+			t.Errorf("links verify: %v", got)
+		}
 	})
 }
 
@@ -255,6 +258,9 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		again, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(Deterministic)})
 		if all := b.versions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
+		}
+		if got := b.differences(t); len(got) > 0 {
+			t.Errorf("links verify: %v", got)
 		}
 	})
 }

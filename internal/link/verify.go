@@ -1,0 +1,208 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// verifiedAtOnce is how many links one transaction of Verify reads. It locks them meanwhile.
+const verifiedAtOnce = 200
+
+// HistoryDifference is a disagreement between a link, its versions and its events.
+type HistoryDifference struct {
+	LinkID string
+	// Text describes it.
+	Text string
+}
+
+// Verify compares every link that has a history with its versions and events: versions are numbered
+// without gaps, each begins where the one before ends, and each has exactly one event, with the fields that
+// differ. It reports differences to found, and returns the number of links. It works while servers run.
+func (s *Store) Verify(ctx context.Context, found func(HistoryDifference)) (links int, err error) {
+	ctx = db.AsSystem(ctx)
+	for last := ""; ; {
+		var histories []*history
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			histories, err = s.histories(ctx, tx, last)
+			return err
+		})
+		if err != nil {
+			return links, err
+		}
+		if len(histories) == 0 {
+			return links, nil
+		}
+		for _, h := range histories {
+			h.since, h.found = s.now().Add(-audit.Retention), found
+			if err := h.verify(); err != nil {
+				return links, err
+			}
+		}
+		links += len(histories)
+		last = histories[len(histories)-1].link.ID
+	}
+}
+
+// history is a link with its superseded versions, oldest first, and the events that name a version.
+type history struct {
+	link   *Link
+	tags   []string
+	rows   []versionRow
+	events map[int][]*audit.Event
+	// since is the first instant whose events are stored.
+	since time.Time
+	found func(HistoryDifference)
+}
+
+// histories reads the links after an id, in the order of their ids. It locks them, so that nobody changes
+// them between its statements.
+func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (histories []*history, err error) {
+	var links []*Link
+	err = s.DB.ForChange(tx.NewSelect().Model(&links).Where("id > ?", last).Where("purged_at IS NULL").
+		Where("workspace_id <> ?", workspace.PublicID).Order("id").Limit(verifiedAtOnce)).Scan(ctx)
+	if err != nil || len(links) == 0 {
+		return nil, err
+	}
+	ids := make([]string, len(links))
+	for i, l := range links {
+		ids[i] = l.ID
+	}
+	var rows []versionRow
+	if err := tx.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading versions: %w", err)
+	}
+	var tags []tag
+	if err := tx.NewSelect().Model(&tags).Where("link_id IN (?)", bun.In(ids)).Order("tag").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading tags: %w", err)
+	}
+	events, err := audit.OfVersions(ctx, tx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	tagsOf := tagsByLink(tags)
+	for _, l := range links {
+		histories = append(histories, &history{link: l, tags: tagsOf[l.ID], events: map[int][]*audit.Event{}})
+	}
+	histories = assign(histories, rows, events)
+	return histories, nil
+}
+
+// assign adds versions and events to the histories of their links.
+func assign(histories []*history, rows []versionRow, events []*audit.Event) []*history {
+	of := map[string]*history{}
+	for _, h := range histories {
+		of[h.link.ID] = h
+	}
+	for _, row := range rows {
+		h := of[row.LinkID]
+		h.rows = append(h.rows, row)
+	}
+	for _, e := range events {
+		h := of[e.TargetID]
+		h.events[*e.Version] = append(h.events[*e.Version], e)
+	}
+	for _, h := range histories {
+		slices.SortFunc(h.rows, func(a, b versionRow) int { return cmp.Compare(a.Number, b.Number) })
+	}
+	return histories
+}
+
+func (h *history) differs(format string, args ...any) {
+	h.found(HistoryDifference{h.link.ID, fmt.Sprintf(format, args...)})
+}
+
+func (h *history) verify() error {
+	h.verifyNumbers()
+	versions, err := h.versions()
+	if err != nil {
+		return err
+	}
+	for number, events := range h.events {
+		if number < 1 || number > h.link.Version {
+			h.differs("event %s names version %d of %d", events[0].ID, number, h.link.Version)
+		}
+	}
+	for i, v := range versions {
+		events := h.events[v.Number]
+		if len(events) > 1 {
+			h.differs("version %d has %d events", v.Number, len(events))
+		}
+		// Links that are older than the history, and links that were created without an account, have no event
+		// of their first version.
+		if len(events) == 0 && v.Number > 1 && !v.From.Before(h.since) {
+			h.differs("version %d has no event", v.Number)
+		}
+		if i > 0 && len(events) == 1 {
+			if err := h.verifyChanges(events[0], versions[i-1], v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// verifyNumbers checks that the superseded versions have no gaps up to the newest version.
+func (h *history) verifyNumbers() {
+	next, start := h.link.Version, h.link.UpdatedAt
+	for _, row := range slices.Backward(h.rows) {
+		if row.Number != next-1 {
+			h.differs("version %d is missing before %d", next-1, next)
+		} else if !row.EndsAt.Equal(start) {
+			h.differs("version %d ends at %s, but %d begins at %s", row.Number, row.EndsAt.UTC(), next, start.UTC())
+		}
+		if !row.StartsAt.Before(row.EndsAt) {
+			h.differs("version %d begins at %s, and ends at %s", row.Number, row.StartsAt.UTC(), row.EndsAt.UTC())
+		}
+		next, start = row.Number, row.StartsAt
+	}
+	if next > 1 && len(h.rows) < maxVersions {
+		h.differs("the versions before %d are missing", next)
+	}
+}
+
+// versions returns all versions that are stored, oldest first.
+func (h *history) versions() (versions []*Version, err error) {
+	for _, row := range h.rows {
+		v, err := row.version(h.link)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, v)
+	}
+	newest := &Version{Snapshot: *h.link.snapshot(h.tags), Number: h.link.Version, From: h.link.UpdatedAt}
+	return append(versions, newest), nil
+}
+
+// verifyChanges checks that the event of a version lists the fields that differ from the version before.
+func (h *history) verifyChanges(e *audit.Event, before, after *Version) error {
+	listed, err := e.FieldChanges()
+	if err != nil {
+		return fmt.Errorf("decoding the changes of %s: %w", e.ID, err)
+	}
+	if e.Action != audit.LinkUpdated && len(listed) == 0 { // deletion, for instance, lists no fields
+		return nil
+	}
+	want := audit.Compare(before.fields(), after.fields())
+	is, err := json.Marshal(listed)
+	if err != nil {
+		return err
+	}
+	should, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	if len(want)+len(listed) > 0 && string(is) != string(should) {
+		h.differs("event %s of version %d has the changes %s, but the versions differ in %s", e.ID, after.Number, is, should)
+	}
+	return nil
+}
