@@ -182,7 +182,7 @@ var scopes = map[string][]string{
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.setHostDisabled", "link.DueChecks", "link.PostponeChecks", "link.RecordCheck", "link.RequestChecks",
 		"link.claim", "link.CleanUp", "linklist.CountActive", "linklist.Export", "linklist.indexSome",
-		"link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
+		"link.PurgeWorkspace", "link.Verify", "moderation.Reports", "apikey.Export",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
 		"workspace.Accept", "workspace.Export", "workspace.AdminList",
 		"workspace.ReleaseSlugs", "workspace.operate",
