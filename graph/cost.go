@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
@@ -108,6 +109,7 @@ func costs() gen.ComplexityRoot {
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint
 	}
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
+	c.Mutation.RevertOperation = func(child int, _ gen.RevertOperationInput) int { return batchCost(child, link.MaxBatch) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int {
 		return claimCost * batchCost(child, len(in.ClaimTokens))
 	}

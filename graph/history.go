@@ -80,6 +80,19 @@ func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInpu
 	return &gen.RevertLinkPayload{Link: l}, err
 }
 
+func (r *mutationResolver) RevertOperation(
+	ctx context.Context, in gen.RevertOperationInput,
+) (*gen.RevertOperationPayload, error) {
+	var undo link.Undo
+	results, _, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) (_ []link.Result, err error) {
+		undo, err = r.Links.RevertOperation(ctx, m, in.OperationID)
+		return undo.Results, err
+	}, func(i int, one link.Result, found []*gen.UserError) *gen.RevertLinkResult {
+		return &gen.RevertLinkResult{LinkID: undo.LinkIDs[i], Link: one.Link, Errors: found}
+	})
+	return &gen.RevertOperationPayload{Results: results, Remaining: undo.Remaining}, err
+}
+
 func (r *workspaceResolver) Events(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
 ) (*gen.EventConnection, error) {

@@ -78,6 +78,7 @@ var (
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
 	templateIDs    = &kind{}
+	operationIDs   = &kind{}
 	templatePlaces = &kind{theirs: true, wrap: cursor}
 	// ruleIDs and ruleTargetIDs belong to one link each.
 	ruleIDs, ruleTargetIDs = &kind{theirs: true}, &kind{theirs: true}
@@ -315,60 +316,62 @@ var fillers = map[string]filler{
 	"SetPrimaryDomainInput.workspaceId":          names(workspaceIDs),
 	"SetPrimaryDomainInput.domainId":             names(domainIDs),
 
-	"CreateLinkInput.workspaceId":     names(workspaceIDs),
-	"CreateLinkInput.url":             names(urls),
-	"CreateLinkInput.strategy":        put("DETERMINISTIC"),
-	"CreateLinkInput.customCode":      names(codes),
-	"CreateLinkInput.title":           put("A title"),
-	"CreateLinkInput.note":            put("A note"),
-	"CreateLinkInput.tags":            put([]string{"a tag"}),
-	"CreateLinkInput.startsAt":        later(time.Hour),
-	"CreateLinkInput.expiresAt":       later(48 * time.Hour),
-	"CreateLinkInput.maxClicks":       put(5),
-	"CreateLinkInput.redirectStatus":  put(307),
-	"CreateLinkInput.idempotencyKey":  names(onceNames),
-	"CreateLinksInput.workspaceId":    names(workspaceIDs),
-	"CreateLinksInput.onError":        put("SKIP_FAILED"),
-	"CreateLinksInput.idempotencyKey": names(onceNames),
-	"NewLinkInput.url":                names(urls),
-	"NewLinkInput.strategy":           put("DETERMINISTIC"),
-	"NewLinkInput.customCode":         names(codes),
-	"NewLinkInput.title":              put("A title"),
-	"NewLinkInput.note":               put("A note"),
-	"NewLinkInput.tags":               put([]string{"a tag"}),
-	"NewLinkInput.startsAt":           later(time.Hour),
-	"NewLinkInput.expiresAt":          later(48 * time.Hour),
-	"NewLinkInput.maxClicks":          put(5),
-	"NewLinkInput.redirectStatus":     put(307),
-	"CreateAnonymousLinkInput.url":    names(urls),
-	"ClaimLinksInput.workspaceId":     names(workspaceIDs),
-	"ClaimLinksInput.claimTokens":     put([]string{"claim_UNKNOWN"}),
-	"UpdateLinkInput.id":              names(linkIDs),
-	"UpdateLinkInput.url":             names(urls),
-	"UpdateLinkInput.title":           put("Another title"),
-	"UpdateLinkInput.note":            put("Another note"),
-	"UpdateLinkInput.tags":            put([]string{"another tag"}),
-	"UpdateLinkInput.startsAt":        later(time.Hour),
-	"UpdateLinkInput.expiresAt":       later(48 * time.Hour),
-	"UpdateLinkInput.maxClicks":       put(7),
-	"UpdateLinkInput.redirectStatus":  put(308),
-	"UpdateLinkInput.archived":        put(false),
-	"UpdateLinkInput.statsPublic":     put(true),
-	"UpdateLinkInput.updatedAt":       later(-time.Hour),
-	"UpdateLinksInput.workspaceId":    names(workspaceIDs),
-	"UpdateLinksInput.onError":        put("SKIP_FAILED"),
-	"DeleteLinkInput.id":              names(linkIDs),
-	"DeleteLinksInput.workspaceId":    names(workspaceIDs),
-	"DeleteLinksInput.ids":            names(linkIDs),
-	"DeleteLinksInput.onError":        put("SKIP_FAILED"),
-	"RestoreLinkInput.id":             names(linkIDs),
-	"RevertLinkInput.id":              names(linkIDs),
-	"RevertLinkInput.version":         put(1),
-	"RevertLinkInput.updatedAt":       later(-time.Hour),
-	"CheckLinkInput.id":               names(linkIDs),
-	"ReportLinkInput.shortUrl":        names(shortURLs),
-	"ReportLinkInput.reason":          put("OTHER"),
-	"ReportLinkInput.details":         put("It is not what it says."),
+	"CreateLinkInput.workspaceId":      names(workspaceIDs),
+	"CreateLinkInput.url":              names(urls),
+	"CreateLinkInput.strategy":         put("DETERMINISTIC"),
+	"CreateLinkInput.customCode":       names(codes),
+	"CreateLinkInput.title":            put("A title"),
+	"CreateLinkInput.note":             put("A note"),
+	"CreateLinkInput.tags":             put([]string{"a tag"}),
+	"CreateLinkInput.startsAt":         later(time.Hour),
+	"CreateLinkInput.expiresAt":        later(48 * time.Hour),
+	"CreateLinkInput.maxClicks":        put(5),
+	"CreateLinkInput.redirectStatus":   put(307),
+	"CreateLinkInput.idempotencyKey":   names(onceNames),
+	"CreateLinksInput.workspaceId":     names(workspaceIDs),
+	"CreateLinksInput.onError":         put("SKIP_FAILED"),
+	"CreateLinksInput.idempotencyKey":  names(onceNames),
+	"NewLinkInput.url":                 names(urls),
+	"NewLinkInput.strategy":            put("DETERMINISTIC"),
+	"NewLinkInput.customCode":          names(codes),
+	"NewLinkInput.title":               put("A title"),
+	"NewLinkInput.note":                put("A note"),
+	"NewLinkInput.tags":                put([]string{"a tag"}),
+	"NewLinkInput.startsAt":            later(time.Hour),
+	"NewLinkInput.expiresAt":           later(48 * time.Hour),
+	"NewLinkInput.maxClicks":           put(5),
+	"NewLinkInput.redirectStatus":      put(307),
+	"CreateAnonymousLinkInput.url":     names(urls),
+	"ClaimLinksInput.workspaceId":      names(workspaceIDs),
+	"ClaimLinksInput.claimTokens":      put([]string{"claim_UNKNOWN"}),
+	"UpdateLinkInput.id":               names(linkIDs),
+	"UpdateLinkInput.url":              names(urls),
+	"UpdateLinkInput.title":            put("Another title"),
+	"UpdateLinkInput.note":             put("Another note"),
+	"UpdateLinkInput.tags":             put([]string{"another tag"}),
+	"UpdateLinkInput.startsAt":         later(time.Hour),
+	"UpdateLinkInput.expiresAt":        later(48 * time.Hour),
+	"UpdateLinkInput.maxClicks":        put(7),
+	"UpdateLinkInput.redirectStatus":   put(308),
+	"UpdateLinkInput.archived":         put(false),
+	"UpdateLinkInput.statsPublic":      put(true),
+	"UpdateLinkInput.updatedAt":        later(-time.Hour),
+	"UpdateLinksInput.workspaceId":     names(workspaceIDs),
+	"UpdateLinksInput.onError":         put("SKIP_FAILED"),
+	"DeleteLinkInput.id":               names(linkIDs),
+	"DeleteLinksInput.workspaceId":     names(workspaceIDs),
+	"DeleteLinksInput.ids":             names(linkIDs),
+	"DeleteLinksInput.onError":         put("SKIP_FAILED"),
+	"RestoreLinkInput.id":              names(linkIDs),
+	"RevertLinkInput.id":               names(linkIDs),
+	"RevertLinkInput.version":          put(1),
+	"RevertLinkInput.updatedAt":        later(-time.Hour),
+	"RevertOperationInput.workspaceId": names(workspaceIDs),
+	"RevertOperationInput.operationId": names(operationIDs),
+	"CheckLinkInput.id":                names(linkIDs),
+	"ReportLinkInput.shortUrl":         names(shortURLs),
+	"ReportLinkInput.reason":           put("OTHER"),
+	"ReportLinkInput.details":          put("It is not what it says."),
 
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
@@ -494,6 +497,7 @@ var operations = map[string]calls{
 	}},
 
 	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
+	"Mutation.revertOperation":        {alone: true},
 	"Mutation.updateWorkspaceRouting": {},
 	"Mutation.updateDomain":           {},
 	// Templates have values of their own. A name is taken by the call before.
@@ -590,13 +594,21 @@ var generated = []string{
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf",
 }
 
+// onlyFirst lists fields that are null in a repeated call, which changes nothing.
+var onlyFirst = []string{
+	"CreateLinksPayload.operationId", "UpdateLinksPayload.operationId", "DeleteLinksPayload.operationId",
+}
+
+// priced lists mutations that are charged for the largest possible list of links: they select ids of links only.
+var priced = []string{"Mutation.revertOperation"}
+
 // computed are fields that are computed from the input, or delayed.
 var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Stats.from", "Stats.to"}
 
 // named are all fields and places that the table names.
 func named() []string {
 	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)),
-		slices.Collect(maps.Keys(together)), generated, computed)
+		slices.Collect(maps.Keys(together)), generated, onlyFirst, priced, computed)
 	for _, variants := range together {
 		all = append(all, inVariants(variants)...)
 	}
