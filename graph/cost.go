@@ -76,6 +76,9 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
 	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventsCost }
+	c.Subscription.EventCommitted = func(child int, _ string, _ []audit.Action, _, _ *string) int {
+		return 1 + child*eventsCost
+	}
 	c.Stats.Series = func(child int, interval stats.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(
 		child int, first *int, _ *string, last *int, _ *string, filter *linklist.Filter, _ *linklist.Order,

@@ -136,6 +136,13 @@ func every(enum string) filler {
 	return filler{value: func(w *walker) any { return w.schema.enum(enum) }}
 }
 
+// everyLogged returns all types of events that the event log can have.
+func everyLogged() filler {
+	return filler{value: func(w *walker) any {
+		return slices.DeleteFunc(slices.Clone(w.schema.enum("EventType")), func(name string) bool { return name == "LINK_CLICKED" })
+	}}
+}
+
 func later(by time.Duration) filler {
 	return filler{value: func(w *walker) any { return w.began.Add(by) }}
 }
@@ -195,7 +202,7 @@ var fillers = map[string]filler{
 	"Workspace.domains.after":              names(cursors(domainIDs)),
 	"Workspace.events.first":               small,
 	"Workspace.events.after":               names(eventPlaces),
-	"Workspace.events.types":               every("EventType"),
+	"Workspace.events.types":               everyLogged(),
 	"Workspace.events.linkId":              names(linkIDs),
 	"Link.versions.first":                  small,
 	"Link.versions.after":                  put("1"),
@@ -233,24 +240,29 @@ var fillers = map[string]filler{
 	"Subscription.linkClicked.workspaceId": names(workspaceIDs),
 	"Subscription.linkClicked.linkId":      names(linkIDs),
 	"Subscription.linkClicked.after":       names(clickIDs),
-	"Stats.breakdown.by":                   put("LINK", "REFERRER", "STATUS"),
-	"Stats.breakdown.first":                small,
-	"ClickFilter.bots":                     put(true, false),
-	"ClickFilter.referrer":                 put("", "example.com"),
-	"ClickFilter.country":                  put("", "DE"),
-	"ClickFilter.device":                   put("", "desktop"),
-	"ClickFilter.browser":                  put("", "Chrome"),
-	"ClickFilter.os":                       put("", "Windows"),
-	"ClickFilter.language":                 put("", "en"),
-	"ClickFilter.utmSource":                put("", "mail"),
-	"ClickFilter.utmMedium":                put("", "mail"),
-	"ClickFilter.utmCampaign":              put("", "autumn"),
-	"ClickFilter.utmTerm":                  put("", "word"),
-	"ClickFilter.utmContent":               put("", "button"),
-	"ClickFilter.rule":                     put("", "rul_unknown"),
-	"ClickFilter.target":                   put("", "tgt_unknown"),
-	"ClickFilter.status":                   put(302, 301),
-	"Stats.series.interval":                put("MONTH", "HOUR", "DAY", "WEEK"),
+
+	"Subscription.eventCommitted.workspaceId": names(workspaceIDs),
+	"Subscription.eventCommitted.types":       everyLogged(),
+	"Subscription.eventCommitted.linkId":      names(linkIDs),
+	"Subscription.eventCommitted.after":       names(eventIDs),
+	"Stats.breakdown.by":                      put("LINK", "REFERRER", "STATUS"),
+	"Stats.breakdown.first":                   small,
+	"ClickFilter.bots":                        put(true, false),
+	"ClickFilter.referrer":                    put("", "example.com"),
+	"ClickFilter.country":                     put("", "DE"),
+	"ClickFilter.device":                      put("", "desktop"),
+	"ClickFilter.browser":                     put("", "Chrome"),
+	"ClickFilter.os":                          put("", "Windows"),
+	"ClickFilter.language":                    put("", "en"),
+	"ClickFilter.utmSource":                   put("", "mail"),
+	"ClickFilter.utmMedium":                   put("", "mail"),
+	"ClickFilter.utmCampaign":                 put("", "autumn"),
+	"ClickFilter.utmTerm":                     put("", "word"),
+	"ClickFilter.utmContent":                  put("", "button"),
+	"ClickFilter.rule":                        put("", "rul_unknown"),
+	"ClickFilter.target":                      put("", "tgt_unknown"),
+	"ClickFilter.status":                      put(302, 301),
+	"Stats.series.interval":                   put("MONTH", "HOUR", "DAY", "WEEK"),
 
 	"RegisterInput.email":                 names(oneEmail),
 	"RegisterInput.password":              put("a pass phrase that is new"),
@@ -479,6 +491,9 @@ var operations = map[string]calls{
 
 	"Subscription.linkClicked": {variants: []variant{
 		{}, {without: []string{"Subscription.linkClicked.linkId"}},
+	}},
+	"Subscription.eventCommitted": {variants: []variant{
+		{}, {without: []string{"Subscription.eventCommitted.linkId"}},
 	}},
 
 	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},

@@ -803,7 +803,8 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
-		LinkClicked func(childComplexity int, workspaceID string, linkID *string, after *string) int
+		EventCommitted func(childComplexity int, workspaceID string, types []audit.Action, linkID *string, after *string) int
+		LinkClicked    func(childComplexity int, workspaceID string, linkID *string, after *string) int
 	}
 
 	TransferOwnershipPayload struct {
@@ -1143,6 +1144,7 @@ type StatsSliceResolver interface {
 }
 type SubscriptionResolver interface {
 	LinkClicked(ctx context.Context, workspaceID string, linkID *string, after *string) (<-chan *Click, error)
+	EventCommitted(ctx context.Context, workspaceID string, types []audit.Action, linkID *string, after *string) (<-chan *workspace.LoggedEvent, error)
 }
 type UserResolver interface {
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
@@ -4259,6 +4261,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StatsSlice.Visitors(childComplexity), true
 
+	case "Subscription.eventCommitted":
+		if e.ComplexityRoot.Subscription.EventCommitted == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_eventCommitted_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.EventCommitted(childComplexity, args["workspaceId"].(string), args["types"].([]audit.Action), args["linkId"].(*string), args["after"].(*string)), true
 	case "Subscription.linkClicked":
 		if e.ComplexityRoot.Subscription.LinkClicked == nil {
 			break
@@ -5628,6 +5641,20 @@ type Subscription {
     """
     after: ID
   ): Click!
+  """
+  Each event of a workspace, once, in the order of commits, the same on every node. Fails with UNAUTHENTICATED, FORBIDDEN,
+  NOT_FOUND, RATE_LIMITED, and with EXPIRED for a cursor older than 30 days.
+  """
+  eventCommitted(
+    "The workspace."
+    workspaceId: ID!
+    "Only these types. Absent: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
+    types: [EventType!]
+    "Only those about this link. Absent: all."
+    linkId: ID
+    "The id of the last event that was received; later ones follow without gap or repetition. Absent: only new events."
+    after: ID
+  ): Event!
 }
 
 "Input of register."
@@ -6801,7 +6828,7 @@ type Workspace implements Node {
     first: Int
     "The cursor after which to continue: an event's id. Absent: the oldest."
     after: String
-    "Only these types. Absent: all."
+    "Only these types. Absent: all. LINK_CLICKED is INVALID_INPUT."
     types: [EventType!]
     "Only those about this link. Absent: all."
     linkId: ID
@@ -7159,6 +7186,8 @@ enum EventType {
   LINK_ENABLED
   "Clean-up removed a link for good."
   LINK_PURGED
+  "Clicks were recorded. Only webhooks receive it, in batches; see linkClicked and clicks."
+  LINK_CLICKED
   "A domain was verified."
   DOMAIN_VERIFIED
   "A domain is no longer verified."
@@ -11242,6 +11271,44 @@ func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["interval"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_eventCommitted_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "workspaceId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["workspaceId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "types",
+		func(ctx context.Context, v any) ([]audit.Action, error) {
+			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["types"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "linkId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["linkId"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -24571,6 +24638,50 @@ func (ec *executionContext) fieldContext_Subscription_linkClicked(ctx context.Co
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Subscription_linkClicked_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_eventCommitted(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_eventCommitted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().EventCommitted(ctx, fc.Args["workspaceId"].(string), fc.Args["types"].([]audit.Action), fc.Args["linkId"].(*string), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
+			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_eventCommitted(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Event(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_eventCommitted_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -39151,6 +39262,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	switch fields[0].Name {
 	case "linkClicked":
 		return ec._Subscription_linkClicked(ctx, fields[0])
+	case "eventCommitted":
+		return ec._Subscription_eventCommitted(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}

@@ -61,6 +61,9 @@ const (
 	LinkExhausted        Action = "LINK_EXHAUSTED"
 )
 
+// LinkClicked is a type of event that is never in the log.
+const LinkClicked Action = "LINK_CLICKED"
+
 // Details describe an action further. They contain no secrets and, because they outlive accounts,
 // no personal data.
 type Details map[string]any
