@@ -86,13 +86,23 @@ type Link struct {
 	// Check is that of the destination.
 	Check
 	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it came
-	// about, and who made it; empty for the server and the operator. It starts at UpdatedAt.
+	// about, and who made it; empty for the server and the operator.
 	Version      int
 	VersionCause Cause
 	VersionActor string
+	// VersionStartsAt is when the newest version took effect; nil means at UpdatedAt.
+	VersionStartsAt *time.Time
+	// NextChangeAt is when the soonest scheduled change is due; nil if there is none.
+	NextChangeAt *time.Time
 
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`
+	// pending are the scheduled changes, soonest first; nil unless they were loaded.
+	pending []*ScheduledChange
+	// due are the states that have begun and are not written yet, and stored is the link as it is written;
+	// nil if it is the same. See ApplyDue.
+	due    []dueState
+	stored *Link
 	// tags replace the link's tags when it is written; nil leaves them unchanged.
 	tags []string
 }
