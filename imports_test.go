@@ -164,7 +164,7 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"link.At", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
+		"link.At", "link.AtThen", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe",
@@ -178,7 +178,7 @@ var scopes = map[string][]string{
 		"stats.PurgeWorkspace", "clickstream.readAfter", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Take",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
-		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
+		"moderation.Block", "link.Find", "link.Holders", "link.Verify", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.setHostDisabled", "link.DueChecks", "link.PostponeChecks", "link.RecordCheck", "link.RequestChecks",
 		"link.ApplyScheduledChanges", "link.claim", "link.CleanUp", "linklist.CountActive", "linklist.Export",
 		"linklist.indexSome",

@@ -78,6 +78,8 @@ var notCounted = map[string]string{
 	"LinkVersion.changes":       "computed from the versions of the page",
 	"Link.versions":             "three statements for a link, however many versions",
 	"Workspace.events":          "on PostgreSQL, events wait for the transactions of all tests",
+	"Link.scheduledChanges":     "rows whose number is bounded, loaded for all links of a page",
+	"ScheduledChange.changes":   "computed from the link's row and its scheduled changes",
 	"Link.destinationChecks":    "rows of a routing, whose number is bounded, loaded for all links of a page",
 	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
 }

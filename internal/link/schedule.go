@@ -399,24 +399,35 @@ func (s *Store) WorkspaceOfChange(ctx context.Context, changeID string) (workspa
 	return workspaceID, nil
 }
 
-// Scheduled returns the pending changes of links of the workspace, soonest first, by the links' ids.
+// Scheduled returns the changes of links of the workspace that are not written yet, soonest first, by the
+// links' ids.
 func (s *Store) Scheduled(
-	ctx context.Context, m workspace.Membership, links ...*Link,
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
 ) (map[string][]*ScheduledChange, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
 	}
-	copies := make([]*Link, 0, len(links))
-	for _, l := range links {
-		copies = append(copies, new(*l))
-	}
-	if err := loadPending(ctx, s.DB, copies...); err != nil {
-		return nil, err
+	var rows []*ScheduledChange
+	err = s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
+		Order("link_id", "due_at", "id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading scheduled changes: %w", err)
 	}
 	changes := map[string][]*ScheduledChange{}
-	for _, l := range copies {
-		changes[l.ID] = slices.DeleteFunc(l.states(), func(c *ScheduledChange) bool { return c.isDue(s.Now()) })
+	for _, c := range rows {
+		changes[c.LinkID] = append(changes[c.LinkID], c)
 	}
 	return changes, nil
 }
+
+// Pending returns those of the changes that have not taken effect, with the link as it is now and will be.
+func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledChange {
+	of := *l
+	of.pending = slices.DeleteFunc(slices.Clone(changes), func(c *ScheduledChange) bool { return c.isDue(now) })
+	return of.states()
+}
+
+// EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as
+// stored.
+func (l *Link) EffectiveTags() (tags []string, ok bool) { return l.tags, l.stored != nil && l.tags != nil }
