@@ -32,6 +32,7 @@ const (
 	Target     Prefix = "tgt_"
 	Template   Prefix = "utm_"
 	Scheduled  Prefix = "sch_"
+	Operation  Prefix = "opn_"
 )
 
 // alphabet is Crockford's base32 in lower case: no i, l, o or u.

@@ -86,10 +86,12 @@ type Link struct {
 	// Check is that of the destination.
 	Check
 	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it came
-	// about, and who made it; empty for the server and the operator.
-	Version      int
-	VersionCause Cause
-	VersionActor string
+	// about, and who made it; empty for the server and the operator. VersionOperation is the bulk call that
+	// it was part of, if any; of a version that undid one, it is that one.
+	Version          int
+	VersionCause     Cause
+	VersionActor     string
+	VersionOperation *string
 	// VersionStartsAt is when the newest version took effect; nil means at UpdatedAt.
 	VersionStartsAt *time.Time
 	// NextChangeAt is when the soonest scheduled change is due; nil if there is none.

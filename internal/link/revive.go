@@ -51,7 +51,8 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 				continue
 			}
 			it.revived = true
-			changes = append(changes, change{before: &before, after: l})
+			it.attempt.OperationID = it.operationID
+			changes = append(changes, change{before: &before, after: l, operation: it.operationID})
 		}
 		it.attempt.Link = l
 	}

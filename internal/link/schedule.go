@@ -430,4 +430,6 @@ func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledCh
 
 // EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as
 // stored.
-func (l *Link) EffectiveTags() (tags []string, ok bool) { return l.tags, l.stored != nil && l.tags != nil }
+func (l *Link) EffectiveTags() (tags []string, ok bool) {
+	return l.tags, l.stored != nil && l.tags != nil
+}

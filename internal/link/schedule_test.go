@@ -132,14 +132,14 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 			want   errs.Kind
 			field  []string
 		}{
-			"too soon":        {l.ID, 5*time.Second - 1, title, errs.InvalidInput, []string{"at"}},
-			"too far ahead":   {l.ID, 3 * 365 * 24 * time.Hour, title, errs.InvalidInput, []string{"at"}},
-			"nothing":         {l.ID, time.Hour, Change{}, errs.InvalidInput, []string{"change"}},
-			"no link":         {"lnk_x", time.Hour, title, errs.NotFound, []string{"linkId"}},
-			"no URL":          {l.ID, time.Hour, Change{URL: to("x")}, errs.InvalidURL, inURL},
-			"blocked URL":     {l.ID, time.Hour, Change{URL: to("https://evil.example/")}, errs.UnsafeURL, inURL},
-			"own URL":         {l.ID, time.Hour, Change{URL: to("http://sho.rt/x")}, errs.UnsafeURL, inURL},
-			"status":          {l.ID, time.Hour, Change{RedirectStatus: to(200)}, errs.InvalidInput,
+			"too soon":      {l.ID, 5*time.Second - 1, title, errs.InvalidInput, []string{"at"}},
+			"too far ahead": {l.ID, 3 * 365 * 24 * time.Hour, title, errs.InvalidInput, []string{"at"}},
+			"nothing":       {l.ID, time.Hour, Change{}, errs.InvalidInput, []string{"change"}},
+			"no link":       {"lnk_x", time.Hour, title, errs.NotFound, []string{"linkId"}},
+			"no URL":        {l.ID, time.Hour, Change{URL: to("x")}, errs.InvalidURL, inURL},
+			"blocked URL":   {l.ID, time.Hour, Change{URL: to("https://evil.example/")}, errs.UnsafeURL, inURL},
+			"own URL":       {l.ID, time.Hour, Change{URL: to("http://sho.rt/x")}, errs.UnsafeURL, inURL},
+			"status": {l.ID, time.Hour, Change{RedirectStatus: to(200)}, errs.InvalidInput,
 				[]string{"change", "redirectStatus"}},
 			"a computed code": {computed.ID, time.Hour, Change{URL: to("https://example.com/b")}, errs.Immutable,
 				inURL},

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -19,6 +20,8 @@ type change struct {
 	before, after *Link
 	// scheduled is the scheduled change that takes effect; nil for other changes.
 	scheduled *ScheduledChange
+	// operation is the id of the bulk call that the change is part of; empty for none.
+	operation string
 	// was is the state before, and fields are those that differ after; apply sets them.
 	was    *Snapshot
 	fields []*audit.FieldChange
@@ -85,6 +88,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 		if c.after.WorkspaceID != workspace.PublicID { // links without an account have one version
 			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.actorID()
 			c.after.VersionStartsAt = c.startsAt()
+			c.after.VersionOperation = optional.Of(c.operation)
 		}
 		effective = append(effective, c)
 	}
@@ -169,7 +173,10 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why cause, changes [
 			details = audit.Details{"fields": namesOf(fields)}
 		}
 		event := audit.New(l.WorkspaceID, c.actorID(), why.action, l.ID, details, s.Now())
-		events = append(events, event.OfVersion(l.Version, fields))
+		if c.scheduled != nil {
+			event.From(c.scheduled.DueAt)
+		}
+		events = append(events, event.OfVersion(l.Version, fields).PartOf(l.VersionOperation))
 	}
 	return audit.Write(ctx, tx, events...)
 }
