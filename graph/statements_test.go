@@ -65,21 +65,22 @@ func ofWorkspace(connection string) string {
 
 // notCounted are the lists that need no counting, and why.
 var notCounted = map[string]string{
-	"Stats.series":              "computed from the sums of one subject, however many points they are cut into",
-	"LinkRouting.rules":         "parts of the link's row",
-	"LinkRouting.tests":         "parts of the link's row",
-	"RoutingRule.when":          "parts of the link's row",
-	"RoutingRule.unless":        "parts of the link's row",
-	"RoutingRule.targets":       "parts of the link's row",
-	"LinkRouting.warnings":      "a statement for each link, priced as one",
-	"RedirectExplanation.steps": "computed",
-	"AuditEvent.changes":        "parts of the event's row",
-	"Event.changes":             "parts of the event's row",
-	"LinkVersion.changes":       "computed from the versions of the page",
-	"Link.versions":             "three statements for a link, however many versions",
-	"Workspace.events":          "on PostgreSQL, events wait for the transactions of all tests",
-	"Link.destinationChecks":    "rows of a routing, whose number is bounded, loaded for all links of a page",
-	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
+	"Stats.series":                   "computed from the sums of one subject, however many points they are cut into",
+	"LinkRouting.rules":              "parts of the link's row",
+	"LinkRouting.tests":              "parts of the link's row",
+	"RoutingRule.when":               "parts of the link's row",
+	"RoutingRule.unless":             "parts of the link's row",
+	"RoutingRule.targets":            "parts of the link's row",
+	"LinkRouting.warnings":           "a statement for each link, priced as one",
+	"RedirectExplanation.steps":      "computed",
+	"AuditEvent.changes":             "parts of the event's row",
+	"Event.changes":                  "parts of the event's row",
+	"LinkVersion.changes":            "computed from the versions of the page",
+	"Link.versions":                  "three statements for a link, however many versions",
+	"Workspace.events":               "on PostgreSQL, events wait for the transactions of all tests",
+	"Link.destinationChecks":         "rows of a routing, whose number is bounded, loaded for all links of a page",
+	"RevertOperationPayload.results": "the statements of updateLinks and two more, however many links",
+	"ClaimLinksPayload.results":      "each claim is a transaction of its own, and is priced as one",
 }
 
 // eachByItself are fields that need statements for each item of a page, with the reason.
