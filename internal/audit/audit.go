@@ -59,6 +59,8 @@ const (
 	LinkStarted          Action = "LINK_STARTED"
 	LinkExpired          Action = "LINK_EXPIRED"
 	LinkExhausted        Action = "LINK_EXHAUSTED"
+	LinkChangeScheduled  Action = "LINK_CHANGE_SCHEDULED"
+	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
 )
 
 // LinkClicked is a type of event that is never in the log.

@@ -115,7 +115,9 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 var insertNew = db.Insert{
 	Without: []string{
 		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at",
-		"started_at", "expired_at", "exhausted_at", "destination_status", "last_checked_at", "check_failures", "version", "version_cause",
+		"started_at", "expired_at", "exhausted_at",
+		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
+		"version_starts_at", "next_change_at",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
