@@ -57,6 +57,8 @@ const (
 	LinkDisabled         Action = "LINK_DISABLED"
 	LinkEnabled          Action = "LINK_ENABLED"
 	LinkPurged           Action = "LINK_PURGED"
+	LinkChangeScheduled  Action = "LINK_CHANGE_SCHEDULED"
+	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
 	DestinationFailed    Action = "DESTINATION_FAILED"
 	DestinationRecovered Action = "DESTINATION_RECOVERED"
 )

@@ -96,6 +96,9 @@ func (s *Store) verify(
 				return err
 			}
 			d.VerifiedAt = new(s.now())
+			if err := startOwnership(ctx, tx, d, *d.VerifiedAt); err != nil {
+				return err
+			}
 		}
 		d.CheckedAt, d.FailedAt = &found.queriedAt, nil
 		_, err := tx.NewUpdate().Model(d).Column("verified_at", "checked_at", "failed_at").WherePK().Exec(ctx)
@@ -138,6 +141,9 @@ func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) e
 	d.VerifiedAt, d.FailedAt, d.CheckedAt = nil, nil, &found.queriedAt
 	_, err := tx.NewUpdate().Model(d).Column("verified_at", "failed_at", "checked_at").WherePK().Exec(ctx)
 	if err != nil {
+		return err
+	}
+	if err := endOwnership(ctx, tx, d, s.now()); err != nil {
 		return err
 	}
 	if err := workspace.ClearPrimaryHost(ctx, tx, d.WorkspaceID, d.Host, s.now()); err != nil {
