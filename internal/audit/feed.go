@@ -25,8 +25,9 @@ var (
 	LinkActions = []Action{
 		LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed, LinkDisabled, LinkEnabled, LinkPurged,
 		LinkStarted, LinkExpired, LinkExhausted,
+		DestinationFailed, DestinationRecovered,
 	}
-	DomainActions = []Action{DomainVerified, DomainLost}
+	DomainActions = []Action{DomainVerified, DomainFailing, DomainLost}
 )
 
 // FeedActions returns all actions that the feed has.

@@ -189,11 +189,11 @@ func namesOf(fields []*audit.FieldChange) (names []string) {
 	return names
 }
 
-// machineColumns are the columns that applyMachine may write: no user changes them. RecordTransitions writes
-// events about its marks; no observer sees changes of the others. The other one is granted, which belongs to hitquota.
+// machineColumns are the columns that applyMachine may write: no user changes them. The only other one is
+// granted, which belongs to hitquota. Transitions and checks of destinations write events of some changes.
 var machineColumns = []string{
 	"started_at", "expired_at", "ended_at", "exhausted_at", "destination_status", "last_checked_at", "check_at",
-	"check_failures",
+	"check_failures", "reported_state",
 }
 
 // assignment is a column and its new value.
