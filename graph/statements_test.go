@@ -75,6 +75,8 @@ var notCounted = map[string]string{
 	"RedirectExplanation.steps": "computed",
 	"AuditEvent.changes":        "parts of the event's row",
 	"Event.changes":             "parts of the event's row",
+	"Link.metadata":             "parts of the link's row",
+	"LinkVersion.metadata":      "parts of the version's row",
 	"LinkVersion.changes":       "computed from the versions of the page",
 	"Link.versions":             "three statements for a link, however many versions",
 	"Workspace.events":          "on PostgreSQL, events wait for the transactions of all tests",

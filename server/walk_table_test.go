@@ -85,6 +85,12 @@ var (
 	slugs     = &kind{}
 	newSlugs  = &kind{of: []*kind{slugs}, fresh: func() string { return word("slug") }}
 	shortURLs = &kind{}
+	// externalIDs are ids of links, newExternalIDs ids that a call gives a link.
+	externalIDs    = &kind{}
+	newExternalIDs = &kind{
+		pool: func(p pooled) string { return p.externalID }, fresh: func() string { return word("external") },
+	}
+	linkCodes = &kind{}
 	hosts     = &kind{fresh: func() string { return word("host") + ".example" }}
 	emails    = &kind{fresh: func() string { return word("mail") + "@example.com" }}
 	// oneEmail is an address where each try hashes a password.
@@ -156,6 +162,9 @@ var conditions = []any{
 	map[string]any{"bot": false},
 }
 
+// pairs are metadata of links.
+var pairs = []any{map[string]any{"key": "a", "value": "b"}}
+
 // secret is a token that was never issued. A real token authorizes its bearer by design, so it is
 // not part of this test.
 var secret = put("unknown-secret")
@@ -172,6 +181,10 @@ var fillers = map[string]filler{
 	"WorkspaceBy.slug":              names(slugs),
 	"LinkBy.id":                     names(linkIDs),
 	"LinkBy.shortUrl":               names(shortURLs),
+	"ExternalLinkBy.workspaceId":    names(workspaceIDs),
+	"ExternalLinkBy.externalId":     names(externalIDs),
+	"CodeLinkBy.workspaceId":        names(workspaceIDs),
+	"CodeLinkBy.code":               names(linkCodes),
 	"Query.previewCode.workspaceId": names(workspaceIDs),
 	"Query.previewCode.url":         names(urls),
 
@@ -315,6 +328,12 @@ var fillers = map[string]filler{
 	"CreateLinkInput.maxClicks":       put(5),
 	"CreateLinkInput.redirectStatus":  put(307),
 	"CreateLinkInput.idempotencyKey":  names(onceNames),
+	"CreateLinkInput.externalId":      names(newExternalIDs),
+	"NewLinkInput.externalId":         names(newExternalIDs),
+	"UpdateLinkInput.externalId":      names(newExternalIDs),
+	"CreateLinkInput.metadata":        put(pairs),
+	"NewLinkInput.metadata":           put(pairs),
+	"UpdateLinkInput.metadata":        put(pairs),
 	"CreateLinksInput.workspaceId":    names(workspaceIDs),
 	"CreateLinksInput.onError":        put("SKIP_FAILED"),
 	"CreateLinksInput.idempotencyKey": names(onceNames),
@@ -466,7 +485,10 @@ var operations = map[string]calls{
 	"Query.link":      {},
 	// Rules and targets of its own a caller has none that belong to any link.
 	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
-		{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}},
+		{}, {only: []string{
+			"LinkBy.id", "LinkBy.shortUrl", "ExternalLinkBy.workspaceId", "ExternalLinkBy.externalId",
+			"CodeLinkBy.workspaceId", "CodeLinkBy.code",
+		}},
 	}},
 	"Query.previewCode":   {},
 	"Query.platformStats": {public: "they are figures of the whole instance"},

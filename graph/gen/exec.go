@@ -384,11 +384,13 @@ type ComplexityRoot struct {
 		DestinationState  func(childComplexity int) int
 		DestinationStatus func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
+		ExternalID        func(childComplexity int) int
 		HitQuota          func(childComplexity int) int
 		ID                func(childComplexity int) int
 		Kind              func(childComplexity int) int
 		LastCheckedAt     func(childComplexity int) int
 		MaxClicks         func(childComplexity int) int
+		Metadata          func(childComplexity int) int
 		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
 		RedirectStatus    func(childComplexity int) int
@@ -438,10 +440,12 @@ type ComplexityRoot struct {
 		Deleted        func(childComplexity int) int
 		Disabled       func(childComplexity int) int
 		ExpiresAt      func(childComplexity int) int
+		ExternalID     func(childComplexity int) int
 		From           func(childComplexity int) int
 		Link           func(childComplexity int) int
 		LinkRouting    func(childComplexity int) int
 		MaxClicks      func(childComplexity int) int
+		Metadata       func(childComplexity int) int
 		Note           func(childComplexity int) int
 		Number         func(childComplexity int) int
 		RedirectStatus func(childComplexity int) int
@@ -496,6 +500,11 @@ type ComplexityRoot struct {
 	MemberEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	Metadata struct {
+		Key   func(childComplexity int) int
+		Value func(childComplexity int) int
 	}
 
 	Mutation struct {
@@ -1008,6 +1017,8 @@ type LinkResolver interface {
 
 	Tags(ctx context.Context, obj *link.Link) ([]string, error)
 
+	Metadata(ctx context.Context, obj *link.Link) ([]*link.Pair, error)
+
 	Status(ctx context.Context, obj *link.Link) (routing.Status, error)
 
 	CreatedBy(ctx context.Context, obj *link.Link) (*account.Account, error)
@@ -1034,6 +1045,8 @@ type LinkRoutingResolver interface {
 type LinkVersionResolver interface {
 	ActorID(ctx context.Context, obj *link.Version) (*string, error)
 	Actor(ctx context.Context, obj *link.Version) (*account.Account, error)
+
+	Metadata(ctx context.Context, obj *link.Version) ([]*link.Pair, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -2306,6 +2319,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.ExpiresAt(childComplexity), true
+	case "Link.externalId":
+		if e.ComplexityRoot.Link.ExternalID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.ExternalID(childComplexity), true
 	case "Link.hitQuota":
 		if e.ComplexityRoot.Link.HitQuota == nil {
 			break
@@ -2336,6 +2355,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.MaxClicks(childComplexity), true
+	case "Link.metadata":
+		if e.ComplexityRoot.Link.Metadata == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Metadata(childComplexity), true
 	case "Link.note":
 		if e.ComplexityRoot.Link.Note == nil {
 			break
@@ -2572,6 +2597,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.ExpiresAt(childComplexity), true
+	case "LinkVersion.externalId":
+		if e.ComplexityRoot.LinkVersion.ExternalID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.ExternalID(childComplexity), true
 	case "LinkVersion.from":
 		if e.ComplexityRoot.LinkVersion.From == nil {
 			break
@@ -2596,6 +2627,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.MaxClicks(childComplexity), true
+	case "LinkVersion.metadata":
+		if e.ComplexityRoot.LinkVersion.Metadata == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Metadata(childComplexity), true
 	case "LinkVersion.note":
 		if e.ComplexityRoot.LinkVersion.Note == nil {
 			break
@@ -2784,6 +2821,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.MemberEdge.Node(childComplexity), true
+
+	case "Metadata.key":
+		if e.ComplexityRoot.Metadata.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Metadata.Key(childComplexity), true
+	case "Metadata.value":
+		if e.ComplexityRoot.Metadata.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Metadata.Value(childComplexity), true
 
 	case "Mutation.acceptInvitation":
 		if e.ComplexityRoot.Mutation.AcceptInvitation == nil {
@@ -4967,6 +5017,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCheckLinkInput,
 		ec.unmarshalInputClaimLinksInput,
 		ec.unmarshalInputClickFilter,
+		ec.unmarshalInputCodeLinkBy,
 		ec.unmarshalInputCreateAnonymousLinkInput,
 		ec.unmarshalInputCreateApiKeyInput,
 		ec.unmarshalInputCreateLinkInput,
@@ -4980,6 +5031,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteWorkspaceInput,
 		ec.unmarshalInputExportClicksInput,
 		ec.unmarshalInputExportMyDataInput,
+		ec.unmarshalInputExternalLinkBy,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputLinkBy,
 		ec.unmarshalInputLinkFilter,
@@ -4988,6 +5040,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLoginInput,
 		ec.unmarshalInputLogoutEverywhereInput,
 		ec.unmarshalInputLogoutInput,
+		ec.unmarshalInputMetadataInput,
 		ec.unmarshalInputNewLinkInput,
 		ec.unmarshalInputPeriodInput,
 		ec.unmarshalInputQueryConditionInput,
@@ -5166,6 +5219,8 @@ enum ErrorCode {
   CODE_TAKEN
   "The code is a word that the server reserves."
   CODE_RESERVED
+  "Another link of the workspace has this external id."
+  EXTERNAL_ID_TAKEN
   """
   All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
   another strategy.
@@ -5276,12 +5331,32 @@ input WorkspaceBy @oneOf {
   slug: String
 }
 
-"Selects a link by one of two keys."
+"Selects a link by one of four keys."
 input LinkBy @oneOf {
   "Its id."
   id: ID
   "Its short URL, in any form that redirects."
   shortUrl: String
+  "Its workspace and external id."
+  external: ExternalLinkBy
+  "Its workspace and code."
+  code: CodeLinkBy
+}
+
+"Names a link by the caller's own id."
+input ExternalLinkBy {
+  "The workspace."
+  workspaceId: ID!
+  "The caller's own id."
+  externalId: String!
+}
+
+"Names a link by its code."
+input CodeLinkBy {
+  "The workspace."
+  workspaceId: ID!
+  "The code."
+  code: String!
 }
 
 """
@@ -6016,6 +6091,10 @@ input CreateLinkInput {
   idempotencyKey: String
   "How the link answers visitors. Absent fields: the workspace's routingDefaults."
   routing: LinkRoutingInput
+  "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
+  externalId: String
+  "Up to 20 pairs of the caller's own data, with distinct keys."
+  metadata: [MetadataInput!]
 }
 
 "Payload of createLink."
@@ -6104,6 +6183,10 @@ input NewLinkInput {
   redirectStatus: Int
   "How the link answers visitors. Absent fields: the workspace's routingDefaults."
   routing: LinkRoutingInput
+  "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
+  externalId: String
+  "Up to 20 pairs of the caller's own data, with distinct keys."
+  metadata: [MetadataInput!]
 }
 
 "Effects of one failed link on a batch."
@@ -6224,6 +6307,10 @@ input UpdateLinkInput {
   updatedAt: Time
   "How the link answers visitors; absent fields of it stay. Null: a plain link."
   routing: LinkRoutingInput
+  "The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN."
+  externalId: String
+  "The caller's own data, all of it; null removes it."
+  metadata: [MetadataInput!]
 }
 
 "Payload of updateLink."
@@ -6290,6 +6377,22 @@ type DeleteLinkResult {
 input CheckLinkInput {
   "The link's id."
   id: ID!
+}
+
+"A pair of the caller's own data."
+type Metadata {
+  "The key."
+  key: String!
+  "The value."
+  value: String!
+}
+
+"Input for Metadata."
+input MetadataInput {
+  "The key, 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -."
+  key: String!
+  "The value, at most 500 characters."
+  value: String!
 }
 
 "How a URL responded at its last check."
@@ -6906,6 +7009,10 @@ type LinkVersion {
   note: String
   "The tags."
   tags: [String!]!
+  "The caller's own id."
+  externalId: String
+  "The caller's own data."
+  metadata: [Metadata!]!
   "Whether it was archived."
   archived: Boolean!
   "Whether its statistics were public."
@@ -7263,6 +7370,10 @@ type Link implements Node {
   note: String
   "Its tags, in the order of their code points."
   tags: [String!]!
+  "The caller's own id, unique in the workspace."
+  externalId: String
+  "The caller's own data, in the order of the keys."
+  metadata: [Metadata!]!
   "Whether it is archived. Archived links redirect."
   archived: Boolean!
   "Whether it is temporary."
@@ -8944,6 +9055,10 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_note(ctx, field)
 	case "tags":
 		return ec.fieldContext_Link_tags(ctx, field)
+	case "externalId":
+		return ec.fieldContext_Link_externalId(ctx, field)
+	case "metadata":
+		return ec.fieldContext_Link_metadata(ctx, field)
 	case "archived":
 		return ec.fieldContext_Link_archived(ctx, field)
 	case "kind":
@@ -9068,6 +9183,10 @@ func (ec *executionContext) childFields_LinkVersion(ctx context.Context, field g
 		return ec.fieldContext_LinkVersion_note(ctx, field)
 	case "tags":
 		return ec.fieldContext_LinkVersion_tags(ctx, field)
+	case "externalId":
+		return ec.fieldContext_LinkVersion_externalId(ctx, field)
+	case "metadata":
+		return ec.fieldContext_LinkVersion_metadata(ctx, field)
 	case "archived":
 		return ec.fieldContext_LinkVersion_archived(ctx, field)
 	case "statsPublic":
@@ -9178,6 +9297,16 @@ func (ec *executionContext) childFields_MemberEdge(ctx context.Context, field gr
 		return ec.fieldContext_MemberEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MemberEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Metadata(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "key":
+		return ec.fieldContext_Metadata_key(ctx, field)
+	case "value":
+		return ec.fieldContext_Metadata_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Metadata", field.Name)
 }
 
 func (ec *executionContext) childFields_Orphan(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16147,6 +16276,61 @@ func (ec *executionContext) fieldContext_Link_tags(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Link_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_externalId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExternalID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_externalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Link_metadata(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_metadata(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Metadata(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_metadata(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Metadata(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17516,6 +17700,61 @@ func (ec *executionContext) fieldContext_LinkVersion_tags(_ context.Context, fie
 	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _LinkVersion_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_externalId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExternalID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_externalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_metadata(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_metadata(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkVersion().Metadata(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_metadata(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersion",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Metadata(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LinkVersion_archived(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18312,6 +18551,52 @@ func (ec *executionContext) fieldContext_MemberEdge_node(_ context.Context, fiel
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Metadata_key(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Metadata_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Metadata_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Metadata", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Metadata_value(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Metadata_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Metadata_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Metadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Mutation_register(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -28671,6 +28956,43 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj any) (CodeLinkBy, error) {
+	var it CodeLinkBy
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "code"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCreateAnonymousLinkInput(ctx context.Context, obj any) (CreateAnonymousLinkInput, error) {
 	var it CreateAnonymousLinkInput
 	if obj == nil {
@@ -28763,7 +29085,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -28861,6 +29183,20 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Routing = data
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = data
 		}
 	}
 	return it, nil
@@ -29257,6 +29593,43 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputExternalLinkBy(ctx context.Context, obj any) (ExternalLinkBy, error) {
+	var it ExternalLinkBy
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "externalId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context, obj any) (InviteMemberInput, error) {
 	var it InviteMemberInput
 	if obj == nil {
@@ -29312,7 +29685,7 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "shortUrl"}
+	fieldsInOrder := [...]string{"id", "shortUrl", "external", "code"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -29333,6 +29706,20 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 				return it, err
 			}
 			it.ShortURL = data
+		case "external":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("external"))
+			data, err := ec.unmarshalOExternalLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExternalLinkBy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.External = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCodeLinkBy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
 		}
 	}
 	return it, nil
@@ -29623,6 +30010,43 @@ func (ec *executionContext) unmarshalInputLogoutInput(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj any) (link.Pair, error) {
+	var it link.Pair
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"key", "value"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "key":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("key"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Key = data
+		case "value":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("value"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Value = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj any) (NewLinkInput, error) {
 	var it NewLinkInput
 	if obj == nil {
@@ -29634,7 +30058,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -29718,6 +30142,20 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Routing = data
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = data
 		}
 	}
 	return it, nil
@@ -30713,7 +31151,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -30811,6 +31249,20 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Routing = graphql.OmittableOf(data)
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = graphql.OmittableOf(data)
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -34275,6 +34727,49 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "externalId":
+			out.Values[i] = ec._Link_externalId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "metadata":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_metadata(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "archived":
 			out.Values[i] = ec._Link_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -35185,6 +35680,49 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "externalId":
+			out.Values[i] = ec._LinkVersion_externalId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "metadata":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._LinkVersion_metadata(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "archived":
 			out.Values[i] = ec._LinkVersion_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -35629,6 +36167,49 @@ func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSe
 			}
 		case "node":
 			out.Values[i] = ec._MemberEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var metadataImplementors = []string{"Metadata"}
+
+func (ec *executionContext) _Metadata(ctx context.Context, sel ast.SelectionSet, obj *link.Pair) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, metadataImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Metadata")
+		case "key":
+			out.Values[i] = ec._Metadata_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._Metadata_value(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -42341,6 +42922,37 @@ func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._MemberEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, sel ast.SelectionSet, v *link.Pair) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Metadata(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, v any) (*link.Pair, error) {
+	res, err := ec.unmarshalInputMetadataInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInputᚄ(ctx context.Context, v any) ([]*NewLinkInput, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
@@ -43863,6 +44475,14 @@ func (ec *executionContext) unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCodeLinkBy(ctx context.Context, v any) (*CodeLinkBy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCodeLinkBy(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx context.Context, v any) ([]link.Strategy, error) {
 	if v == nil {
 		return nil, nil
@@ -43978,6 +44598,14 @@ func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋl
 	_ = ctx
 	res := scalar.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) unmarshalOExternalLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExternalLinkBy(ctx context.Context, v any) (*ExternalLinkBy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputExternalLinkBy(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOFloat2ᚖfloat64(ctx context.Context, v any) (*float64, error) {
@@ -44156,6 +44784,23 @@ func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx context.Context, v any) ([]*link.Pair, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*link.Pair, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx context.Context, sel ast.SelectionSet, v scalar.Node) graphql.Marshaler {

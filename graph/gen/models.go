@@ -235,6 +235,14 @@ type ClickFilter struct {
 	Target *string `json:"target,omitempty"`
 }
 
+// Names a link by its code.
+type CodeLinkBy struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The code.
+	Code string `json:"code"`
+}
+
 // Input of createAnonymousLink.
 type CreateAnonymousLinkInput struct {
 	// The destination: http or https, at most 8,192 bytes.
@@ -303,6 +311,10 @@ type CreateLinkInput struct {
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
 	Routing *LinkRoutingInput `json:"routing,omitempty"`
+	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
+	ExternalID *string `json:"externalId,omitempty"`
+	// Up to 20 pairs of the caller's own data, with distinct keys.
+	Metadata []*link.Pair `json:"metadata,omitempty"`
 }
 
 // Payload of createLink.
@@ -543,6 +555,14 @@ type ExportMyDataPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Names a link by the caller's own id.
+type ExternalLinkBy struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The caller's own id.
+	ExternalID string `json:"externalId"`
+}
+
 // The hit quota of a link in the current calendar month (UTC).
 type HitQuota struct {
 	// The quota.
@@ -591,12 +611,16 @@ type InviteMemberPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Selects a link by one of two keys.
+// Selects a link by one of four keys.
 type LinkBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
 	// Its short URL, in any form that redirects.
 	ShortURL *string `json:"shortUrl,omitempty"`
+	// Its workspace and external id.
+	External *ExternalLinkBy `json:"external,omitempty"`
+	// Its workspace and code.
+	Code *CodeLinkBy `json:"code,omitempty"`
 }
 
 // A page of links.
@@ -741,6 +765,10 @@ type NewLinkInput struct {
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
 	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
 	Routing *LinkRoutingInput `json:"routing,omitempty"`
+	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
+	ExternalID *string `json:"externalId,omitempty"`
+	// Up to 20 pairs of the caller's own data, with distinct keys.
+	Metadata []*link.Pair `json:"metadata,omitempty"`
 }
 
 // Information about a page of a connection.
@@ -1120,6 +1148,10 @@ type UpdateLinkInput struct {
 	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
 	// How the link answers visitors; absent fields of it stay. Null: a plain link.
 	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
+	// The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN.
+	ExternalID graphql.Omittable[*string] `json:"externalId,omitempty"`
+	// The caller's own data, all of it; null removes it.
+	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
 }
 
 // Payload of updateLink.
@@ -1341,6 +1373,8 @@ const (
 	ErrorCodeCodeTaken ErrorCode = "CODE_TAKEN"
 	// The code is a word that the server reserves.
 	ErrorCodeCodeReserved ErrorCode = "CODE_RESERVED"
+	// Another link of the workspace has this external id.
+	ErrorCodeExternalIDTaken ErrorCode = "EXTERNAL_ID_TAKEN"
 	// All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
 	// another strategy.
 	ErrorCodeCodeExhausted ErrorCode = "CODE_EXHAUSTED"
@@ -1375,6 +1409,7 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeNotFound,
 	ErrorCodeCodeTaken,
 	ErrorCodeCodeReserved,
+	ErrorCodeExternalIDTaken,
 	ErrorCodeCodeExhausted,
 	ErrorCodeSlugTaken,
 	ErrorCodeEmailTaken,
@@ -1391,7 +1426,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken:
 		return true
 	}
 	return false

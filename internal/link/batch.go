@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
@@ -39,7 +40,7 @@ type item struct {
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
-	// duplicateOf is the earlier item with the same identity, or nil.
+	// duplicateOf is the earlier item with the same identity and external id, or nil.
 	duplicateOf *item
 	Result
 
@@ -53,6 +54,12 @@ type item struct {
 // identity is what two requests for the same link have in common: the URL, and the code if the
 // caller chose one.
 type identity struct{ hash, code string }
+
+// request is what equal requests have in common: the link, and the external id that it must have.
+type request struct {
+	identity
+	externalID string
+}
 
 var (
 	// errFailed rolls back an AllOrNothing batch.
@@ -81,7 +88,7 @@ func (b *batch) create(ctx context.Context) ([]Result, error) {
 
 // prepare validates the input, detects duplicates, and assigns codes.
 func (b *batch) prepare(ctx context.Context) error {
-	first := map[identity]*item{}
+	first := map[request]*item{}
 	for _, it := range b.items {
 		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
 			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
@@ -93,8 +100,9 @@ func (b *batch) prepare(ctx context.Context) error {
 			continue
 		}
 		it.identity = identity{hash: string(it.draft.CanonicalHash), code: optional.Value(it.in.CustomCode)}
-		if it.duplicateOf = first[it.identity]; it.duplicateOf == nil {
-			first[it.identity] = it
+		same := request{it.identity, optional.Value(it.in.ExternalID)}
+		if it.duplicateOf = first[same]; it.duplicateOf == nil {
+			first[same] = it
 		}
 	}
 	if err := b.refuseDestinations(ctx); err != nil {
@@ -197,7 +205,7 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 		}
 	}
 	err := b.DB.Tx(ctx, b.insert)
-	for errors.Is(err, errRetry) {
+	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
 		if err = b.generateCodes(ctx); err == nil {
 			err = b.DB.Tx(ctx, b.insert)
 		}

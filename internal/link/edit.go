@@ -9,10 +9,14 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
+
+// maxRaces is how often a transaction runs again that has lost a race for an external id.
+const maxRaces = 5
 
 // edits are changes to links of a workspace, in one transaction.
 type edits struct {
@@ -34,7 +38,7 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		return nil, err
 	}
 	var changed map[string]*Link
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	change := func(ctx context.Context, tx bun.Tx) error {
 		links, err := s.lock(ctx, tx, m, e.ids)
 		if err != nil {
 			return err
@@ -44,7 +48,7 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 				return err
 			}
 		}
-		if results, changed, err = s.mutateAll(ctx, tx, e, links); err != nil {
+		if results, changed, err = s.mutateAll(ctx, tx, m, e, links); err != nil {
 			return err
 		}
 		if e.policy == AllOrNothing && failAll(results) {
@@ -55,7 +59,14 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 			changes = append(changes, change{before: links[linkID], after: after})
 		}
 		return s.apply(ctx, tx, e.cause, changes)
-	})
+	}
+	err = s.DB.Tx(ctx, change)
+	for range maxRaces {
+		if !db.IsUniqueViolation(err) { // else another transaction was faster to take an external id
+			break
+		}
+		err = s.DB.Tx(ctx, change)
+	}
 	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
@@ -73,14 +84,15 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
 // change that gives a link a new destination, or makes it active again, fails if the destination is
-// refused: all other changes are then applied again without it.
+// refused, and one that gives it an external id fails if another link has that: all other changes are then
+// applied again without it.
 func (s *Store) mutateAll(
-	ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link,
+	ctx context.Context, tx bun.Tx, m workspace.Membership, e edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
 	failed, now := map[int]error{}, s.now()
 	for {
 		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
-		unchecked := map[*Link]int{}
+		unchecked, takers := map[*Link]int{}, map[string]int{}
 		for i, linkID := range e.ids {
 			before := links[linkID]
 			results[i] = mutateCopy(before, func(l *Link) error {
@@ -100,7 +112,20 @@ func (s *Store) mutateAll(
 			if active || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
 				unchecked[after] = i
 			}
+			if !sameExternalID(after.ExternalID, before.ExternalID) {
+				takers[linkID] = i
+			}
 			links[linkID] = after
+		}
+		taken, err := s.takenExternalIDs(ctx, tx, m, takers, links)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range taken {
+			failed[i] = errExternalIDTaken()
+		}
+		if len(taken) > 0 {
+			continue
 		}
 		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(unchecked)))
 		if err != nil || len(refused) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -120,6 +121,11 @@ var insertNew = db.Insert{
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
 
+// insertPlain is insertNew of links without data of the caller.
+var insertPlain = db.Insert{
+	Without: append([]string{"external_id", "metadata"}, insertNew.Without...), Rest: insertNew.Rest,
+}
+
 // insertDrafts inserts the drafts that no unique index refuses, and returns how many.
 func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (created int, err error) {
 	records, byID := make([]*record, 0, len(items)), make(map[string]*item, len(items))
@@ -128,7 +134,11 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (cre
 	}
 	for chunk := range statements(records) {
 		var ids []string
-		if err := db.InsertReturning(ctx, tx, insertNew, chunk, &ids); err != nil {
+		in := insertPlain
+		if slices.ContainsFunc(chunk, (*record).hasOwnData) {
+			in = insertNew
+		}
+		if err := db.InsertReturning(ctx, tx, in, chunk, &ids); err != nil {
 			return created, err
 		}
 		for _, linkID := range ids {
@@ -147,7 +157,7 @@ func statements(rows []*record) iter.Seq[[]*record] {
 			for n < len(rows) && (n == 0 || size < statementBytes) {
 				r := rows[n]
 				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) +
-					len(optional.Value(r.Note)) + len(r.Search) + 512
+					len(optional.Value(r.Note)) + len(r.Search) + len(r.Metadata) + 512
 				if r.Routing != nil {
 					size += routing.MaxStored
 				}
@@ -162,12 +172,15 @@ func statements(rows []*record) iter.Seq[[]*record] {
 }
 
 // findExisting gives items their existing links: the deterministic one for the URL, or the one with
-// both the custom code and the URL. An item fails if its custom code belongs to another URL, or if
-// the operator has disabled the link.
+// both the custom code and the URL. An item fails if its custom code belongs to another URL, if the
+// operator has disabled the link, if the link has another external id, or if another link has that.
 func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) error {
 	var hashes [][]byte
-	var codes []string
+	var codes, externalIDs []string
 	for _, it := range items {
+		if it.draft.ExternalID != nil {
+			externalIDs = append(externalIDs, *it.draft.ExternalID)
+		}
 		switch it.draft.Strategy {
 		case Deterministic:
 			hashes = append(hashes, it.draft.CanonicalHash)
@@ -183,6 +196,14 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	if err != nil {
 		return err
 	}
+	byExternalID, err := lookUp(ctx, b, conn, "external_id", "TEXT", externalIDs)
+	if err != nil {
+		return err
+	}
+	holders := make(map[string]string, len(byExternalID))
+	for _, l := range byExternalID {
+		holders[*l.ExternalID] = l.ID
+	}
 	existing, taken := map[identity]*Link{}, map[string]bool{}
 	for _, l := range append(byHash, byCode...) {
 		taken[l.Code] = true
@@ -196,6 +217,10 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 		switch {
 		case l != nil && l.DisabledAt != nil:
 			it.attempt.Err = errDisabled().At("url")
+		case it.wantsOtherID(l):
+			it.attempt.Err = errHasOtherID()
+		case it.isExternalIDTaken(holders, l):
+			it.attempt.Err = errExternalIDTaken()
 		case l != nil:
 			l.In, it.attempt.Link = it.member, l
 		case it.draft.Strategy == Custom && taken[it.codes[0]]:
@@ -203,6 +228,21 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 		}
 	}
 	return nil
+}
+
+// wantsOtherID reports whether the existing link has not the external id of the item.
+func (it *item) wantsOtherID(existing *Link) bool {
+	return existing != nil && existing.PurgedAt == nil && it.draft.ExternalID != nil &&
+		!sameExternalID(it.draft.ExternalID, existing.ExternalID)
+}
+
+// isExternalIDTaken reports whether another link than the existing one has the item's external id.
+func (it *item) isExternalIDTaken(holders map[string]string, existing *Link) bool {
+	if it.draft.ExternalID == nil {
+		return false
+	}
+	holder, isHeld := holders[*it.draft.ExternalID]
+	return isHeld && (existing == nil || holder != existing.ID)
 }
 
 // lookUp finds links of the workspace by a unique key. The lateral join makes PostgreSQL look up
@@ -247,6 +287,9 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 		}
 	}
 	if err := insertTags(ctx, tx, tags); err != nil {
+		return err
+	}
+	if err := writeMetadata(ctx, tx, created); err != nil {
 		return err
 	}
 	if err := b.writeRouting(ctx, tx, created); err != nil {

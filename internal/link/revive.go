@@ -52,11 +52,11 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.
 func (b *batch) reviveAs(l, draft *Link) {
 	if l.PurgedAt != nil {
-		l.Granted, l.CreatedBy = 0, draft.CreatedBy
+		l.Granted, l.CreatedBy, l.ExternalID = 0, draft.CreatedBy, draft.ExternalID
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.Settings = draft.Settings
+	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)
 }

@@ -25,6 +25,8 @@ type Change struct {
 	RedirectStatus optional.Edit[int]
 	Archived       optional.Edit[bool]
 	StatsPublic    optional.Edit[bool]
+	ExternalID     optional.Edit[*string]
+	Metadata       optional.Edit[[]*Pair]
 	// Routing makes the link plain if it is set to nil.
 	Routing optional.Edit[*routing.Change]
 	// Seen is the UpdatedAt that the link must have; nil means any.
@@ -37,7 +39,7 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*
 }
 
 // UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
-// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, Immutable and, for a link
+// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, ExternalIDTaken, Immutable and, for a link
 // that does not have the UpdatedAt in Seen, Conflict. An error means that nothing was changed:
 // InvalidInput or Forbidden.
 func (s *Store) UpdateMany(
@@ -107,6 +109,16 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 	}
 	if c.Tags.Set {
 		if l.tags, err = CheckTags(c.Tags.To); err != nil {
+			return err
+		}
+	}
+	if c.ExternalID.Set {
+		if l.ExternalID, err = checkExternalID(c.ExternalID.To); err != nil {
+			return err
+		}
+	}
+	if c.Metadata.Set {
+		if l.Metadata, err = newMetadata(c.Metadata.To); err != nil {
 			return err
 		}
 	}

@@ -92,6 +92,9 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 // write writes the rows of changed links, and what is derived of them.
 func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.after.ID, b.after.ID) })
+	if err := releaseExternalIDs(ctx, tx, changes); err != nil {
+		return err
+	}
 	rows := make([]*record, 0, len(changes))
 	for _, c := range changes {
 		rows = append(rows, recordOf(c.after))
@@ -107,6 +110,9 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 		}
 	}
 	if err := s.writeTags(ctx, tx, rows); err != nil {
+		return err
+	}
+	if err := writeMetadata(ctx, tx, changes); err != nil {
 		return err
 	}
 	return s.writeRouting(ctx, tx, changes)
