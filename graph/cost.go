@@ -76,6 +76,9 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
 	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventsCost }
+	c.Subscription.EventCommitted = func(child int, _ string, _ []audit.Action, _, _ *string) int {
+		return 1 + child*eventsCost
+	}
 	c.Stats.Series = func(child int, interval stats.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(
 		child int, first *int, _ *string, last *int, _ *string, filter *linklist.Filter, _ *linklist.Order,
@@ -107,6 +110,7 @@ func costs() gen.ComplexityRoot {
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint
 	}
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
+	c.Mutation.RevertOperation = func(child int, _ gen.RevertOperationInput) int { return batchCost(child, link.MaxBatch) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int {
 		return claimCost * batchCost(child, len(in.ClaimTokens))
 	}

@@ -58,6 +58,9 @@ const (
 	LinkPurged           Action = "LINK_PURGED"
 )
 
+// LinkClicked is a type of event that is never in the log.
+const LinkClicked Action = "LINK_CLICKED"
+
 // Details describe an action further. They contain no secrets and, because they outlive accounts,
 // no personal data.
 type Details map[string]any
@@ -79,6 +82,10 @@ type Event struct {
 	Version *int
 	// Changes are FieldChanges as a JSON list; nil means none.
 	Changes *string
+	// OperationID is the bulk call that the change was part of, or that it undid; nil for none.
+	OperationID *string
+	// EffectiveAt is when the change took effect, if that is not CreatedAt.
+	EffectiveAt *time.Time
 }
 
 // New returns an event to Write.

@@ -31,6 +31,7 @@ const (
 	Rule       Prefix = "rul_"
 	Target     Prefix = "tgt_"
 	Template   Prefix = "utm_"
+	Operation  Prefix = "opn_"
 )
 
 // alphabet is Crockford's base32 in lower case: no i, l, o or u.

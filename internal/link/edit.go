@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -27,6 +28,10 @@ type edits struct {
 	// mutate changes the link with the i-th id. It may be called again in a retry.
 	mutate func(i int, l *Link) error
 	cause  cause
+	// causeOf replaces cause if that depends on the link; nil otherwise.
+	causeOf func(before *Link) cause
+	// operationID is the bulk call that the edits are part of; empty for none.
+	operationID string
 	// needClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	needClicks bool
 }
@@ -37,49 +42,75 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 	if err := checkBatch(len(e.ids), e.field); err != nil {
 		return nil, err
 	}
-	var changed map[string]*Link
-	change := func(ctx context.Context, tx bun.Tx) error {
-		links, err := s.lock(ctx, tx, m, e.ids)
-		if err != nil {
-			return err
-		}
-		if e.needClicks {
-			if err := s.countClicks(ctx, tx, links); err != nil {
-				return err
-			}
-		}
-		if results, changed, err = s.mutateAll(ctx, tx, m, e, links); err != nil {
-			return err
-		}
-		if e.policy == AllOrNothing && failAll(results) {
-			return errFailed
-		}
-		changes := make([]change, 0, len(changed))
-		for linkID, after := range changed {
-			changes = append(changes, change{before: links[linkID], after: after})
-		}
-		return s.apply(ctx, tx, e.cause, changes)
+	change := func(ctx context.Context, tx bun.Tx) (err error) {
+		results, err = s.editIn(ctx, tx, m, e)
+		return err
 	}
 	err = s.DB.Tx(ctx, change)
-	for range maxRaces {
-		if !db.IsUniqueViolation(err) { // else another transaction was faster to take an external id
-			break
-		}
+	for races := 0; db.IsUniqueViolation(err) && races < maxRaces; races++ { // another one took an external id
 		err = s.DB.Tx(ctx, change)
 	}
 	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
+	for _, r := range results {
+		if r.Link != nil {
+			s.forget(r.Link)
+		}
+	}
+	return results, nil
+}
+
+// editIn is edit within a transaction. It returns errFailed with the results of an AllOrNothing batch
+// that has an error.
+func (s *Store) editIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e edits) ([]Result, error) {
+	links, err := s.lock(ctx, tx, m, e.ids)
+	if err != nil {
+		return nil, err
+	}
+	if e.needClicks {
+		if err := s.countClicks(ctx, tx, links); err != nil {
+			return nil, err
+		}
+	}
+	results, changed, err := s.mutateAll(ctx, tx, m, e, links)
+	if err != nil {
+		return nil, err
+	}
+	if e.policy == AllOrNothing && failAll(results) {
+		return results, errFailed
+	}
+	changes := map[cause][]change{}
+	for linkID, after := range changed {
+		why := e.cause
+		if e.causeOf != nil {
+			why = e.causeOf(links[linkID])
+		}
+		changes[why] = append(changes[why], change{before: links[linkID], after: after, operation: e.operationID})
+	}
+	for why, some := range changes {
+		if err := s.apply(ctx, tx, why, some); err != nil {
+			return nil, err
+		}
+	}
 	for i, r := range results {
 		if r.Link == nil {
 			continue
 		}
-		s.forget(r.Link)
 		if after := changed[r.Link.ID]; after != nil { // the last of several changes of the link
 			results[i].Link = after
+			results[i].OperationID = e.operationOf(after)
 		}
 	}
 	return results, nil
+}
+
+// operationOf returns the id of the operation if it has written the newest version of the link.
+func (e *edits) operationOf(l *Link) string {
+	if optional.Value(l.VersionOperation) != e.operationID {
+		return ""
+	}
+	return e.operationID
 }
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A

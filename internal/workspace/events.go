@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"slices"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
@@ -24,10 +23,7 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 		return p, "", err
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
-	r.Actions = slices.Clone(audit.LinkActions)
-	if m.May(ReadDomains) {
-		r.Actions = append(r.Actions, audit.DomainActions...)
-	}
+	r.Actions = m.EventActions()
 	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
 	if err != nil {
 		return p, "", err
@@ -37,4 +33,15 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 		p.Items = append(p.Items, &LoggedEvent{Event: e, In: m})
 	}
 	return p, head, nil
+}
+
+// EventActions returns the actions that the caller may see in the event log.
+func (m Membership) EventActions() (actions []audit.Action) {
+	if m.May(ReadLinks) {
+		actions = append(actions, audit.LinkActions...)
+	}
+	if m.May(ReadDomains) {
+		actions = append(actions, audit.DomainActions...)
+	}
+	return actions
 }
