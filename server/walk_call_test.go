@@ -84,11 +84,11 @@ func (t target) alternatives() []variant {
 	for _, fields := range groups {
 		var more []variant
 		for _, v := range all {
-			for field := range fields {
+			for _, field := range slices.Sorted(maps.Keys(fields)) {
 				var others []string
-				for other, keys := range fields {
+				for _, other := range slices.Sorted(maps.Keys(fields)) {
 					if other != field {
-						others = append(others, keys...)
+						others = append(others, fields[other]...)
 					}
 				}
 				more = append(more, variant{only: v.only, without: slices.Concat(v.without, others), set: v.set, rare: v.rare})
