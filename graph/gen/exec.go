@@ -558,6 +558,8 @@ type ComplexityRoot struct {
 		UpdateUtmTemplate        func(childComplexity int, input UpdateUtmTemplateInput) int
 		UpdateWorkspace          func(childComplexity int, input UpdateWorkspaceInput) int
 		UpdateWorkspaceRouting   func(childComplexity int, input UpdateWorkspaceRoutingInput) int
+		UpsertLink               func(childComplexity int, input UpsertLinkInput) int
+		UpsertLinks              func(childComplexity int, input UpsertLinksInput) int
 		VerifyDomain             func(childComplexity int, input VerifyDomainInput) int
 		VerifyEmail              func(childComplexity int, input VerifyEmailInput) int
 	}
@@ -862,6 +864,24 @@ type ComplexityRoot struct {
 		Workspace func(childComplexity int) int
 	}
 
+	UpsertLinkPayload struct {
+		Errors  func(childComplexity int) int
+		Link    func(childComplexity int) int
+		Outcome func(childComplexity int) int
+	}
+
+	UpsertLinkResult struct {
+		Errors  func(childComplexity int) int
+		Link    func(childComplexity int) int
+		Outcome func(childComplexity int) int
+	}
+
+	UpsertLinksPayload struct {
+		Errors      func(childComplexity int) int
+		OperationID func(childComplexity int) int
+		Results     func(childComplexity int) int
+	}
+
 	Usage struct {
 		Limit     func(childComplexity int) int
 		Links     func(childComplexity int) int
@@ -1106,6 +1126,8 @@ type MutationResolver interface {
 	ClaimLinks(ctx context.Context, input ClaimLinksInput) (*ClaimLinksPayload, error)
 	UpdateLink(ctx context.Context, input UpdateLinkInput) (*UpdateLinkPayload, error)
 	UpdateLinks(ctx context.Context, input UpdateLinksInput) (*UpdateLinksPayload, error)
+	UpsertLink(ctx context.Context, input UpsertLinkInput) (*UpsertLinkPayload, error)
+	UpsertLinks(ctx context.Context, input UpsertLinksInput) (*UpsertLinksPayload, error)
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
@@ -3382,6 +3404,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateWorkspaceRouting(childComplexity, args["input"].(UpdateWorkspaceRoutingInput)), true
+	case "Mutation.upsertLink":
+		if e.ComplexityRoot.Mutation.UpsertLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_upsertLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpsertLink(childComplexity, args["input"].(UpsertLinkInput)), true
+	case "Mutation.upsertLinks":
+		if e.ComplexityRoot.Mutation.UpsertLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_upsertLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpsertLinks(childComplexity, args["input"].(UpsertLinksInput)), true
 	case "Mutation.verifyDomain":
 		if e.ComplexityRoot.Mutation.VerifyDomain == nil {
 			break
@@ -4457,6 +4501,63 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Workspace(childComplexity), true
 
+	case "UpsertLinkPayload.errors":
+		if e.ComplexityRoot.UpsertLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkPayload.Errors(childComplexity), true
+	case "UpsertLinkPayload.link":
+		if e.ComplexityRoot.UpsertLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkPayload.Link(childComplexity), true
+	case "UpsertLinkPayload.outcome":
+		if e.ComplexityRoot.UpsertLinkPayload.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkPayload.Outcome(childComplexity), true
+
+	case "UpsertLinkResult.errors":
+		if e.ComplexityRoot.UpsertLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkResult.Errors(childComplexity), true
+	case "UpsertLinkResult.link":
+		if e.ComplexityRoot.UpsertLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkResult.Link(childComplexity), true
+	case "UpsertLinkResult.outcome":
+		if e.ComplexityRoot.UpsertLinkResult.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkResult.Outcome(childComplexity), true
+
+	case "UpsertLinksPayload.errors":
+		if e.ComplexityRoot.UpsertLinksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinksPayload.Errors(childComplexity), true
+	case "UpsertLinksPayload.operationId":
+		if e.ComplexityRoot.UpsertLinksPayload.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinksPayload.OperationID(childComplexity), true
+	case "UpsertLinksPayload.results":
+		if e.ComplexityRoot.UpsertLinksPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinksPayload.Results(childComplexity), true
+
 	case "Usage.limit":
 		if e.ComplexityRoot.Usage.Limit == nil {
 			break
@@ -5191,6 +5292,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputUpdateUtmTemplateInput,
 		ec.unmarshalInputUpdateWorkspaceInput,
 		ec.unmarshalInputUpdateWorkspaceRoutingInput,
+		ec.unmarshalInputUpsertLinkFields,
+		ec.unmarshalInputUpsertLinkInput,
+		ec.unmarshalInputUpsertLinksInput,
 		ec.unmarshalInputUtmInput,
 		ec.unmarshalInputVerifyDomainInput,
 		ec.unmarshalInputVerifyEmailInput,
@@ -5637,6 +5741,17 @@ type Mutation {
   Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
+  """
+  Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
+  of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
+  URL belongs to a link with another external id.
+  """
+  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload!
+  """
+  Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
+  LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
+  """
+  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload!
   """
   Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
   it. Deleting it again changes nothing. Requires the role EDITOR. Error: NOT_FOUND.
@@ -6459,6 +6574,98 @@ type UpdateLinkPayload {
   link: Link
   "User errors. Empty on success."
   errors: [UserError!]!
+}
+
+"Input of upsertLink."
+input UpsertLinkInput {
+  "The workspace."
+  workspaceId: ID!
+  "The link."
+  link: UpsertLinkFields!
+}
+
+"A link by its external id; createLink and updateLink describe the fields."
+input UpsertLinkFields {
+  "The caller's own id."
+  externalId: String!
+  "The destination."
+  url: String!
+  "How the code is made. Absent: CUSTOM with a customCode, else RANDOM. IMMUTABLE when it differs from the existing link's."
+  strategy: CodeStrategy
+  "The code of a CUSTOM link. IMMUTABLE when it differs from the existing link's."
+  customCode: String
+  "The title."
+  title: String
+  "The note for the members."
+  note: String
+  "The tags, all of them."
+  tags: [String!]
+  "The caller's own data, all of it."
+  metadata: [MetadataInput!]
+  "From when on the link redirects."
+  startsAt: Time
+  "From when on the link has ended."
+  expiresAt: Time
+  "How many redirects the link answers."
+  maxClicks: Int64
+  "The HTTP status of the redirect."
+  redirectStatus: Int
+  "How the link answers visitors."
+  routing: LinkRoutingInput
+  "Whether the link is archived."
+  archived: Boolean
+  "Whether anyone may see its statistics."
+  statsPublic: Boolean
+}
+
+"Payload of upsertLink."
+type UpsertLinkPayload {
+  "The link; null when there are errors."
+  link: Link
+  "The outcome; null when there are errors."
+  outcome: UpsertOutcome
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of upsertLinks."
+input UpsertLinksInput {
+  "The workspace."
+  workspaceId: ID!
+  "The links, 1 to 1,000, with distinct external ids."
+  links: [UpsertLinkFields!]!
+  "How the other links are treated when one has an error. Absent: SKIP_FAILED."
+  onError: BatchPolicy
+}
+
+"Payload of upsertLinks."
+type UpsertLinksPayload {
+  "A result for each link, in the order of the input; empty when there are errors of the whole call."
+  results: [UpsertLinkResult!]!
+  "The id for revertOperation, which undoes the call; null when nothing was changed."
+  operationId: ID
+  "User errors of the whole call. Empty on success."
+  errors: [UserError!]!
+}
+
+"The result for one link of upsertLinks."
+type UpsertLinkResult {
+  "The link; null when there are errors."
+  link: Link
+  "The outcome; null when there are errors."
+  outcome: UpsertOutcome
+  "User errors; fields are those of this link's input."
+  errors: [UserError!]!
+}
+
+"The outcome of an upsert."
+enum UpsertOutcome {
+  "The link was created."
+  CREATED
+  "The link existed and was changed, adopted or restored."
+  UPDATED
+  "The link was equal already; nothing was written."
+  UNCHANGED
 }
 
 "Input of updateLinks."
@@ -10065,6 +10272,42 @@ func (ec *executionContext) childFields_UpdateWorkspaceRoutingPayload(ctx contex
 	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspaceRoutingPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_UpsertLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_UpsertLinkPayload_link(ctx, field)
+	case "outcome":
+		return ec.fieldContext_UpsertLinkPayload_outcome(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpsertLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpsertLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpsertLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_UpsertLinkResult_link(ctx, field)
+	case "outcome":
+		return ec.fieldContext_UpsertLinkResult_outcome(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpsertLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpsertLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_UpsertLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_UpsertLinksPayload_results(ctx, field)
+	case "operationId":
+		return ec.fieldContext_UpsertLinksPayload_operationId(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpsertLinksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpsertLinksPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "links":
@@ -11197,6 +11440,34 @@ func (ec *executionContext) field_Mutation_updateWorkspace_args(ctx context.Cont
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateWorkspaceInput, error) {
 			return ec.unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_upsertLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpsertLinkInput, error) {
+			return ec.unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_upsertLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpsertLinksInput, error) {
+			return ec.unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -20478,6 +20749,94 @@ func (ec *executionContext) fieldContext_Mutation_updateLinks(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_upsertLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpsertLink(ctx, fc.Args["input"].(UpsertLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpsertLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_upsertLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_upsertLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpsertLinks(ctx, fc.Args["input"].(UpsertLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpsertLinksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_upsertLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_deleteLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25550,6 +25909,267 @@ func (ec *executionContext) _UpdateWorkspaceRoutingPayload_errors(ctx context.Co
 func (ec *executionContext) fieldContext_UpdateWorkspaceRoutingPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "UpdateWorkspaceRoutingPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpsertLinkPayload", field, false, false, errors.New("field of type UpsertOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _UpsertLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkResult_outcome(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkResult_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkResult_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpsertLinkResult", field, false, false, errors.New("field of type UpsertOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _UpsertLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinksPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UpsertLinkResult) graphql.Marshaler {
+			return ec.marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinksPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpsertLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinksPayload_operationId(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinksPayload_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpsertLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _UpsertLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinksPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -32214,6 +32834,215 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputUpsertLinkFields(ctx context.Context, obj any) (UpsertLinkFields, error) {
+	var it UpsertLinkFields
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"externalId", "url", "strategy", "customCode", "title", "note", "tags", "metadata", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "archived", "statsPublic"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "strategy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("strategy"))
+			data, err := ec.unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Strategy = data
+		case "customCode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("customCode"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CustomCode = data
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = graphql.OmittableOf(data)
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = graphql.OmittableOf(data)
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = graphql.OmittableOf(data)
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = graphql.OmittableOf(data)
+		case "startsAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StartsAt = graphql.OmittableOf(data)
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = graphql.OmittableOf(data)
+		case "maxClicks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxClicks = graphql.OmittableOf(data)
+		case "redirectStatus":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RedirectStatus = graphql.OmittableOf(data)
+		case "routing":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
+			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Routing = graphql.OmittableOf(data)
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = graphql.OmittableOf(data)
+		case "statsPublic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StatsPublic = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpsertLinkInput(ctx context.Context, obj any) (UpsertLinkInput, error) {
+	var it UpsertLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "link"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "link":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("link"))
+			data, err := ec.unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Link = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpsertLinksInput(ctx context.Context, obj any) (UpsertLinksInput, error) {
+	var it UpsertLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "links", "onError"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "links":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("links"))
+			data, err := ec.unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Links = data
+		case "onError":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onError"))
+			data, err := ec.unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OnError = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputUtmInput(ctx context.Context, obj any) (routing.UTM, error) {
 	var it routing.UTM
 	if obj == nil {
@@ -37222,6 +38051,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "upsertLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_upsertLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "upsertLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_upsertLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "deleteLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteLink(ctx, field)
@@ -40206,6 +41049,150 @@ func (ec *executionContext) _UpdateWorkspaceRoutingPayload(ctx context.Context, 
 			}
 		case "errors":
 			out.Values[i] = ec._UpdateWorkspaceRoutingPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var upsertLinkPayloadImplementors = []string{"UpsertLinkPayload"}
+
+func (ec *executionContext) _UpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpsertLinkPayload")
+		case "link":
+			out.Values[i] = ec._UpsertLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._UpsertLinkPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpsertLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var upsertLinkResultImplementors = []string{"UpsertLinkResult"}
+
+func (ec *executionContext) _UpsertLinkResult(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpsertLinkResult")
+		case "link":
+			out.Values[i] = ec._UpsertLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._UpsertLinkResult_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpsertLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var upsertLinksPayloadImplementors = []string{"UpsertLinksPayload"}
+
+func (ec *executionContext) _UpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpsertLinksPayload")
+		case "results":
+			out.Values[i] = ec._UpsertLinksPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "operationId":
+			out.Values[i] = ec._UpsertLinksPayload_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpsertLinksPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -44823,6 +45810,81 @@ func (ec *executionContext) marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗco
 	return ec._UpdateWorkspaceRoutingPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx context.Context, v any) ([]*UpsertLinkFields, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*UpsertLinkFields, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx context.Context, v any) (*UpsertLinkFields, error) {
+	res, err := ec.unmarshalInputUpsertLinkFields(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkInput(ctx context.Context, v any) (UpsertLinkInput, error) {
+	res, err := ec.unmarshalInputUpsertLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpsertLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpsertLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpsertLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksInput(ctx context.Context, v any) (UpsertLinksInput, error) {
+	res, err := ec.unmarshalInputUpsertLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpsertLinksPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -45911,6 +46973,25 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(*v)
+	return res
+}
+
+func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx context.Context, v any) (*link.UpsertOutcome, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.UpsertOutcome(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx context.Context, sel ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
 	return res
 }
 

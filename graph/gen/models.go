@@ -1300,6 +1300,88 @@ type UpdateWorkspaceRoutingPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// A link by its external id; createLink and updateLink describe the fields.
+type UpsertLinkFields struct {
+	// The caller's own id.
+	ExternalID string `json:"externalId"`
+	// The destination.
+	URL string `json:"url"`
+	// How the code is made. Absent: CUSTOM with a customCode, else RANDOM. IMMUTABLE when it differs from the existing link's.
+	Strategy *link.Strategy `json:"strategy,omitempty"`
+	// The code of a CUSTOM link. IMMUTABLE when it differs from the existing link's.
+	CustomCode *string `json:"customCode,omitempty"`
+	// The title.
+	Title graphql.Omittable[*string] `json:"title,omitempty"`
+	// The note for the members.
+	Note graphql.Omittable[*string] `json:"note,omitempty"`
+	// The tags, all of them.
+	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The caller's own data, all of it.
+	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
+	// From when on the link redirects.
+	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
+	// From when on the link has ended.
+	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
+	// How many redirects the link answers.
+	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
+	// The HTTP status of the redirect.
+	RedirectStatus graphql.Omittable[*int] `json:"redirectStatus,omitempty"`
+	// How the link answers visitors.
+	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
+	// Whether the link is archived.
+	Archived graphql.Omittable[*bool] `json:"archived,omitempty"`
+	// Whether anyone may see its statistics.
+	StatsPublic graphql.Omittable[*bool] `json:"statsPublic,omitempty"`
+}
+
+// Input of upsertLink.
+type UpsertLinkInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The link.
+	Link *UpsertLinkFields `json:"link"`
+}
+
+// Payload of upsertLink.
+type UpsertLinkPayload struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// The outcome; null when there are errors.
+	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// The result for one link of upsertLinks.
+type UpsertLinkResult struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// The outcome; null when there are errors.
+	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
+	// User errors; fields are those of this link's input.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of upsertLinks.
+type UpsertLinksInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The links, 1 to 1,000, with distinct external ids.
+	Links []*UpsertLinkFields `json:"links"`
+	// How the other links are treated when one has an error. Absent: SKIP_FAILED.
+	OnError *link.Policy `json:"onError,omitempty"`
+}
+
+// Payload of upsertLinks.
+type UpsertLinksPayload struct {
+	// A result for each link, in the order of the input; empty when there are errors of the whole call.
+	Results []*UpsertLinkResult `json:"results"`
+	// The id for revertOperation, which undoes the call; null when nothing was changed.
+	OperationID *string `json:"operationId,omitempty"`
+	// User errors of the whole call. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // The link quota of the current calendar month (UTC).
 type Usage struct {
 	// The number of created links.

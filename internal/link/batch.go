@@ -27,6 +27,8 @@ type batch struct {
 	policy Policy
 	key    *idempotency.Key // may be nil
 	items  []*item
+	// operationID is the bulk call of an upsert; empty for none.
+	operationID string
 }
 
 // item is one requested link of a batch.
@@ -34,6 +36,12 @@ type item struct {
 	member      workspace.Membership
 	in          *New
 	operationID string // of its call; empty for none
+
+	// upsert is the input of an upsert, or nil. holder is the link that has its external id, or nil, and
+	// versionBefore the version of the link that it changes.
+	upsert        *Upsert
+	holder        *Link
+	versionBefore int
 
 	draft *Link
 	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
@@ -91,7 +99,13 @@ func (b *batch) create(ctx context.Context) ([]Result, error) {
 func (b *batch) prepare(ctx context.Context) error {
 	first := map[request]*item{}
 	for _, it := range b.items {
+		if it.isKnown() {
+			continue
+		}
 		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
+			it.Err = b.draftUpsert(it)
+		}
+		if it.Err == nil {
 			it.draft.VersionOperation = optional.Of(it.operationID)
 			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
 		}
@@ -148,13 +162,13 @@ func customCodes(strategy Strategy, custom *string) ([]string, error) {
 func (b *batch) refuseDestinations(ctx context.Context) error {
 	var drafts []*Link
 	for _, it := range b.items {
-		if it.pending() {
+		if it.pending() && !it.isKnown() {
 			drafts = append(drafts, it.draft)
 		}
 	}
 	refused, err := b.refused(ctx, b.DB, drafts)
 	for _, it := range b.items {
-		if e := refused[it.draft]; it.pending() && e != nil {
+		if e := refused[it.draft]; it.pending() && !it.isKnown() && e != nil {
 			if it.Err = e; len(e.Field) == 0 {
 				it.Err = e.At("url")
 			}
@@ -167,7 +181,7 @@ func (b *batch) refuseDestinations(ctx context.Context) error {
 func (b *batch) generateCodes(ctx context.Context) error {
 	var counters []*item
 	for _, it := range b.items {
-		if !it.pending() || len(it.codes) > 0 {
+		if !it.pending() || it.isKnown() || len(it.codes) > 0 {
 			continue
 		}
 		switch it.draft.Strategy {
@@ -241,6 +255,11 @@ func (b *batch) finish() {
 
 // pending reports whether the item has no final result yet.
 func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
+
+// isKnown reports whether the item needs no new link: it has failed, or its link exists.
+func (it *item) isKnown() bool {
+	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
+}
 
 // unresolved returns the items that have no result yet, neither final nor in this attempt.
 func (b *batch) unresolved() (items []*item) {

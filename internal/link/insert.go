@@ -31,12 +31,19 @@ const (
 // its row, so batches of a workspace run one after the other and cannot deadlock.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.items {
-		if it.attempt, it.tried, it.revived = (Result{}), 0, false; it.pending() {
+		it.attempt, it.tried, it.revived = (Result{}), 0, false
+		switch {
+		case it.pending() && it.isKnown():
+			it.attempt.Link = it.holder
+		case it.pending():
 			b.assignCode(it)
 		}
 	}
 	unresolved := b.unresolved()
 	consumed := len(unresolved)
+	if consumed == 0 && b.key == nil {
+		return b.changeFound(ctx, tx)
+	}
 	left, err := b.consumeQuota(ctx, tx, b.member, b.now, consumed)
 	if err != nil {
 		return err
@@ -71,8 +78,8 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	if err := b.revive(ctx, tx); err != nil {
 		return err
 	}
-	if b.policy == AllOrNothing && b.failed() {
-		return errFailed
+	if err := b.changeFound(ctx, tx); err != nil {
+		return err
 	}
 	if err := b.recordCreated(ctx, tx); err != nil {
 		return err
@@ -115,15 +122,16 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 // insertNew omits the columns that are null or zero in every new link.
 var insertNew = db.Insert{
 	Without: []string{
-		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at",
+		"granted", "deleted_at", "disabled_at", "ended_at", "purged_at",
 		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
 
-// insertPlain is insertNew of links without data of the caller.
+// insertPlain is insertNew of links without an id or data of the caller, which are no upserts either.
 var insertPlain = db.Insert{
-	Without: append([]string{"external_id", "metadata"}, insertNew.Without...), Rest: insertNew.Rest,
+	Without: append([]string{"external_id", "metadata", "archived_at", "stats_public"}, insertNew.Without...),
+	Rest:    insertNew.Rest,
 }
 
 // insertDrafts inserts the drafts that no unique index refuses, and returns how many.
@@ -201,13 +209,13 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	if err != nil {
 		return err
 	}
-	holders := make(map[string]string, len(byExternalID))
+	holders := make(map[string]*Link, len(byExternalID))
 	for _, l := range byExternalID {
-		holders[*l.ExternalID] = l.ID
+		holders[*l.ExternalID] = l
 	}
-	existing, taken := map[identity]*Link{}, map[string]bool{}
+	existing, taken := map[identity]*Link{}, map[string]*Link{}
 	for _, l := range append(byHash, byCode...) {
-		taken[l.Code] = true
+		taken[l.Code] = l
 		existing[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
 		if l.Strategy == Deterministic {
 			existing[identity{hash: string(l.CanonicalHash)}] = l
@@ -216,6 +224,8 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	for _, it := range items {
 		l := existing[it.identity]
 		switch {
+		case it.upsert != nil:
+			it.adopt(holders, existing, taken)
 		case l != nil && l.DisabledAt != nil:
 			it.attempt.Err = errDisabled().At("url")
 		case it.wantsOtherID(l):
@@ -224,7 +234,7 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 			it.attempt.Err = errExternalIDTaken()
 		case l != nil:
 			l.In, it.attempt.Link = it.member, l
-		case it.draft.Strategy == Custom && taken[it.codes[0]]:
+		case it.draft.Strategy == Custom && taken[it.codes[0]] != nil:
 			it.attempt.Err = errNoCode(Custom)
 		}
 	}
@@ -238,12 +248,12 @@ func (it *item) wantsOtherID(existing *Link) bool {
 }
 
 // isExternalIDTaken reports whether another link than the existing one has the item's external id.
-func (it *item) isExternalIDTaken(holders map[string]string, existing *Link) bool {
+func (it *item) isExternalIDTaken(holders map[string]*Link, existing *Link) bool {
 	if it.draft.ExternalID == nil {
 		return false
 	}
-	holder, isHeld := holders[*it.draft.ExternalID]
-	return isHeld && (existing == nil || holder != existing.ID)
+	holder := holders[*it.draft.ExternalID]
+	return holder != nil && (existing == nil || holder.ID != existing.ID)
 }
 
 // lookUp finds links of the workspace by a unique key. The lateral join makes PostgreSQL look up

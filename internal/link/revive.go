@@ -11,7 +11,7 @@ import (
 func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var ids []string
 	for _, it := range b.items {
-		if l := it.attempt.Link; l != nil && l.DeletedAt != nil {
+		if l := it.attempt.Link; l != nil && it.revives(l) {
 			ids = append(ids, l.ID)
 		}
 	}
@@ -27,7 +27,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	}
 	var changes []change
 	for _, it := range b.items {
-		if it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil {
+		if it.attempt.Link == nil || !it.revives(it.attempt.Link) {
 			continue
 		}
 		l := links[it.attempt.Link.ID]
@@ -48,6 +48,12 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		it.attempt.Link = l
 	}
 	return b.apply(ctx, tx, revived, changes)
+}
+
+// revives reports whether the item gives a link the fields of its draft. An upsert restores a deleted
+// link with the fields that it has, unless it was purged.
+func (it *item) revives(l *Link) bool {
+	return l.DeletedAt != nil && (it.upsert == nil || l.PurgedAt != nil)
 }
 
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.

@@ -129,6 +129,7 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 			return err
 		}
 	}
+	before := l.ExpiresAt
 	c.StartsAt.Apply(&l.StartsAt)
 	c.ExpiresAt.Apply(&l.ExpiresAt)
 	c.MaxClicks.Apply(&l.MaxClicks)
@@ -140,7 +141,7 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 			l.ArchivedAt = &now
 		}
 	}
-	if c.ExpiresAt.Set {
+	if c.ExpiresAt.Set && !sameInstant(utc(before), utc(l.ExpiresAt)) {
 		if err := l.checkExpiry(now); err != nil {
 			return err
 		}

@@ -71,14 +71,10 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 	}
 	effective := make([]change, 0, len(changes))
 	for _, c := range changes {
-		is := c.after.snapshot(tags[c.before.ID])
-		if c.after.tags != nil {
-			is = c.after.snapshot(c.after.tags)
-		}
-		c.was = c.before.snapshot(tags[c.before.ID])
-		c.fields = audit.Compare(c.was.fields(), is.fields())
-		isSame := len(c.fields) == 0 && c.was.Deleted == is.Deleted && c.was.Disabled == is.Disabled
-		if isSame && c.before.WorkspaceID == c.after.WorkspaceID {
+		stored := tags[c.before.ID]
+		c.was = c.before.snapshot(stored)
+		isSame, fields := compare(c.was, c.after.snapshot(c.after.tagsOr(stored)))
+		if c.fields = fields; isSame && c.before.WorkspaceID == c.after.WorkspaceID {
 			unchanged := *c.before
 			unchanged.In = c.after.In
 			*c.after = unchanged
