@@ -109,6 +109,14 @@ func costs() gen.ComplexityRoot {
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint
 	}
+	c.Mutation.UpsertLinks = func(child int, in gen.UpsertLinksInput) int {
+		size := 0
+		for _, l := range in.Links {
+			size += textSize(l.URL, optional.Value(l.Title.Value()), optional.Value(l.Note.Value()), l.Tags.Value()) +
+				pairsSize(l.Metadata.Value())
+		}
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+	}
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
 	c.Mutation.RevertOperation = func(child int, _ gen.RevertOperationInput) int { return batchCost(child, link.MaxBatch) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int {
