@@ -322,9 +322,9 @@ func (e *estate) variables(query string, n int) (pairs []any) {
 		changes = append(changes, map[string]any{"id": e.links[i].ID, "title": fmt.Sprint("title ", e.made),
 			"tags": []string{fmt.Sprint("tag", e.made)}})
 	}
-	for i := range n { // some of them exist
+	for i := range n {
 		upserts = append(upserts, map[string]any{
-			"externalId": fmt.Sprint("id", e.made-2*i), "url": "https://example.com/upserted", "title": fmt.Sprint(e.made),
+			"externalId": fmt.Sprint("id", e.made, "-", i), "url": "https://example.com/upserted", "title": fmt.Sprint(e.made),
 			"tags": []string{fmt.Sprint("tag", i)},
 		})
 	}
