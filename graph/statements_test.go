@@ -85,6 +85,8 @@ var notCounted = map[string]string{
 	"ClaimLinksPayload.results":      "each claim is a transaction of its own, and is priced as one",
 	"Link.metadata":                  "parts of the link's row",
 	"LinkVersion.metadata":           "parts of the version's row",
+	"Link.scheduledChanges":          "rows whose number is bounded, loaded for all links of a page",
+	"ScheduledChange.changes":        "computed from the link's row and its scheduled changes",
 }
 
 // eachByItself are fields that need statements for each item of a page, with the reason.

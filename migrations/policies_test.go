@@ -52,14 +52,17 @@ var rows = map[string]string{
 	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"link_versions": `INSERT INTO link_versions VALUES ('lnk_$', 1, 'ws_$', now(), now(), 'CREATED', 'usr_$',
 		'{}')`,
-	"orphans": `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"scheduled_changes": `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
+	"host_owners":       `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
+	"orphans":           `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
-	"link_text_queue", "link_urls", "link_metadata", "link_versions", "target_grants", "utm_templates", "orphans"}
+	"link_text_queue", "link_urls", "link_metadata", "link_versions", "target_grants", "utm_templates", "scheduled_changes", "host_owners",
+	"orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

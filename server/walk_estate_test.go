@@ -251,6 +251,11 @@ func (e *estate) createLinks() {
 	e.ids[itemNames] = []string{name}
 	e.ids[templateIDs] = []string{textAt(template, "utmTemplate", "id")}
 	e.ids[templatePlaces] = []string{e.ids[templateIDs][0] + " NAME+ " + name}
+	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
+		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
+		"change": map[string]any{"title": e.text("scheduled")},
+	}, "scheduledChange { id }")
+	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
 	code := textAt(custom, "code")
 	e.ids[linkCodes] = []string{code}
 	e.ids[shortURLs] = []string{
@@ -409,7 +414,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|sch)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

@@ -78,6 +78,7 @@ var (
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
 	templateIDs    = &kind{}
+	scheduledIDs   = &kind{}
 	operationIDs   = &kind{}
 	templatePlaces = &kind{theirs: true, wrap: cursor}
 	// ruleIDs and ruleTargetIDs belong to one link each.
@@ -193,6 +194,8 @@ var fillers = map[string]filler{
 	"ExternalLinkBy.externalId":     names(externalIDs),
 	"CodeLinkBy.workspaceId":        names(workspaceIDs),
 	"CodeLinkBy.code":               names(linkCodes),
+	"Query.resolvedAt.shortUrl":     names(shortURLs),
+	"Query.resolvedAt.at":           later(0),
 	"Query.previewCode.workspaceId": names(workspaceIDs),
 	"Query.previewCode.url":         names(urls),
 
@@ -408,6 +411,14 @@ var fillers = map[string]filler{
 	"CreateLinkInput.metadata":         put(pairs),
 	"NewLinkInput.metadata":            put(pairs),
 	"UpdateLinkInput.metadata":         put(pairs),
+	"ScheduleLinkChangeInput.linkId":   names(linkIDs),
+	"ScheduleLinkChangeInput.at":       later(time.Hour),
+	"LinkChangeInput.url":              put("https://example.com/scheduled"),
+	"LinkChangeInput.title":            put("Scheduled"),
+	"LinkChangeInput.note":             put("Scheduled."),
+	"LinkChangeInput.tags":             put([]string{"scheduled"}),
+	"LinkChangeInput.redirectStatus":   put(308),
+	"CancelLinkChangeInput.id":         names(scheduledIDs),
 
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
@@ -510,11 +521,12 @@ type calls struct {
 
 // operations are all queries and mutations.
 var operations = map[string]calls{
-	"Query.me":        {},
-	"Query.node":      {variants: eachNode("Query.node.id")},
-	"Query.nodes":     {variants: eachNode("Query.nodes.ids")},
-	"Query.workspace": {},
-	"Query.link":      {},
+	"Query.me":         {},
+	"Query.node":       {variants: eachNode("Query.node.id")},
+	"Query.nodes":      {variants: eachNode("Query.nodes.ids")},
+	"Query.workspace":  {},
+	"Query.link":       {},
+	"Query.resolvedAt": {},
 	// Rules and targets of its own a caller has none that belong to any link.
 	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
 		{}, {only: []string{
@@ -536,6 +548,8 @@ var operations = map[string]calls{
 	}},
 
 	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
+	"Mutation.scheduleLinkChange":     {variants: []variant{{without: unrouted()}}, refuses: "INVALID_INPUT"},
+	"Mutation.cancelLinkChange":       {},
 	"Mutation.revertOperation":        {alone: true},
 	"Mutation.updateWorkspaceRouting": {},
 	"Mutation.updateDomain":           {},
@@ -647,7 +661,9 @@ var onlyFirst = []string{
 var priced = []string{"Mutation.revertOperation"}
 
 // computed are fields that are computed from the input, or delayed.
-var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Stats.from", "Stats.to"}
+var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Stats.from", "Stats.to",
+	// The walk adds changes to the same link.
+	"Link.scheduledChanges"}
 
 // named are all fields and places that the table names.
 func named() []string {

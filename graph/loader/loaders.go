@@ -22,6 +22,8 @@ type Sources struct {
 	Targets  source[map[string]int64]
 	Checks   source[map[string]link.Check]
 	Links    source[*link.Link]
+	// Scheduled are the scheduled changes.
+	Scheduled source[[]*link.ScheduledChange]
 }
 
 type source[T any] = func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]T, error)
@@ -45,6 +47,8 @@ type Links struct {
 	// Checks are the checks of the URLs of a link's routing, by their positions.
 	Checks Loader[map[string]link.Check]
 	Links  Loader[*link.Link]
+	// Scheduled are the scheduled changes of links that have some.
+	Scheduled Loader[[]*link.ScheduledChange]
 }
 
 type loadersKey struct{}
@@ -67,7 +71,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 		l.links[m.ID()] = &Links{
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
-			Links: in(m, l.loadLinks),
+			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
 		}
 	}
 	return l.links[m.ID()]
@@ -94,6 +98,9 @@ func (l *Loaders) Expect(links []*link.Link) {
 	ids, accounts := map[*Links][]string{}, []string{}
 	for _, one := range links {
 		ids[l.In(one.In)] = append(ids[l.In(one.In)], one.ID)
+		if one.NextChangeAt != nil {
+			l.In(one.In).Scheduled.Expect([]string{one.ID})
+		}
 		if one.CreatedBy != nil {
 			accounts = append(accounts, *one.CreatedBy)
 		}

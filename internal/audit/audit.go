@@ -56,6 +56,8 @@ const (
 	LinkDisabled         Action = "LINK_DISABLED"
 	LinkEnabled          Action = "LINK_ENABLED"
 	LinkPurged           Action = "LINK_PURGED"
+	LinkChangeScheduled  Action = "LINK_CHANGE_SCHEDULED"
+	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
 )
 
 // LinkClicked is a type of event that is never in the log.

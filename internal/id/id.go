@@ -31,6 +31,7 @@ const (
 	Rule       Prefix = "rul_"
 	Target     Prefix = "tgt_"
 	Template   Prefix = "utm_"
+	Scheduled  Prefix = "sch_"
 	Operation  Prefix = "opn_"
 )
 

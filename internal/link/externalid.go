@@ -63,7 +63,7 @@ func (s *Store) by(ctx context.Context, m workspace.Membership, where, value str
 	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) { // no database stores it
 		return nil, errNotFound()
 	}
-	return find(ctx, s.DB, m, where, value)
+	return s.find(ctx, m, where, value)
 }
 
 // takenExternalIDs returns which of the edits fail because another link keeps the external id. Takers are

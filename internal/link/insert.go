@@ -124,6 +124,7 @@ var insertNew = db.Insert{
 	Without: []string{
 		"granted", "deleted_at", "disabled_at", "ended_at", "purged_at",
 		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
+		"version_starts_at", "next_change_at",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }

@@ -208,16 +208,16 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		}
 	}
 	for _, it := range b.items {
-		if it.holder == nil || it.Err != nil {
-			continue
-		}
 		l := it.holder
+		if l == nil || it.Err != nil || l.NextChangeAt != nil && !l.NextChangeAt.After(b.now) {
+			continue // a scheduled change that is due is written first
+		}
 		l.In = it.member
 		after := *l
 		if err := b.applyUpsert(it, &after); err != nil { // decided again once the link is locked
 			continue
 		}
-		if isSame, _ := compare(l.snapshot(tags[l.ID]), after.snapshot(after.tagsOr(tags[l.ID]))); isSame {
+		if isSame, _ := compare(l.snapshot(tags[l.ID]), after.snapshotWith(tags[l.ID])); isSame {
 			it.Result = Result{Link: l}
 		}
 	}
@@ -228,14 +228,6 @@ func (b *batch) findUpserted(ctx context.Context) error {
 func compare(was, is *Snapshot) (isSame bool, fields []*audit.FieldChange) {
 	fields = audit.Compare(was.fields(), is.fields())
 	return len(fields) == 0 && was.Deleted == is.Deleted && was.Disabled == is.Disabled, fields
-}
-
-// tagsOr returns the tags that the link will have, which has the stored ones now.
-func (l *Link) tagsOr(stored []string) []string {
-	if l.tags != nil {
-		return l.tags
-	}
-	return stored
 }
 
 // draftUpsert gives a draft the fields of its upsert.
