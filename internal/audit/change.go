@@ -102,6 +102,17 @@ func (e *Event) At() time.Time { return optional.Or(e.EffectiveAt, e.CreatedAt) 
 // OfVersion adds the version of the link after the change, and the changed fields.
 func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
 	e.Version = &number
+	return e.Changing(changes)
+}
+
+// About adds the destination that the event is about.
+func (e *Event) About(url string) *Event {
+	e.URL = &url
+	return e
+}
+
+// Changing adds the changed fields.
+func (e *Event) Changing(changes []*FieldChange) *Event {
 	if len(changes) > 0 {
 		e.Changes = new(string(encode(changes)))
 	}
