@@ -66,5 +66,6 @@ func (c *Config) sources() loader.Sources {
 	return loader.Sources{
 		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
+		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.Webhooks.Events,
 	}
 }

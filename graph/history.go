@@ -107,6 +107,9 @@ func (r *workspaceResolver) Events(
 }
 
 func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
+	if e.ShowsActor {
+		return optional.Of(e.Event.ActorID), nil
+	}
 	return visibleActor(e.In, e.ActorID), nil
 }
 

@@ -51,14 +51,21 @@ var rows = map[string]string{
 	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"link_versions": `INSERT INTO link_versions VALUES ('lnk_$', 1, 'ws_$', now(), now(), 'CREATED', 'usr_$',
 		'{}')`,
-	"orphans": `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"webhooks": `INSERT INTO webhooks (id, workspace_id, name, url, host, types, tags, status, secret, xid, seq, clicks_at,
+		created_at, created_by) VALUES ('whk_$', 'ws_$', 'n', 'u', 'h', '[]', '[]', 'ACTIVE', 's', 0, 0, now(), now(),
+		'usr_$')`,
+	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+		status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
+	"webhook_attempts": `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
+	"orphans":          `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
-	"link_text_queue", "link_urls", "link_versions", "target_grants", "utm_templates", "orphans"}
+	"link_text_queue", "link_urls", "link_versions", "target_grants", "utm_templates", "webhooks", "webhook_deliveries",
+	"webhook_attempts", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

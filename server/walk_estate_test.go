@@ -241,6 +241,7 @@ func (e *estate) createLinks() {
 	e.ids[itemNames] = []string{name}
 	e.ids[templateIDs] = []string{textAt(template, "utmTemplate", "id")}
 	e.ids[templatePlaces] = []string{e.ids[templateIDs][0] + " NAME+ " + name}
+	e.createWebhook()
 	code := textAt(custom, "code")
 	e.ids[shortURLs] = []string{
 		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
@@ -268,6 +269,35 @@ func (e *estate) createRules() {
 	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(made, "id"))
 	e.ids[ruleIDs] = []string{textAt(created, "id")}
 	e.ids[ruleTargetIDs] = []string{textAt(created["targets"].([]any)[0], "id")}
+}
+
+// createWebhook creates a paused webhook with a delivery.
+func (e *estate) createWebhook() {
+	e.t.Helper()
+	owner := e.members["OWNER"]
+	got := e.mutate(owner, "createWebhook", map[string]any{
+		"workspaceId": e.workspaceID(), "name": e.text("webhook"), "url": "https://hooks.example.com/" + e.text("hook"),
+		"types": []string{"LINK_CREATED"},
+	}, "webhook { id }")
+	hook := textAt(got, "webhook", "id")
+	e.ids[webhookIDs] = []string{hook}
+	e.mutate(owner, "updateWebhook", map[string]any{"id": hook, "status": "PAUSED"}, "")
+	span := map[string]any{"from": time.Now().Add(-time.Hour), "to": time.Now().Add(time.Hour)}
+	polltest.Until(e.t, "the webhook has deliveries", func() bool {
+		again := e.mutate(owner, "redeliverWebhook", map[string]any{"id": hook, "range": span}, "count")
+		n, _ := again["count"].(float64)
+		return n > 0
+	})
+	var page struct {
+		Node struct {
+			Deliveries struct {
+				Edges []struct{ Node struct{ ID string } }
+			}
+		}
+	}
+	owner.must(e.t, &page, `query ($id: ID!) { node(id: $id) { ... on Webhook { deliveries(first: 1) {
+		edges { node { id } } } } } }`, map[string]any{"id": hook})
+	e.ids[deliveryIDs] = []string{page.Node.Deliveries.Edges[0].Node.ID}
 }
 
 // link creates a link with all optional values, except for the given ones.

@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -22,6 +24,10 @@ type Sources struct {
 	Targets  source[map[string]int64]
 	Checks   source[map[string]link.Check]
 	Links    source[*link.Link]
+	// Waiting are the numbers of waiting deliveries by webhook; Attempts and Events belong to deliveries.
+	Waiting  source[int64]
+	Attempts source[[]*webhook.Attempt]
+	Events   source[*workspace.LoggedEvent]
 }
 
 type source[T any] = func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]T, error)
@@ -45,6 +51,10 @@ type Links struct {
 	// Checks are the checks of the URLs of a link's routing, by their positions.
 	Checks Loader[map[string]link.Check]
 	Links  Loader[*link.Link]
+	// Waiting are the waiting deliveries of webhooks. Attempts are those of deliveries, Events by their own ids.
+	Waiting  Loader[int64]
+	Attempts Loader[[]*webhook.Attempt]
+	Events   Loader[*workspace.LoggedEvent]
 }
 
 type loadersKey struct{}
@@ -67,7 +77,8 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 		l.links[m.ID()] = &Links{
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
-			Links: in(m, l.loadLinks),
+			Links: in(m, l.loadLinks), Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts),
+			Events: in(m, l.loadEvents),
 		}
 	}
 	return l.links[m.ID()]
@@ -86,6 +97,21 @@ func (l *Loaders) loadLinks(
 ) (map[string]*link.Link, error) {
 	found, err := l.sources.Links(ctx, m, ids...)
 	l.Expect(slices.Collect(maps.Values(found)))
+	return found, err
+}
+
+// loadEvents loads events, and expects their links to be requested.
+func (l *Loaders) loadEvents(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*workspace.LoggedEvent, error) {
+	found, err := l.sources.Events(ctx, m, ids...)
+	links := []string{}
+	for _, e := range found {
+		if id.Valid(id.Link, e.TargetID) {
+			links = append(links, e.TargetID)
+		}
+	}
+	l.In(m).Links.Expect(links)
 	return found, err
 }
 

@@ -56,7 +56,15 @@ const (
 	LinkDisabled         Action = "LINK_DISABLED"
 	LinkEnabled          Action = "LINK_ENABLED"
 	LinkPurged           Action = "LINK_PURGED"
+	WebhookCreated       Action = "WEBHOOK_CREATED"
+	WebhookUpdated       Action = "WEBHOOK_UPDATED"
+	WebhookDeleted       Action = "WEBHOOK_DELETED"
+	WebhookSecretRotated Action = "WEBHOOK_SECRET_ROTATED"
+	WebhookDisabled      Action = "WEBHOOK_DISABLED"
 )
+
+// LinkClicked is the type of batches of clicks. No event has it.
+const LinkClicked Action = "LINK_CLICKED"
 
 // Details describe an action further. They contain no secrets and, because they outlive accounts,
 // no personal data.

@@ -65,13 +65,18 @@ func (e *Event) FieldChanges() (changes []*FieldChange, err error) {
 	return changes, err
 }
 
-// OfVersion adds the version of the link after the change, and the changed fields.
-func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
-	e.Version = &number
+// WithChanges adds the changed fields of an object without versions.
+func (e *Event) WithChanges(changes []*FieldChange) *Event {
 	if len(changes) > 0 {
 		e.Changes = new(string(encode(changes)))
 	}
 	return e
+}
+
+// OfVersion adds the version of the link after the change, and the changed fields.
+func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
+	e.Version = &number
+	return e.WithChanges(changes)
 }
 
 // OfVersions returns the events about links that name a version. The history of a link that was purged

@@ -24,7 +24,8 @@ var (
 	LinkActions = []Action{
 		LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed, LinkDisabled, LinkEnabled, LinkPurged,
 	}
-	DomainActions = []Action{DomainVerified, DomainLost}
+	DomainActions  = []Action{DomainVerified, DomainLost}
+	WebhookActions = []Action{WebhookDisabled}
 )
 
 // FeedRequest selects a part of the feed of a workspace.

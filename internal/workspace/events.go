@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -13,6 +14,8 @@ import (
 type LoggedEvent struct {
 	*audit.Event
 	In Membership
+	// ShowsActor says that the reader sees the id of the actor without the permission to list members.
+	ShowsActor bool
 }
 
 // Events returns one page of the events that the caller may see, in the order of their commits, and the
@@ -23,10 +26,16 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
 		return p, "", err
 	}
+	if slices.Contains(r.Wanted, audit.LinkClicked) {
+		return p, "", errs.New(errs.InvalidInput, "Clicks are not in the event log. Use clicks or linkClicked.").At("types")
+	}
 	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
 	r.Actions = slices.Clone(audit.LinkActions)
 	if m.May(ReadDomains) {
 		r.Actions = append(r.Actions, audit.DomainActions...)
+	}
+	if m.May(WriteWebhooks) {
+		r.Actions = append(r.Actions, audit.WebhookActions...)
 	}
 	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
 	if err != nil {
