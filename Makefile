@@ -14,7 +14,7 @@ IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-scale: ## measure how what an operation costs grows with links, nodes and 
 
 bench-routing: ## measure redirects beside an earlier version, and links with rules beside plain ones: ARGS, such as -from HEAD~1
 	cd bench && go run ./routing $(ARGS)
+
+bench-events: ## measure creations, changes and redirects beside an earlier version, and upserts beside reads: ARGS, such as -from HEAD~1
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./events $(ARGS)
 
 walk: ## list the packages and functions that a redirect enters
 	cd bench && go run ./walk

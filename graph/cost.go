@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
@@ -82,6 +83,9 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
 	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventsCost }
+	c.Subscription.EventCommitted = func(child int, _ string, _ []audit.Action, _, _ *string) int {
+		return 1 + child*eventsCost
+	}
 	c.Stats.Series = func(child int, interval stats.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(
 		child int, first *int, _ *string, last *int, _ *string, filter *linklist.Filter, _ *linklist.Order,
@@ -112,6 +116,7 @@ func costs() gen.ComplexityRoot {
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint
 	}
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
+	c.Mutation.RevertOperation = func(child int, _ gen.RevertOperationInput) int { return batchCost(child, link.MaxBatch) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int {
 		return claimCost * batchCost(child, len(in.ClaimTokens))
 	}

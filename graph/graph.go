@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -47,8 +48,9 @@ type Config struct {
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.
 	Writers *consistency.Writers
-	// Live streams clicks to subscriptions.
-	Live *clickstream.Live
+	// Live streams clicks to subscriptions, Events events.
+	Live   *clickstream.Live
+	Events *eventstream.Live
 	// Exports signs the URLs of downloads.
 	Exports stats.Exports
 	Audit   *audit.Store

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/graph/gen"
@@ -79,6 +80,19 @@ func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInpu
 	return &gen.RevertLinkPayload{Link: l}, err
 }
 
+func (r *mutationResolver) RevertOperation(
+	ctx context.Context, in gen.RevertOperationInput,
+) (*gen.RevertOperationPayload, error) {
+	var undo link.Undo
+	results, _, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) (_ []link.Result, err error) {
+		undo, err = r.Links.RevertOperation(ctx, m, in.OperationID)
+		return undo.Results, err
+	}, func(i int, one link.Result, found []*gen.UserError) *gen.RevertLinkResult {
+		return &gen.RevertLinkResult{LinkID: undo.LinkIDs[i], Link: one.Link, Errors: found}
+	})
+	return &gen.RevertOperationPayload{Results: results, Remaining: undo.Remaining}, err
+}
+
 func (r *workspaceResolver) Events(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
 ) (*gen.EventConnection, error) {
@@ -86,8 +100,8 @@ func (r *workspaceResolver) Events(
 	if err != nil {
 		return nil, err
 	}
-	if linkID != nil && !id.Valid(id.Link, *linkID) {
-		return nil, errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
+	if err := checkEventFilter(types, linkID); err != nil {
+		return nil, err
 	}
 	p, head, err := r.Workspaces.Events(ctx, *m, audit.FeedRequest{
 		Wanted: types, TargetID: optional.Value(linkID), After: optional.Value(after), Size: size,
@@ -104,6 +118,17 @@ func (r *workspaceResolver) Events(
 	}
 	loader.Of(ctx).In(*m).Links.Expect(links)
 	return &gen.EventConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head)}, nil
+}
+
+// checkEventFilter returns InvalidInput.
+func checkEventFilter(types []audit.Action, linkID *string) error {
+	if slices.Contains(types, audit.LinkClicked) {
+		return errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.").At("types")
+	}
+	if linkID != nil && !id.Valid(id.Link, *linkID) {
+		return errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
+	}
+	return nil
 }
 
 func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {

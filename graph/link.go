@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -51,9 +52,10 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 	for _, one := range in.Links {
 		links = append(links, newLink(one))
 	}
-	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
 		return r.Links.CreateMany(ctx, m, link.Batch{
 			Links: links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
+			OperationID: id.New(id.Operation),
 		})
 	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkResult {
 		return &gen.CreateLinkResult{
@@ -61,7 +63,7 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 			SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Errors: found,
 		}
 	})
-	return &gen.CreateLinksPayload{Results: results}, err
+	return &gen.CreateLinksPayload{Results: results, OperationID: operationID}, err
 }
 
 func newLink(in *gen.NewLinkInput) *link.New {
@@ -81,15 +83,15 @@ func newLink(in *gen.NewLinkInput) *link.New {
 }
 
 // forLinks changes links of a workspace that the caller is a member of, and returns the result of
-// each.
+// each, and the id of the operation.
 func forLinks[T any](
 	ctx context.Context, r *mutationResolver, workspaceID string,
 	change func(workspace.Membership) ([]link.Result, error),
 	result func(i int, one link.Result, found []*gen.UserError) T,
-) ([]T, error) {
+) ([]T, *string, error) {
 	m, err := r.membership(ctx, workspaceID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	changed, err := change(m)
 	var links []*link.Link
@@ -102,7 +104,7 @@ func forLinks[T any](
 		}
 	}
 	loader.Of(ctx).Expect(links)
-	return results, err
+	return results, link.OperationOf(changed), err
 }
 
 func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
@@ -111,12 +113,12 @@ func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInpu
 }
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
-	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
 		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkResult {
 		return &gen.DeleteLinkResult{Link: one.Link, Errors: found}
 	})
-	return &gen.DeleteLinksPayload{Results: results}, err
+	return &gen.DeleteLinksPayload{Results: results, OperationID: operationID}, err
 }
 
 func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
@@ -132,12 +134,12 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 	for _, one := range in.Links {
 		changes = append(changes, changeOf(*one))
 	}
-	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
 		return r.Links.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkResult {
 		return &gen.UpdateLinkResult{Link: one.Link, Errors: found}
 	})
-	return &gen.UpdateLinksPayload{Results: results}, err
+	return &gen.UpdateLinksPayload{Results: results, OperationID: operationID}, err
 }
 
 func changeOf(in gen.UpdateLinkInput) link.Change {

@@ -68,6 +68,7 @@ func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
 		b := setup(t, d)
 		ada, eve := b.person(t, "ada"), b.person(t, "eve")
 		secret := b.link(t, ada, "https://example.com/secret")
+		operationID := b.operation(t, ada, "https://example.com/operated")
 		unknownLink, unknownWorkspace, unknownUser := id.New(id.Link), id.New(id.Workspace), id.New(id.Account)
 		for _, c := range []struct{ query, foreign, unknown string }{
 			{`query ($x: ID!) { node(id: $x) { id } }`, secret.ID, unknownLink},
@@ -103,6 +104,13 @@ func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
 			{`mutation ($x: ID!) { deleteLinks(input: {workspaceId: $x, ids: ["x"]}) { results { link { id } } ` +
 				`errors { message code field } } }`,
 				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { revertOperation(input: {workspaceId: $x, operationId: "x"}) { results { linkId } ` +
+				`remaining errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() +
+				`") { revertOperation(input: {workspaceId: $w, operationId: $x}) { results { linkId } remaining ` +
+				`errors { message code field } } }`,
+				operationID, id.New(id.Operation)},
 			{`mutation ($x: ID!) { claimLinks(input: {workspaceId: $x, claimTokens: ["x"]}) { results { status } ` +
 				`errors { message code field } } }`,
 				ada.workspace.ID(), unknownWorkspace},
@@ -138,6 +146,54 @@ func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
 			t.Errorf("the link is %s now", kept.Link.Status)
 		}
 	})
+}
+
+// operation creates a link in a bulk call, and returns the id of the operation.
+func (b *bundle) operation(t *testing.T, who person, url string) string {
+	t.Helper()
+	var got struct{ CreateLinks struct{ OperationID string } }
+	b.ask(t, who.token, `mutation ($w: ID!, $url: String!) { createLinks(input: {workspaceId: $w, links: [{url: $url}]}) {
+		operationId } }`, "w", who.workspace.ID(), "url", url).into(t, &got)
+	return got.CreateLinks.OperationID
+}
+
+// TestRevertOperation_UndoesBulkCalls: each bulk call returns its operation, which versions, events and the
+// audit log have. A call that changes nothing has none.
+func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada")
+	l := b.link(t, ada, "https://example.com/")
+	type bulk struct{ OperationID *string }
+	var got struct{ Same, Update, Delete bulk }
+	b.ask(t, ada.token, `mutation ($w: ID!, $id: ID!) {
+		same: updateLinks(input: {workspaceId: $w, links: [{id: $id, title: null}]}) { operationId }
+		update: updateLinks(input: {workspaceId: $w, links: [{id: $id, title: "new"}]}) { operationId }
+		delete: deleteLinks(input: {workspaceId: $w, ids: [$id]}) { operationId }
+	}`, "w", ada.workspace.ID(), "id", l.ID).into(t, &got)
+	if got.Same.OperationID != nil || got.Update.OperationID == nil || got.Delete.OperationID == nil {
+		t.Fatalf("%+v", got)
+	}
+	const revert = `mutation ($w: ID!, $o: ID!) { revertOperation(input: {workspaceId: $w, operationId: $o}) {
+		results { linkId link { status title } errors { code } } remaining errors { code } } }`
+	for _, c := range []struct{ operationID, want string }{
+		{*got.Update.OperationID, `{"linkId":"` + l.ID + `","link":null,"errors":[{"code":"CONFLICT"}]}`},
+		{*got.Delete.OperationID, `{"linkId":"` + l.ID + `","link":{"status":"ACTIVE","title":"new"},"errors":[]}`},
+		{*got.Delete.OperationID, `{"linkId":"` + l.ID + `","link":{"status":"ACTIVE","title":"new"},"errors":[]}`},
+	} {
+		r := b.ask(t, ada.token, revert, "w", ada.workspace.ID(), "o", c.operationID)
+		want := `{"revertOperation":{"results":[` + c.want + `],"remaining":0,"errors":[]}}`
+		if diff := cmp.Diff(want, string(r.Data)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	update, deletion := `"operationId":"`+*got.Update.OperationID+`"`, `"operationId":"`+*got.Delete.OperationID+`"`
+	r := b.ask(t, ada.token, `query ($w: ID!, $id: ID!) {
+		workspace(by: {id: $w}) { events { edges { node { operationId } } } auditLog { edges { node { operationId } } } }
+		link(by: {id: $id}) { versions { edges { node { operationId } } } } }`, "w", ada.workspace.ID(), "id", l.ID)
+	if strings.Count(r.text, update) != 3 || strings.Count(r.text, deletion) != 6 { // the undo has its operation, too
+		t.Errorf("want %s and %s: %s", update, deletion, r.text)
+	}
 }
 
 func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {

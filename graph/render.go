@@ -40,7 +40,7 @@ const (
 	eventsHead = `events { edges { node { ...Selection } } } } } fragment Selection on Event `
 	clicksHead = `clicks { edges { node { ...Selection } } } } } fragment Selection on Click `
 
-	defaultSelection = `{ id type at actorId changes { field before after omitted } ` +
+	defaultSelection = `{ id type at actorId operationId changes { field before after omitted } ` +
 		`link { id shortUrl version } }`
 	clickSelection = `{ id at status bot country device browser os language referrer utmSource utmMedium ` +
 		`utmCampaign utmTerm utmContent link { id shortUrl } }`

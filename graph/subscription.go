@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,10 +10,13 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/clickstream"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -23,15 +27,14 @@ const (
 	authTimeout  = 5 * time.Second
 	// readTimeout bounds the time that a client leaves an event unread.
 	readTimeout = 5 * time.Second
-	// loadedTTL is how long objects of one event are reused for others.
-	loadedTTL = time.Second
+	// clicksLoadedTTL is how long objects that were loaded for one click are reused for others.
+	clicksLoadedTTL = time.Second
 )
 
 func (r *subscriptionResolver) LinkClicked(
 	ctx context.Context, workspaceID string, linkID, after *string,
 ) (<-chan *gen.Click, error) {
-	s := transport.StreamOf(ctx)
-	m, err := r.mayWatch(ctx, s.Authorization, workspaceID)
+	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadStats)
 	if err != nil {
 		return nil, err
 	}
@@ -44,21 +47,46 @@ func (r *subscriptionResolver) LinkClicked(
 	if err != nil {
 		return nil, err
 	}
-	clicks := make(chan *gen.Click)
-	t := &clickSource{
-		Config: &r.Config, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: optional.Value(after),
-	}
-	t.member.Store(&m)
-	s.Go(func() error {
-		defer close(clicks)
-		defer w.Close()
-		return t.run(ctx)
-	})
-	return clicks, nil
+	return serve(ctx, m, &source[*click.Click, gen.Click]{
+		Config: &r.Config, watch: w, permission: workspace.ReadStats, loadedTTL: clicksLoadedTTL,
+		last: optional.Value(after), recovery: "query clicks for the missing events, and subscribe again",
+		show: func(m workspace.Membership, c *click.Click) (*gen.Click, string) { return clickOf(m, c), c.PublicID() },
+	}), nil
 }
 
-// mayWatch authenticates the caller again, and proves that it may read the clicks of the workspace.
-func (c *Config) mayWatch(ctx context.Context, authorization, workspaceID string) (workspace.Membership, error) {
+func (r *subscriptionResolver) EventCommitted(
+	ctx context.Context, workspaceID string, types []audit.Action, linkID, after *string,
+) (<-chan *workspace.LoggedEvent, error) {
+	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEventFilter(types, linkID); err != nil {
+		return nil, err
+	}
+	filter := eventstream.Filter{Actions: types, TargetID: optional.Value(linkID)}
+	w, err := r.Events.Watch(ctx, m, filter, optional.Value(after))
+	if err != nil {
+		return nil, err
+	}
+	return serve(ctx, m, &source[*audit.Event, workspace.LoggedEvent]{
+		Config: &r.Config, watch: w, permission: workspace.ReadLinks, last: optional.Value(after),
+		recovery: "read the events of the workspace", show: visibleEvent,
+	}), nil
+}
+
+// visibleEvent returns nil for an event that the member may not see.
+func visibleEvent(m workspace.Membership, e *audit.Event) (*workspace.LoggedEvent, string) {
+	if !slices.Contains(m.EventActions(), e.Action) {
+		return nil, e.ID
+	}
+	return &workspace.LoggedEvent{Event: e, In: m}, e.ID
+}
+
+// mayWatch authenticates the caller again, and proves that it has the permission in the workspace.
+func (c *Config) mayWatch(
+	ctx context.Context, authorization, workspaceID string, p workspace.Permission,
+) (workspace.Membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, authTimeout)
 	defer cancel()
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
@@ -69,7 +97,7 @@ func (c *Config) mayWatch(ctx context.Context, authorization, workspaceID string
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	_, err = m.Enter(ctx, workspace.ReadStats)
+	_, err = m.Enter(ctx, p)
 	return m, err
 }
 
@@ -83,46 +111,74 @@ func (c *Config) isLinkOf(ctx context.Context, m workspace.Membership, linkID st
 	return err
 }
 
-// clickSource sends the clicks of one subscription.
-type clickSource struct {
+// source sends the items of one subscription.
+type source[Item, Shown any] struct {
 	*Config
+	watch *stream.Watch[Item]
+	// show returns an item for the member, and its cursor; nil for an item that is left out.
+	show func(workspace.Membership, Item) (*Shown, string)
+	// permission is what the caller needs.
+	permission workspace.Permission
+	// loadedTTL is how long objects that were loaded for one item are reused for others.
+	loadedTTL time.Duration
+	// last is the cursor of the last item that the client read, or that was left out.
+	last string
+	// recovery is how to get the items after an empty cursor.
+	recovery string
+
 	stream  *transport.Stream
-	watch   *clickstream.Watch
 	loaders *loader.Loaders
-	clicks  chan<- *gen.Click
+	shown   chan *Shown
 	// member is the result of the last check.
 	member atomic.Pointer[workspace.Membership]
-	// last is the cursor of the last click that the client read.
-	last string
 }
 
-// run sends clicks until the context ends, and returns the reason.
-func (t *clickSource) run(ctx context.Context) error {
+// serve runs the source while the subscription lasts, and returns the items that it sends.
+func serve[Item, Shown any](
+	ctx context.Context, m workspace.Membership, s *source[Item, Shown],
+) <-chan *Shown {
+	s.stream, s.loaders, s.shown = transport.StreamOf(ctx), loader.Of(ctx), make(chan *Shown)
+	s.member.Store(&m)
+	s.stream.Go(func() error {
+		defer close(s.shown)
+		defer s.watch.Close()
+		return s.run(ctx)
+	})
+	return s.shown
+}
+
+// run sends items until the context ends, and returns the reason.
+func (s *source[Item, Shown]) run(ctx context.Context) error {
 	var authorizing sync.WaitGroup
 	defer authorizing.Wait()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	authorizing.Go(func() { end(t.authorize(ctx)) })
+	authorizing.Go(func() { end(s.authorize(ctx)) })
 	unread, loaded := time.NewTimer(readTimeout), time.Now()
 	defer unread.Stop()
 	for {
-		c, err := t.watch.Next(ctx)
+		item, err := s.watch.Next(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			return err
 		}
-		if time.Since(loaded) > loadedTTL {
-			t.loaders.Forget()
+		shown, cursor := s.show(*s.member.Load(), item)
+		if shown == nil {
+			s.last = cursor
+			continue
+		}
+		if time.Since(loaded) > s.loadedTTL {
+			s.loaders.Forget()
 			loaded = time.Now()
 		}
 		unread.Reset(readTimeout)
 		select {
-		case t.clicks <- clickOf(*t.member.Load(), c):
-			t.last = c.PublicID()
+		case s.shown <- shown:
+			s.last = cursor
 		case <-unread.C:
-			return transport.NewResumable(errTooSlow(t.last), t.last)
+			return transport.NewResumable(errTooSlow(s.last, s.recovery), s.last)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -131,24 +187,24 @@ func (t *clickSource) run(ctx context.Context) error {
 
 // authorize returns the error of the first check that refuses the caller. It fails open while the
 // database is down: there are no clicks to send either.
-func (t *clickSource) authorize(ctx context.Context) error {
+func (s *source[Item, Shown]) authorize(ctx context.Context) error {
 	for {
 		if err := poll.Wait(ctx, authInterval); err != nil {
 			return err
 		}
-		m, err := t.mayWatch(ctx, t.stream.Authorization, t.member.Load().ID())
+		m, err := s.mayWatch(ctx, s.stream.Authorization, s.member.Load().ID(), s.permission)
 		switch errs.From(err).Kind {
 		case errs.Unauthenticated, errs.NotFound, errs.Forbidden:
 			return err
 		}
 		if err == nil {
-			t.member.Store(&m)
+			s.member.Store(&m)
 		}
 	}
 }
 
-func errTooSlow(last string) error {
-	remedy := "query clicks for the missing events, and subscribe again"
+// errTooSlow names the remedy: to resume after the last cursor or, without one, another one.
+func errTooSlow(last, remedy string) error {
 	if last != "" {
 		remedy = "subscribe again with after: " + last
 	}

@@ -237,6 +237,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Checker:      a.Checker,
 		Stats:        a.Stats,
 		Live:         a.ClickStream,
+		Events:       a.EventStream,
 		Unmatched:    a.Unmatched,
 		Exports:      a.Exports,
 		Writers:      a.writers(),
@@ -300,6 +301,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.LinkList.RunIndex(failed, a.log) })
 	parts.Go(func() error { return a.ClickStream.Run(failed) })
 	parts.Go(func() error { return a.dispatcher.Run(failed) })
+	parts.Go(func() error { return a.EventStream.Run(failed) })
 	parts.Go(func() error { return a.endpoint.Run(failed) })
 	if a.countries != nil {
 		parts.Go(func() error { return a.countries.Watch(failed) })

@@ -11,14 +11,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // tutorial is the order in which a reader follows the README and the guide: later pages use what
 // earlier ones create.
-var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "authentication.md", "domains.md",
-	"limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md"}
+var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "history.md", "authentication.md",
+	"domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md", "events.md"}
 
 var (
 	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
@@ -26,7 +27,7 @@ var (
 	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples)`)
 	// assigned are printed values that differ between instances: identifiers, tokens, codes,
 	// short URLs and times.
-	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm)_|` +
+	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm|evt)_|` +
 		`^(eyJ|claim_|lf_|invite_|linkforge-verification=)|` +
 		`^http://localhost:8080/\w|^\w{7,12}$|^\d{4}-\d\d-\d\dT`)
 	// measured are fields with a number that depends on time and traffic.
@@ -180,7 +181,7 @@ func (r *reader) session(where, text string) {
 	}
 }
 
-// stream runs a subscription, clicks a link, and expects its event.
+// stream runs a subscription, clicks and changes a link, and expects its event.
 func (r *reader) stream(where, command string) {
 	r.t.Helper()
 	r.values["$TOKEN"] = r.token
@@ -203,8 +204,10 @@ func (r *reader) stream(where, command string) {
 		close(events)
 	}()
 	code := r.values["K91Rp6adwq"]
-	polltest.Until(r.t, "the subscription delivers a click", func() bool {
+	polltest.Until(r.t, "the subscription delivers an event", func() bool {
 		r.expect(r.t, 302, "GET", "/"+code)
+		r.must(r.t, new(any), `mutation ($id: ID!, $note: String!) { updateLink(input: {id: $id, note: $note}) { errors {
+			code } } }`, map[string]any{"id": r.values["lnk_01m7y8609ret0v72x3eqegh0ne"], "note": time.Now().String()})
 		select {
 		case event := <-events:
 			if !strings.Contains(event, code) {

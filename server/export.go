@@ -20,14 +20,15 @@ var exports = ratelimit.Rate{Name: "exports", Attempts: 60, Window: time.Hour}
 
 // exportedEvent is a line of an exported audit log.
 type exportedEvent struct {
-	ID        string          `json:"id"`
-	Action    audit.Action    `json:"action"`
-	ActorID   string          `json:"actorId,omitempty"`
-	TargetID  string          `json:"targetId"`
-	Details   json.RawMessage `json:"details"`
-	Version   *int            `json:"version,omitempty"`
-	Changes   json.RawMessage `json:"changes,omitempty"`
-	CreatedAt time.Time       `json:"createdAt"`
+	ID          string          `json:"id"`
+	Action      audit.Action    `json:"action"`
+	ActorID     string          `json:"actorId,omitempty"`
+	TargetID    string          `json:"targetId"`
+	Details     json.RawMessage `json:"details"`
+	Version     *int            `json:"version,omitempty"`
+	OperationID string          `json:"operationId,omitempty"`
+	Changes     json.RawMessage `json:"changes,omitempty"`
+	CreatedAt   time.Time       `json:"createdAt"`
 }
 
 // exportAudit writes a workspace's whole audit log, newest first, one JSON object per line. It
@@ -119,7 +120,8 @@ func writeEvents(w http.ResponseWriter, events []*audit.Event) error {
 	for _, e := range events {
 		err := lines.Encode(exportedEvent{
 			ID: e.ID, Action: e.Action, ActorID: e.ActorID, TargetID: e.TargetID, Details: json.RawMessage(e.Details),
-			Version: e.Version, Changes: json.RawMessage(optional.Value(e.Changes)), CreatedAt: e.CreatedAt.UTC(),
+			Version: e.Version, OperationID: optional.Value(e.OperationID),
+			Changes: json.RawMessage(optional.Value(e.Changes)), CreatedAt: e.CreatedAt.UTC(),
 		})
 		if err != nil {
 			return err

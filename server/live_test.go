@@ -33,6 +33,7 @@ type clickEvent struct {
 			Link *struct{ ID string }
 			Bot  bool
 		}
+		EventCommitted *loggedEvent
 	}
 	Errors []struct {
 		Message    string
@@ -48,6 +49,14 @@ func (e clickEvent) code() string {
 		return ""
 	}
 	return e.Errors[0].Extensions.Code
+}
+
+// id returns the id of the click or event.
+func (e clickEvent) id() string {
+	if e.Data.EventCommitted != nil {
+		return e.Data.EventCommitted.ID
+	}
+	return e.Data.LinkClicked.ID
 }
 
 // listener is a subscriber. next returns io.EOF when the connection has ended.
@@ -226,7 +235,7 @@ func (l *listener) receive(t *testing.T, n int) (ids []string) {
 			t.Errorf("after %d clicks of %d: %+v: %v", len(ids), n, e, err)
 			return ids
 		}
-		ids = append(ids, e.Data.LinkClicked.ID)
+		ids = append(ids, e.id())
 	}
 	return ids
 }
@@ -245,7 +254,7 @@ func (l *listener) receiveEnd(t *testing.T, code string) (ids []string, end clic
 			}
 			return ids, e
 		}
-		ids = append(ids, e.Data.LinkClicked.ID)
+		ids = append(ids, e.id())
 	}
 }
 

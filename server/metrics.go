@@ -18,6 +18,7 @@ const scrapeDeadline = time.Second
 func (a *app) numbers(ctx context.Context) []obs.Number {
 	cache, leases, clicks, live := a.Links.Resolver.CacheStats(), a.Quotas.Hits.Stats(), a.Recorder.Stats(),
 		a.ClickStream.Stats()
+	events := a.EventStream.Stats()
 	all := []obs.Number{
 		obs.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
 			1).By("version", cli.Version()),
@@ -70,6 +71,9 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_click_subscriptions", "Active subscriptions to clicks on this node.", live.Watches),
 		obs.Gauge("linkforge_click_subscriptions_lag_seconds",
 			"Time since the last query for new clicks. 0 without subscriptions.", live.Lag.Seconds()),
+		obs.Gauge("linkforge_event_subscriptions", "Active subscriptions to events on this node.", events.Watches),
+		obs.Gauge("linkforge_event_subscriptions_lag_seconds",
+			"Time since the last query for new events. 0 without subscriptions.", events.Lag.Seconds()),
 		obs.Counter("linkforge_click_poison_total",
 			"Records of the click log that were set aside because they cannot be ingested.",
 			clicks.Poison),

@@ -313,7 +313,7 @@ func (w *walker) comparable(c call) string {
 	writes := c.root.parent.Name == w.schema.mutation
 	if data, ok := got["data"].(map[string]any); ok {
 		body["data"] = c.root.visit(data[c.root.field.Name], func(*selection) {}, func(n *selection, value any) any {
-			if value != nil && (slices.Contains(computed, n.key()) || writes && w.differs(n, value)) {
+			if slices.Contains(onlyFirst, n.key()) || value != nil && (slices.Contains(computed, n.key()) || writes && w.differs(n, value)) {
 				return "‹generated›"
 			}
 			return value

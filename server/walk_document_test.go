@@ -121,6 +121,9 @@ func (w *writer) open(way []step, root *selection) {
 					!w.types[kind].leaf() && opened[w.subscription] && kind != "Link" {
 					continue
 				}
+				if d.Name == "Link" && child.field.Name != "id" && slices.Contains(priced, root.key()) {
+					continue
+				}
 				w.supply(child)
 				n.children, queue = append(n.children, child), append(queue, child)
 			}

@@ -233,6 +233,12 @@ func (e *estate) createLinks() {
 	e.links["claimed"] = claimed.Link.ID
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
 
+	operated := e.mutate(owner, "createLinks", map[string]any{
+		"workspaceId": e.workspaceID(), "links": []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
+	}, "operationId results { link { id } }")
+	e.ids[operationIDs] = []string{textAt(operated, "operationId")}
+	created := operated["results"].([]any)[0].(map[string]any)["link"]
+	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(created, "id"))
 	e.createRules()
 	name := e.text("template")
 	template := e.mutate(owner, "createUtmTemplate", map[string]any{
@@ -426,7 +432,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

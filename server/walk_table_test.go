@@ -78,6 +78,7 @@ var (
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
 	templateIDs    = &kind{}
+	operationIDs   = &kind{}
 	templatePlaces = &kind{theirs: true, wrap: cursor}
 	webhookIDs     = &kind{}
 	// deliveryIDs belong to one webhook each.
@@ -136,6 +137,13 @@ func put(value any, others ...any) filler {
 // every is a list of all values of an enum.
 func every(enum string) filler {
 	return filler{value: func(w *walker) any { return w.schema.enum(enum) }}
+}
+
+// everyLogged returns all types of events that the event log can have.
+func everyLogged() filler {
+	return filler{value: func(w *walker) any {
+		return slices.DeleteFunc(slices.Clone(w.schema.enum("EventType")), func(name string) bool { return name == "LINK_CLICKED" })
+	}}
 }
 
 func later(by time.Duration) filler {
@@ -197,7 +205,7 @@ var fillers = map[string]filler{
 	"Workspace.domains.after":              names(cursors(domainIDs)),
 	"Workspace.events.first":               small,
 	"Workspace.events.after":               names(eventPlaces),
-	"Workspace.events.types":               every("EventType"),
+	"Workspace.events.types":               everyLogged(),
 	"Workspace.events.linkId":              names(linkIDs),
 	"Link.versions.first":                  small,
 	"Link.versions.after":                  put("1"),
@@ -235,24 +243,29 @@ var fillers = map[string]filler{
 	"Subscription.linkClicked.workspaceId": names(workspaceIDs),
 	"Subscription.linkClicked.linkId":      names(linkIDs),
 	"Subscription.linkClicked.after":       names(clickIDs),
-	"Stats.breakdown.by":                   put("LINK", "REFERRER", "STATUS"),
-	"Stats.breakdown.first":                small,
-	"ClickFilter.bots":                     put(true, false),
-	"ClickFilter.referrer":                 put("", "example.com"),
-	"ClickFilter.country":                  put("", "DE"),
-	"ClickFilter.device":                   put("", "desktop"),
-	"ClickFilter.browser":                  put("", "Chrome"),
-	"ClickFilter.os":                       put("", "Windows"),
-	"ClickFilter.language":                 put("", "en"),
-	"ClickFilter.utmSource":                put("", "mail"),
-	"ClickFilter.utmMedium":                put("", "mail"),
-	"ClickFilter.utmCampaign":              put("", "autumn"),
-	"ClickFilter.utmTerm":                  put("", "word"),
-	"ClickFilter.utmContent":               put("", "button"),
-	"ClickFilter.rule":                     put("", "rul_unknown"),
-	"ClickFilter.target":                   put("", "tgt_unknown"),
-	"ClickFilter.status":                   put(302, 301),
-	"Stats.series.interval":                put("MONTH", "HOUR", "DAY", "WEEK"),
+
+	"Subscription.eventCommitted.workspaceId": names(workspaceIDs),
+	"Subscription.eventCommitted.types":       everyLogged(),
+	"Subscription.eventCommitted.linkId":      names(linkIDs),
+	"Subscription.eventCommitted.after":       names(eventIDs),
+	"Stats.breakdown.by":                      put("LINK", "REFERRER", "STATUS"),
+	"Stats.breakdown.first":                   small,
+	"ClickFilter.bots":                        put(true, false),
+	"ClickFilter.referrer":                    put("", "example.com"),
+	"ClickFilter.country":                     put("", "DE"),
+	"ClickFilter.device":                      put("", "desktop"),
+	"ClickFilter.browser":                     put("", "Chrome"),
+	"ClickFilter.os":                          put("", "Windows"),
+	"ClickFilter.language":                    put("", "en"),
+	"ClickFilter.utmSource":                   put("", "mail"),
+	"ClickFilter.utmMedium":                   put("", "mail"),
+	"ClickFilter.utmCampaign":                 put("", "autumn"),
+	"ClickFilter.utmTerm":                     put("", "word"),
+	"ClickFilter.utmContent":                  put("", "button"),
+	"ClickFilter.rule":                        put("", "rul_unknown"),
+	"ClickFilter.target":                      put("", "tgt_unknown"),
+	"ClickFilter.status":                      put(302, 301),
+	"Stats.series.interval":                   put("MONTH", "HOUR", "DAY", "WEEK"),
 
 	"RegisterInput.email":                 names(oneEmail),
 	"RegisterInput.password":              put("a pass phrase that is new"),
@@ -306,60 +319,62 @@ var fillers = map[string]filler{
 	"SetPrimaryDomainInput.workspaceId":          names(workspaceIDs),
 	"SetPrimaryDomainInput.domainId":             names(domainIDs),
 
-	"CreateLinkInput.workspaceId":     names(workspaceIDs),
-	"CreateLinkInput.url":             names(urls),
-	"CreateLinkInput.strategy":        put("DETERMINISTIC"),
-	"CreateLinkInput.customCode":      names(codes),
-	"CreateLinkInput.title":           put("A title"),
-	"CreateLinkInput.note":            put("A note"),
-	"CreateLinkInput.tags":            put([]string{"a tag"}),
-	"CreateLinkInput.startsAt":        later(time.Hour),
-	"CreateLinkInput.expiresAt":       later(48 * time.Hour),
-	"CreateLinkInput.maxClicks":       put(5),
-	"CreateLinkInput.redirectStatus":  put(307),
-	"CreateLinkInput.idempotencyKey":  names(onceNames),
-	"CreateLinksInput.workspaceId":    names(workspaceIDs),
-	"CreateLinksInput.onError":        put("SKIP_FAILED"),
-	"CreateLinksInput.idempotencyKey": names(onceNames),
-	"NewLinkInput.url":                names(urls),
-	"NewLinkInput.strategy":           put("DETERMINISTIC"),
-	"NewLinkInput.customCode":         names(codes),
-	"NewLinkInput.title":              put("A title"),
-	"NewLinkInput.note":               put("A note"),
-	"NewLinkInput.tags":               put([]string{"a tag"}),
-	"NewLinkInput.startsAt":           later(time.Hour),
-	"NewLinkInput.expiresAt":          later(48 * time.Hour),
-	"NewLinkInput.maxClicks":          put(5),
-	"NewLinkInput.redirectStatus":     put(307),
-	"CreateAnonymousLinkInput.url":    names(urls),
-	"ClaimLinksInput.workspaceId":     names(workspaceIDs),
-	"ClaimLinksInput.claimTokens":     put([]string{"claim_UNKNOWN"}),
-	"UpdateLinkInput.id":              names(linkIDs),
-	"UpdateLinkInput.url":             names(urls),
-	"UpdateLinkInput.title":           put("Another title"),
-	"UpdateLinkInput.note":            put("Another note"),
-	"UpdateLinkInput.tags":            put([]string{"another tag"}),
-	"UpdateLinkInput.startsAt":        later(time.Hour),
-	"UpdateLinkInput.expiresAt":       later(48 * time.Hour),
-	"UpdateLinkInput.maxClicks":       put(7),
-	"UpdateLinkInput.redirectStatus":  put(308),
-	"UpdateLinkInput.archived":        put(false),
-	"UpdateLinkInput.statsPublic":     put(true),
-	"UpdateLinkInput.updatedAt":       later(-time.Hour),
-	"UpdateLinksInput.workspaceId":    names(workspaceIDs),
-	"UpdateLinksInput.onError":        put("SKIP_FAILED"),
-	"DeleteLinkInput.id":              names(linkIDs),
-	"DeleteLinksInput.workspaceId":    names(workspaceIDs),
-	"DeleteLinksInput.ids":            names(linkIDs),
-	"DeleteLinksInput.onError":        put("SKIP_FAILED"),
-	"RestoreLinkInput.id":             names(linkIDs),
-	"RevertLinkInput.id":              names(linkIDs),
-	"RevertLinkInput.version":         put(1),
-	"RevertLinkInput.updatedAt":       later(-time.Hour),
-	"CheckLinkInput.id":               names(linkIDs),
-	"ReportLinkInput.shortUrl":        names(shortURLs),
-	"ReportLinkInput.reason":          put("OTHER"),
-	"ReportLinkInput.details":         put("It is not what it says."),
+	"CreateLinkInput.workspaceId":      names(workspaceIDs),
+	"CreateLinkInput.url":              names(urls),
+	"CreateLinkInput.strategy":         put("DETERMINISTIC"),
+	"CreateLinkInput.customCode":       names(codes),
+	"CreateLinkInput.title":            put("A title"),
+	"CreateLinkInput.note":             put("A note"),
+	"CreateLinkInput.tags":             put([]string{"a tag"}),
+	"CreateLinkInput.startsAt":         later(time.Hour),
+	"CreateLinkInput.expiresAt":        later(48 * time.Hour),
+	"CreateLinkInput.maxClicks":        put(5),
+	"CreateLinkInput.redirectStatus":   put(307),
+	"CreateLinkInput.idempotencyKey":   names(onceNames),
+	"CreateLinksInput.workspaceId":     names(workspaceIDs),
+	"CreateLinksInput.onError":         put("SKIP_FAILED"),
+	"CreateLinksInput.idempotencyKey":  names(onceNames),
+	"NewLinkInput.url":                 names(urls),
+	"NewLinkInput.strategy":            put("DETERMINISTIC"),
+	"NewLinkInput.customCode":          names(codes),
+	"NewLinkInput.title":               put("A title"),
+	"NewLinkInput.note":                put("A note"),
+	"NewLinkInput.tags":                put([]string{"a tag"}),
+	"NewLinkInput.startsAt":            later(time.Hour),
+	"NewLinkInput.expiresAt":           later(48 * time.Hour),
+	"NewLinkInput.maxClicks":           put(5),
+	"NewLinkInput.redirectStatus":      put(307),
+	"CreateAnonymousLinkInput.url":     names(urls),
+	"ClaimLinksInput.workspaceId":      names(workspaceIDs),
+	"ClaimLinksInput.claimTokens":      put([]string{"claim_UNKNOWN"}),
+	"UpdateLinkInput.id":               names(linkIDs),
+	"UpdateLinkInput.url":              names(urls),
+	"UpdateLinkInput.title":            put("Another title"),
+	"UpdateLinkInput.note":             put("Another note"),
+	"UpdateLinkInput.tags":             put([]string{"another tag"}),
+	"UpdateLinkInput.startsAt":         later(time.Hour),
+	"UpdateLinkInput.expiresAt":        later(48 * time.Hour),
+	"UpdateLinkInput.maxClicks":        put(7),
+	"UpdateLinkInput.redirectStatus":   put(308),
+	"UpdateLinkInput.archived":         put(false),
+	"UpdateLinkInput.statsPublic":      put(true),
+	"UpdateLinkInput.updatedAt":        later(-time.Hour),
+	"UpdateLinksInput.workspaceId":     names(workspaceIDs),
+	"UpdateLinksInput.onError":         put("SKIP_FAILED"),
+	"DeleteLinkInput.id":               names(linkIDs),
+	"DeleteLinksInput.workspaceId":     names(workspaceIDs),
+	"DeleteLinksInput.ids":             names(linkIDs),
+	"DeleteLinksInput.onError":         put("SKIP_FAILED"),
+	"RestoreLinkInput.id":              names(linkIDs),
+	"RevertLinkInput.id":               names(linkIDs),
+	"RevertLinkInput.version":          put(1),
+	"RevertLinkInput.updatedAt":        later(-time.Hour),
+	"RevertOperationInput.workspaceId": names(workspaceIDs),
+	"RevertOperationInput.operationId": names(operationIDs),
+	"CheckLinkInput.id":                names(linkIDs),
+	"ReportLinkInput.shortUrl":         names(shortURLs),
+	"ReportLinkInput.reason":           put("OTHER"),
+	"ReportLinkInput.details":          put("It is not what it says."),
 
 	"Workspace.webhooks.first":                small,
 	"Workspace.webhooks.after":                names(cursors(webhookIDs)),
@@ -508,8 +523,12 @@ var operations = map[string]calls{
 	"Subscription.linkClicked": {variants: []variant{
 		{}, {without: []string{"Subscription.linkClicked.linkId"}},
 	}},
+	"Subscription.eventCommitted": {variants: []variant{
+		{}, {without: []string{"Subscription.eventCommitted.linkId"}},
+	}},
 
 	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
+	"Mutation.revertOperation":        {alone: true},
 	"Mutation.updateWorkspaceRouting": {},
 	"Mutation.updateDomain":           {},
 	// Templates have values of their own. A name is taken by the call before.
@@ -619,6 +638,14 @@ var generated = []string{
 	"WebhookAttempt.error",
 }
 
+// onlyFirst lists fields that are null in a repeated call, which changes nothing.
+var onlyFirst = []string{
+	"CreateLinksPayload.operationId", "UpdateLinksPayload.operationId", "DeleteLinksPayload.operationId",
+}
+
+// priced lists mutations that are charged for the largest possible list of links: they select ids of links only.
+var priced = []string{"Mutation.revertOperation"}
+
 // computed are fields that are computed from the input, or delayed.
 var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries", "Webhook.waiting",
 	"RedeliverWebhookPayload.count", "Stats.from", "Stats.to"}
@@ -626,7 +653,7 @@ var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.eve
 // named are all fields and places that the table names.
 func named() []string {
 	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)),
-		slices.Collect(maps.Keys(together)), generated, computed)
+		slices.Collect(maps.Keys(together)), generated, onlyFirst, priced, computed)
 	for _, variants := range together {
 		all = append(all, inVariants(variants)...)
 	}

@@ -111,6 +111,7 @@ type ComplexityRoot struct {
 		Details      func(childComplexity int) int
 		FieldChanges func(childComplexity int) int
 		ID           func(childComplexity int) int
+		OperationID  func(childComplexity int) int
 		TargetID     func(childComplexity int) int
 		Version      func(childComplexity int) int
 	}
@@ -210,8 +211,9 @@ type ComplexityRoot struct {
 	}
 
 	CreateLinksPayload struct {
-		Errors  func(childComplexity int) int
-		Results func(childComplexity int) int
+		Errors      func(childComplexity int) int
+		OperationID func(childComplexity int) int
+		Results     func(childComplexity int) int
 	}
 
 	CreateUtmTemplatePayload struct {
@@ -241,8 +243,9 @@ type ComplexityRoot struct {
 	}
 
 	DeleteLinksPayload struct {
-		Errors  func(childComplexity int) int
-		Results func(childComplexity int) int
+		Errors      func(childComplexity int) int
+		OperationID func(childComplexity int) int
+		Results     func(childComplexity int) int
 	}
 
 	DeleteMyAccountPayload struct {
@@ -304,10 +307,11 @@ type ComplexityRoot struct {
 	Event struct {
 		Action       func(childComplexity int) int
 		ActorID      func(childComplexity int) int
-		CreatedAt    func(childComplexity int) int
+		At           func(childComplexity int) int
 		FieldChanges func(childComplexity int) int
 		ID           func(childComplexity int) int
 		Link         func(childComplexity int) int
+		OperationID  func(childComplexity int) int
 		TargetID     func(childComplexity int) int
 		Version      func(childComplexity int) int
 		WorkspaceID  func(childComplexity int) int
@@ -458,6 +462,7 @@ type ComplexityRoot struct {
 		MaxClicks      func(childComplexity int) int
 		Note           func(childComplexity int) int
 		Number         func(childComplexity int) int
+		OperationID    func(childComplexity int) int
 		RedirectStatus func(childComplexity int) int
 		StartsAt       func(childComplexity int) int
 		StatsPublic    func(childComplexity int) int
@@ -549,6 +554,7 @@ type ComplexityRoot struct {
 		RestoreLink              func(childComplexity int, input RestoreLinkInput) int
 		RestoreWorkspace         func(childComplexity int, input RestoreWorkspaceInput) int
 		RevertLink               func(childComplexity int, input RevertLinkInput) int
+		RevertOperation          func(childComplexity int, input RevertOperationInput) int
 		RevokeAPIKey             func(childComplexity int, input RevokeAPIKeyInput) int
 		RevokeInvitation         func(childComplexity int, input RevokeInvitationInput) int
 		RotateWebhookSecret      func(childComplexity int, input RotateWebhookSecretInput) int
@@ -708,6 +714,18 @@ type ComplexityRoot struct {
 		Link   func(childComplexity int) int
 	}
 
+	RevertLinkResult struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
+		LinkID func(childComplexity int) int
+	}
+
+	RevertOperationPayload struct {
+		Errors    func(childComplexity int) int
+		Remaining func(childComplexity int) int
+		Results   func(childComplexity int) int
+	}
+
 	RevokeApiKeyPayload struct {
 		APIKey func(childComplexity int) int
 		Errors func(childComplexity int) int
@@ -816,7 +834,8 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
-		LinkClicked func(childComplexity int, workspaceID string, linkID *string, after *string) int
+		EventCommitted func(childComplexity int, workspaceID string, types []audit.Action, linkID *string, after *string) int
+		LinkClicked    func(childComplexity int, workspaceID string, linkID *string, after *string) int
 	}
 
 	TestWebhookPayload struct {
@@ -845,8 +864,9 @@ type ComplexityRoot struct {
 	}
 
 	UpdateLinksPayload struct {
-		Errors  func(childComplexity int) int
-		Results func(childComplexity int) int
+		Errors      func(childComplexity int) int
+		OperationID func(childComplexity int) int
+		Results     func(childComplexity int) int
 	}
 
 	UpdateMemberRolePayload struct {
@@ -1175,6 +1195,7 @@ type MutationResolver interface {
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
 	RevertLink(ctx context.Context, input RevertLinkInput) (*RevertLinkPayload, error)
+	RevertOperation(ctx context.Context, input RevertOperationInput) (*RevertOperationPayload, error)
 	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
@@ -1227,6 +1248,7 @@ type StatsSliceResolver interface {
 }
 type SubscriptionResolver interface {
 	LinkClicked(ctx context.Context, workspaceID string, linkID *string, after *string) (<-chan *Click, error)
+	EventCommitted(ctx context.Context, workspaceID string, types []audit.Action, linkID *string, after *string) (<-chan *workspace.LoggedEvent, error)
 }
 type UserResolver interface {
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
@@ -1435,6 +1457,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditEvent.ID(childComplexity), true
+	case "AuditEvent.operationId":
+		if e.ComplexityRoot.AuditEvent.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEvent.OperationID(childComplexity), true
 	case "AuditEvent.targetId":
 		if e.ComplexityRoot.AuditEvent.TargetID == nil {
 			break
@@ -1780,6 +1808,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinksPayload.Errors(childComplexity), true
+	case "CreateLinksPayload.operationId":
+		if e.ComplexityRoot.CreateLinksPayload.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinksPayload.OperationID(childComplexity), true
 	case "CreateLinksPayload.results":
 		if e.ComplexityRoot.CreateLinksPayload.Results == nil {
 			break
@@ -1864,6 +1898,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteLinksPayload.Errors(childComplexity), true
+	case "DeleteLinksPayload.operationId":
+		if e.ComplexityRoot.DeleteLinksPayload.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteLinksPayload.OperationID(childComplexity), true
 	case "DeleteLinksPayload.results":
 		if e.ComplexityRoot.DeleteLinksPayload.Results == nil {
 			break
@@ -2084,11 +2124,11 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Event.ActorID(childComplexity), true
 	case "Event.at":
-		if e.ComplexityRoot.Event.CreatedAt == nil {
+		if e.ComplexityRoot.Event.At == nil {
 			break
 		}
 
-		return e.ComplexityRoot.Event.CreatedAt(childComplexity), true
+		return e.ComplexityRoot.Event.At(childComplexity), true
 	case "Event.changes":
 		if e.ComplexityRoot.Event.FieldChanges == nil {
 			break
@@ -2107,6 +2147,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Event.Link(childComplexity), true
+	case "Event.operationId":
+		if e.ComplexityRoot.Event.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.OperationID(childComplexity), true
 	case "Event.subjectId":
 		if e.ComplexityRoot.Event.TargetID == nil {
 			break
@@ -2755,6 +2801,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.Number(childComplexity), true
+	case "LinkVersion.operationId":
+		if e.ComplexityRoot.LinkVersion.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.OperationID(childComplexity), true
 	case "LinkVersion.redirectStatus":
 		if e.ComplexityRoot.LinkVersion.RedirectStatus == nil {
 			break
@@ -3328,6 +3380,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RevertLink(childComplexity, args["input"].(RevertLinkInput)), true
+	case "Mutation.revertOperation":
+		if e.ComplexityRoot.Mutation.RevertOperation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revertOperation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevertOperation(childComplexity, args["input"].(RevertOperationInput)), true
 	case "Mutation.revokeApiKey":
 		if e.ComplexityRoot.Mutation.RevokeAPIKey == nil {
 			break
@@ -4008,6 +4071,44 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RevertLinkPayload.Link(childComplexity), true
 
+	case "RevertLinkResult.errors":
+		if e.ComplexityRoot.RevertLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertLinkResult.Errors(childComplexity), true
+	case "RevertLinkResult.link":
+		if e.ComplexityRoot.RevertLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertLinkResult.Link(childComplexity), true
+	case "RevertLinkResult.linkId":
+		if e.ComplexityRoot.RevertLinkResult.LinkID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertLinkResult.LinkID(childComplexity), true
+
+	case "RevertOperationPayload.errors":
+		if e.ComplexityRoot.RevertOperationPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertOperationPayload.Errors(childComplexity), true
+	case "RevertOperationPayload.remaining":
+		if e.ComplexityRoot.RevertOperationPayload.Remaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertOperationPayload.Remaining(childComplexity), true
+	case "RevertOperationPayload.results":
+		if e.ComplexityRoot.RevertOperationPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevertOperationPayload.Results(childComplexity), true
+
 	case "RevokeApiKeyPayload.apiKey":
 		if e.ComplexityRoot.RevokeApiKeyPayload.APIKey == nil {
 			break
@@ -4405,6 +4506,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StatsSlice.Visitors(childComplexity), true
 
+	case "Subscription.eventCommitted":
+		if e.ComplexityRoot.Subscription.EventCommitted == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_eventCommitted_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.EventCommitted(childComplexity, args["workspaceId"].(string), args["types"].([]audit.Action), args["linkId"].(*string), args["after"].(*string)), true
 	case "Subscription.linkClicked":
 		if e.ComplexityRoot.Subscription.LinkClicked == nil {
 			break
@@ -4488,6 +4600,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UpdateLinksPayload.Errors(childComplexity), true
+	case "UpdateLinksPayload.operationId":
+		if e.ComplexityRoot.UpdateLinksPayload.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinksPayload.OperationID(childComplexity), true
 	case "UpdateLinksPayload.results":
 		if e.ComplexityRoot.UpdateLinksPayload.Results == nil {
 			break
@@ -5510,6 +5628,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRestoreLinkInput,
 		ec.unmarshalInputRestoreWorkspaceInput,
 		ec.unmarshalInputRevertLinkInput,
+		ec.unmarshalInputRevertOperationInput,
 		ec.unmarshalInputRevokeApiKeyInput,
 		ec.unmarshalInputRevokeInvitationInput,
 		ec.unmarshalInputRotateWebhookSecretInput,
@@ -5974,6 +6093,11 @@ type Mutation {
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
+  Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
+  Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
+  """
+  revertOperation(input: RevertOperationInput!): RevertOperationPayload!
+  """
   Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
   API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
   download in progress is aborted. Requires the role VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
@@ -6045,6 +6169,20 @@ type Subscription {
     """
     after: ID
   ): Click!
+  """
+  Each event of a workspace, once, in the order of commits, the same on every node. Fails with UNAUTHENTICATED, FORBIDDEN,
+  NOT_FOUND, RATE_LIMITED, and with EXPIRED for a cursor older than 30 days.
+  """
+  eventCommitted(
+    "The workspace."
+    workspaceId: ID!
+    "Only these types. Absent: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
+    types: [EventType!]
+    "Only those about this link. Absent: all."
+    linkId: ID
+    "The id of the last event that was received; later ones follow without gap or repetition. Absent: only new events."
+    after: ID
+  ): Event!
 }
 
 "Input of register."
@@ -6646,6 +6784,8 @@ enum BatchPolicy {
 type CreateLinksPayload {
   "A result for each link, in the order of the input; empty when the whole call fails."
   results: [CreateLinkResult!]!
+  "The id for revertOperation, which undoes the call; null when nothing was changed."
+  operationId: ID
   "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
@@ -6776,6 +6916,8 @@ input UpdateLinksInput {
 type UpdateLinksPayload {
   "A result for each change, in the order of the input; empty when the whole call fails."
   results: [UpdateLinkResult!]!
+  "The id for revertOperation, which undoes the call; null when nothing was changed."
+  operationId: ID
   "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
@@ -6802,6 +6944,8 @@ input DeleteLinksInput {
 type DeleteLinksPayload {
   "A result for each id, in the order of the input; empty when the whole call fails."
   results: [DeleteLinkResult!]!
+  "The id for revertOperation, which undoes the call; null when nothing was changed."
+  operationId: ID
   "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
@@ -6915,6 +7059,34 @@ type RevertLinkPayload {
   "The link; null when there are errors."
   link: Link
   "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of revertOperation."
+input RevertOperationInput {
+  "The workspace."
+  workspaceId: ID!
+  "The operation."
+  operationId: ID!
+}
+
+"Payload of revertOperation."
+type RevertOperationPayload {
+  "A result for each link of this call; empty when there are errors of the whole call."
+  results: [RevertLinkResult!]!
+  "How many links of the operation are left; call again until it is 0."
+  remaining: Int!
+  "User errors of the whole call. Empty on success."
+  errors: [UserError!]!
+}
+
+"The result for one link of revertOperation."
+type RevertLinkResult {
+  "The id of the link."
+  linkId: ID!
+  "The link; null when there are errors."
+  link: Link
+  "User errors. Empty on success, and when the link was undone before."
   errors: [UserError!]!
 }
 
@@ -7401,6 +7573,8 @@ type AuditEvent implements Node {
   details: String!
   "The changed fields with their values before and after; empty: none, or of a purged link."
   changes: [FieldChange!]!
+  "The bulk call that it was part of; null: none."
+  operationId: ID
   "The number of the link's version after the change; null: no change of a link."
   version: Int
   "Time of the change."
@@ -7435,6 +7609,8 @@ type LinkVersion {
   actorId: ID
   "The user who made the change; null: not a user, deleted since, or without MEMBERS_READ."
   actor: User
+  "The bulk call that it was part of; null: none."
+  operationId: ID
   "The fields that differ from the version before."
   changes: [FieldChange!]!
   "The destination."
@@ -7519,6 +7695,8 @@ type Event {
   link: Link
   "The number of the link's version after the change; null: no change of the link."
   version: Int
+  "The bulk call that it was part of; null: none."
+  operationId: ID
   "The changed fields; empty for creation, deletion, restoring and purged links."
   changes: [FieldChange!]!
 }
@@ -9218,6 +9396,8 @@ func (ec *executionContext) childFields_AuditEvent(ctx context.Context, field gr
 		return ec.fieldContext_AuditEvent_details(ctx, field)
 	case "changes":
 		return ec.fieldContext_AuditEvent_changes(ctx, field)
+	case "operationId":
+		return ec.fieldContext_AuditEvent_operationId(ctx, field)
 	case "version":
 		return ec.fieldContext_AuditEvent_version(ctx, field)
 	case "createdAt":
@@ -9418,6 +9598,8 @@ func (ec *executionContext) childFields_CreateLinksPayload(ctx context.Context, 
 	switch field.Name {
 	case "results":
 		return ec.fieldContext_CreateLinksPayload_results(ctx, field)
+	case "operationId":
+		return ec.fieldContext_CreateLinksPayload_operationId(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinksPayload_errors(ctx, field)
 	}
@@ -9480,6 +9662,8 @@ func (ec *executionContext) childFields_DeleteLinksPayload(ctx context.Context, 
 	switch field.Name {
 	case "results":
 		return ec.fieldContext_DeleteLinksPayload_results(ctx, field)
+	case "operationId":
+		return ec.fieldContext_DeleteLinksPayload_operationId(ctx, field)
 	case "errors":
 		return ec.fieldContext_DeleteLinksPayload_errors(ctx, field)
 	}
@@ -9616,6 +9800,8 @@ func (ec *executionContext) childFields_Event(ctx context.Context, field graphql
 		return ec.fieldContext_Event_link(ctx, field)
 	case "version":
 		return ec.fieldContext_Event_version(ctx, field)
+	case "operationId":
+		return ec.fieldContext_Event_operationId(ctx, field)
 	case "changes":
 		return ec.fieldContext_Event_changes(ctx, field)
 	}
@@ -9898,6 +10084,8 @@ func (ec *executionContext) childFields_LinkVersion(ctx context.Context, field g
 		return ec.fieldContext_LinkVersion_actorId(ctx, field)
 	case "actor":
 		return ec.fieldContext_LinkVersion_actor(ctx, field)
+	case "operationId":
+		return ec.fieldContext_LinkVersion_operationId(ctx, field)
 	case "changes":
 		return ec.fieldContext_LinkVersion_changes(ctx, field)
 	case "originalUrl":
@@ -10278,6 +10466,30 @@ func (ec *executionContext) childFields_RevertLinkPayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type RevertLinkPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_RevertLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "linkId":
+		return ec.fieldContext_RevertLinkResult_linkId(ctx, field)
+	case "link":
+		return ec.fieldContext_RevertLinkResult_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_RevertLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevertLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_RevertOperationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_RevertOperationPayload_results(ctx, field)
+	case "remaining":
+		return ec.fieldContext_RevertOperationPayload_remaining(ctx, field)
+	case "errors":
+		return ec.fieldContext_RevertOperationPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevertOperationPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RevokeApiKeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "apiKey":
@@ -10546,6 +10758,8 @@ func (ec *executionContext) childFields_UpdateLinksPayload(ctx context.Context, 
 	switch field.Name {
 	case "results":
 		return ec.fieldContext_UpdateLinksPayload_results(ctx, field)
+	case "operationId":
+		return ec.fieldContext_UpdateLinksPayload_operationId(ctx, field)
 	case "errors":
 		return ec.fieldContext_UpdateLinksPayload_errors(ctx, field)
 	}
@@ -11730,6 +11944,20 @@ func (ec *executionContext) field_Mutation_revertLink_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_revertOperation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RevertOperationInput, error) {
+			return ec.unmarshalNRevertOperationInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_revokeApiKey_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12109,6 +12337,44 @@ func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["interval"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_eventCommitted_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "workspaceId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["workspaceId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "types",
+		func(ctx context.Context, v any) ([]audit.Action, error) {
+			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["types"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "linkId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["linkId"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -13268,6 +13534,29 @@ func (ec *executionContext) fieldContext_AuditEvent_changes(_ context.Context, f
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _AuditEvent_operationId(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditEvent_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditEvent_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _AuditEvent_version(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14760,6 +15049,29 @@ func (ec *executionContext) fieldContext_CreateLinksPayload_results(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _CreateLinksPayload_operationId(ctx context.Context, field graphql.CollectedField, obj *CreateLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinksPayload_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
 func (ec *executionContext) _CreateLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinksPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15165,6 +15477,29 @@ func (ec *executionContext) fieldContext_DeleteLinksPayload_results(_ context.Co
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _DeleteLinksPayload_operationId(ctx context.Context, field graphql.CollectedField, obj *DeleteLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteLinksPayload_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _DeleteLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteLinksPayload) (ret graphql.Marshaler) {
@@ -16062,7 +16397,7 @@ func (ec *executionContext) _Event_at(ctx context.Context, field graphql.Collect
 			return ec.fieldContext_Event_at(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.CreatedAt, nil
+			return obj.At(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
@@ -16073,7 +16408,7 @@ func (ec *executionContext) _Event_at(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Event_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, true, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Event_workspaceId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -16198,6 +16533,29 @@ func (ec *executionContext) _Event_version(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_Event_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Event_operationId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _Event_changes(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -18664,6 +19022,29 @@ func (ec *executionContext) fieldContext_LinkVersion_actor(_ context.Context, fi
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _LinkVersion_operationId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _LinkVersion_changes(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21254,6 +21635,50 @@ func (ec *executionContext) fieldContext_Mutation_revertLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_revertLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revertOperation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevertOperation(ctx, fc.Args["input"].(RevertOperationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
+			return ec.marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevertOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revertOperation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -24019,6 +24444,180 @@ func (ec *executionContext) fieldContext_RevertLinkPayload_errors(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _RevertLinkResult_linkId(ctx context.Context, field graphql.CollectedField, obj *RevertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertLinkResult_linkId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LinkID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevertLinkResult_linkId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevertLinkResult", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _RevertLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *RevertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevertLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevertLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevertLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *RevertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevertLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevertLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevertOperationPayload_results(ctx context.Context, field graphql.CollectedField, obj *RevertOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertOperationPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*RevertLinkResult) graphql.Marshaler {
+			return ec.marshalNRevertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevertOperationPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevertOperationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevertLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevertOperationPayload_remaining(ctx context.Context, field graphql.CollectedField, obj *RevertOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertOperationPayload_remaining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Remaining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevertOperationPayload_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevertOperationPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevertOperationPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RevertOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevertOperationPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevertOperationPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevertOperationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RevokeApiKeyPayload_apiKey(ctx context.Context, field graphql.CollectedField, obj *RevokeAPIKeyPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25711,6 +26310,50 @@ func (ec *executionContext) fieldContext_Subscription_linkClicked(ctx context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_eventCommitted(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_eventCommitted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().EventCommitted(ctx, fc.Args["workspaceId"].(string), fc.Args["types"].([]audit.Action), fc.Args["linkId"].(*string), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
+			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_eventCommitted(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Event(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_eventCommitted_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _TestWebhookPayload_attempt(ctx context.Context, field graphql.CollectedField, obj *TestWebhookPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26061,6 +26704,29 @@ func (ec *executionContext) fieldContext_UpdateLinksPayload_results(_ context.Co
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _UpdateLinksPayload_operationId(ctx context.Context, field graphql.CollectedField, obj *UpdateLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinksPayload_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpdateLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _UpdateLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateLinksPayload) (ret graphql.Marshaler) {
@@ -33123,6 +33789,43 @@ func (ec *executionContext) unmarshalInputRevertLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRevertOperationInput(ctx context.Context, obj any) (RevertOperationInput, error) {
+	var it RevertOperationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "operationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "operationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("operationId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OperationID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRevokeApiKeyInput(ctx context.Context, obj any) (RevokeAPIKeyInput, error) {
 	var it RevokeAPIKeyInput
 	if obj == nil {
@@ -35020,6 +35723,11 @@ func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "operationId":
+			out.Values[i] = ec._AuditEvent_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "version":
 			out.Values[i] = ec._AuditEvent_version(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -35823,6 +36531,11 @@ func (ec *executionContext) _CreateLinksPayload(ctx context.Context, sel ast.Sel
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "operationId":
+			out.Values[i] = ec._CreateLinksPayload_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "errors":
 			out.Values[i] = ec._CreateLinksPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -36084,6 +36797,11 @@ func (ec *executionContext) _DeleteLinksPayload(ctx context.Context, sel ast.Sel
 		case "results":
 			out.Values[i] = ec._DeleteLinksPayload_results(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "operationId":
+			out.Values[i] = ec._DeleteLinksPayload_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "errors":
@@ -36651,6 +37369,11 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "version":
 			out.Values[i] = ec._Event_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "operationId":
+			out.Values[i] = ec._Event_operationId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -38307,6 +39030,11 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "operationId":
+			out.Values[i] = ec._LinkVersion_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "changes":
 			out.Values[i] = ec._LinkVersion_changes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -39082,6 +39810,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "revertLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_revertLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revertOperation":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revertOperation(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -40514,6 +41249,102 @@ func (ec *executionContext) _RevertLinkPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var revertLinkResultImplementors = []string{"RevertLinkResult"}
+
+func (ec *executionContext) _RevertLinkResult(ctx context.Context, sel ast.SelectionSet, obj *RevertLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revertLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevertLinkResult")
+		case "linkId":
+			out.Values[i] = ec._RevertLinkResult_linkId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "link":
+			out.Values[i] = ec._RevertLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RevertLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var revertOperationPayloadImplementors = []string{"RevertOperationPayload"}
+
+func (ec *executionContext) _RevertOperationPayload(ctx context.Context, sel ast.SelectionSet, obj *RevertOperationPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revertOperationPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevertOperationPayload")
+		case "results":
+			out.Values[i] = ec._RevertOperationPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "remaining":
+			out.Values[i] = ec._RevertOperationPayload_remaining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RevertOperationPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var revokeApiKeyPayloadImplementors = []string{"RevokeApiKeyPayload"}
 
 func (ec *executionContext) _RevokeApiKeyPayload(ctx context.Context, sel ast.SelectionSet, obj *RevokeAPIKeyPayload) graphql.Marshaler {
@@ -41697,6 +42528,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	switch fields[0].Name {
 	case "linkClicked":
 		return ec._Subscription_linkClicked(ctx, fields[0])
+	case "eventCommitted":
+		return ec._Subscription_eventCommitted(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -41932,6 +42765,11 @@ func (ec *executionContext) _UpdateLinksPayload(ctx context.Context, sel ast.Sel
 		case "results":
 			out.Values[i] = ec._UpdateLinksPayload_results(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "operationId":
+			out.Values[i] = ec._UpdateLinksPayload_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "errors":
@@ -46779,6 +47617,47 @@ func (ec *executionContext) marshalNRevertLinkPayload2ᚖgithubᚗcomᚋlinkforg
 		return graphql.Null
 	}
 	return ec._RevertLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRevertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*RevertLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRevertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRevertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkResult(ctx context.Context, sel ast.SelectionSet, v *RevertLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RevertLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRevertOperationInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationInput(ctx context.Context, v any) (RevertOperationInput, error) {
+	res, err := ec.unmarshalInputRevertOperationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx context.Context, sel ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RevertOperationPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRevokeApiKeyInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyInput(ctx context.Context, v any) (RevokeAPIKeyInput, error) {

@@ -347,6 +347,8 @@ type CreateLinksInput struct {
 type CreateLinksPayload struct {
 	// A result for each link, in the order of the input; empty when the whole call fails.
 	Results []*CreateLinkResult `json:"results"`
+	// The id for revertOperation, which undoes the call; null when nothing was changed.
+	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -448,6 +450,8 @@ type DeleteLinksInput struct {
 type DeleteLinksPayload struct {
 	// A result for each id, in the order of the input; empty when the whole call fails.
 	Results []*DeleteLinkResult `json:"results"`
+	// The id for revertOperation, which undoes the call; null when nothing was changed.
+	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1020,6 +1024,34 @@ type RevertLinkPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// The result for one link of revertOperation.
+type RevertLinkResult struct {
+	// The id of the link.
+	LinkID string `json:"linkId"`
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// User errors. Empty on success, and when the link was undone before.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of revertOperation.
+type RevertOperationInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The operation.
+	OperationID string `json:"operationId"`
+}
+
+// Payload of revertOperation.
+type RevertOperationPayload struct {
+	// A result for each link of this call; empty when there are errors of the whole call.
+	Results []*RevertLinkResult `json:"results"`
+	// How many links of the operation are left; call again until it is 0.
+	Remaining int `json:"remaining"`
+	// User errors of the whole call. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of revokeApiKey.
 type RevokeAPIKeyInput struct {
 	// The key's id.
@@ -1247,6 +1279,8 @@ type UpdateLinksInput struct {
 type UpdateLinksPayload struct {
 	// A result for each change, in the order of the input; empty when the whole call fails.
 	Results []*UpdateLinkResult `json:"results"`
+	// The id for revertOperation, which undoes the call; null when nothing was changed.
+	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }

@@ -63,7 +63,7 @@ const (
 	WebhookDisabled      Action = "WEBHOOK_DISABLED"
 )
 
-// LinkClicked is the type of batches of clicks. No event has it.
+// LinkClicked is a type of event that is never in the log.
 const LinkClicked Action = "LINK_CLICKED"
 
 // Details describe an action further. They contain no secrets and, because they outlive accounts,
@@ -87,6 +87,10 @@ type Event struct {
 	Version *int
 	// Changes are FieldChanges as a JSON list; nil means none.
 	Changes *string
+	// OperationID is the bulk call that the change was part of, or that it undid; nil for none.
+	OperationID *string
+	// EffectiveAt is when the change took effect, if that is not CreatedAt.
+	EffectiveAt *time.Time
 }
 
 // New returns an event to Write.

@@ -5,8 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // maxValue is the size of the largest value in a FieldChange, in bytes. The version of the link has the
@@ -64,6 +68,21 @@ func (e *Event) FieldChanges() (changes []*FieldChange, err error) {
 	err = json.Unmarshal([]byte(*e.Changes), &changes)
 	return changes, err
 }
+
+// PartOf adds the bulk call that the change was part of, if any.
+func (e *Event) PartOf(operationID *string) *Event {
+	e.OperationID = operationID
+	return e
+}
+
+// From sets when the change took effect, if that is not when it is recorded.
+func (e *Event) From(at time.Time) *Event {
+	e.EffectiveAt = new(db.Instant(at))
+	return e
+}
+
+// At returns when the change took effect. The order of events is that of their commits, not of At.
+func (e *Event) At() time.Time { return optional.Or(e.EffectiveAt, e.CreatedAt) }
 
 // WithChanges adds the changed fields of an object without versions.
 func (e *Event) WithChanges(changes []*FieldChange) *Event {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -28,6 +29,9 @@ var (
 	WebhookActions = []Action{WebhookDisabled}
 )
 
+// FeedActions returns all actions that the feed has.
+func FeedActions() []Action { return slices.Concat(LinkActions, DomainActions, WebhookActions) }
+
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {
 	// Actions are those that the caller may read. Wanted selects some of them; nil selects all.
@@ -39,10 +43,18 @@ type FeedRequest struct {
 	Size  int
 }
 
-// position is a position in the order of commits. Transactions are zero on SQLite.
-type position struct {
+// Position is a position in the order of commits. Transactions are zero on SQLite.
+type Position struct {
 	XID int64 `bun:"xid"`
 	Seq int64
+}
+
+// Positioned is an event with its position.
+type Positioned struct {
+	Event `bun:",extend"`
+
+	XID int64 `bun:"xid,scanonly"`
+	Seq int64 `bun:",scanonly"`
 }
 
 // Feed returns one page of the events of a workspace in the order of their commits, oldest first, which is
@@ -59,7 +71,7 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 	}
 	after := start
 	if r.After != "" {
-		if after, err = f.positionOf(ctx, r.After); err != nil {
+		if after, err = PositionOf(ctx, d, workspaceID, r.After, now); err != nil {
 			return p, "", err
 		}
 	}
@@ -113,25 +125,28 @@ const clockSkew = time.Hour
 
 // start returns a position before all events of the feed, so that older ones are not read: that of the
 // newest event which is certainly too old.
-func (f *feed) start(ctx context.Context) (position, error) {
+func (f *feed) start(ctx context.Context) (Position, error) {
 	var at struct{ XID, Seq *int64 }
 	err := f.db.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", f.workspaceID).
 		Where("id < ?", id.From(id.Event, f.since.Add(-clockSkew))).Order("id DESC").Limit(1).Scan(ctx, &at.XID, &at.Seq)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return position{}, fmt.Errorf("looking up the start of the feed: %w", err)
+		return Position{}, fmt.Errorf("looking up the start of the feed: %w", err)
 	}
 	if at.XID == nil || at.Seq == nil { // no event is older, or it was written before events had positions
-		return position{XID: -1}, nil
+		return Position{XID: -1}, nil
 	}
-	return position{*at.XID, *at.Seq}, nil
+	return Position{*at.XID, *at.Seq}, nil
 }
 
-// positionOf returns the position of an event. It returns InvalidInput or Expired.
-func (f *feed) positionOf(ctx context.Context, eventID string) (at position, err error) {
+// PositionOf returns the position of an event of a workspace. It returns InvalidInput, and Expired for an
+// event that is not or no longer in the feed.
+func PositionOf(ctx context.Context, d *db.DB, workspaceID, eventID string, now time.Time) (at Position, err error) {
 	if !id.Valid(id.Event, eventID) {
 		return at, errs.New(errs.InvalidInput, "The cursor is not the id of an event.").At("after")
 	}
-	err = f.events().Column("xid", "seq").Where("id = ?", eventID).Scan(ctx, &at)
+	err = d.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", workspaceID).
+		Where("id = ?", eventID).Where("seq IS NOT NULL").Where("created_at > ?", db.Instant(now.Add(-FeedRetention))).
+		Scan(ctx, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return at, errs.New(errs.Expired, "The event is not in the feed, or no longer. Read the feed from its start, or "+
 			"from head.").At("after")
@@ -140,6 +155,47 @@ func (f *feed) positionOf(ctx context.Context, eventID string) (at position, err
 		return at, fmt.Errorf("looking up an event: %w", err)
 	}
 	return at, nil
+}
+
+// Horizon returns the position up to which the log is final: no event can be added before it.
+func Horizon(ctx context.Context, d *db.DB) (at Position, err error) {
+	if d.Kind == db.Postgres {
+		at.Seq = math.MaxInt64
+		err = d.NewSelect().ColumnExpr("pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1").Scan(ctx, &at.XID)
+	} else {
+		err = d.NewSelect().Model((*Event)(nil)).ColumnExpr("coalesce(max(seq), 0)").Where("seq IS NOT NULL").
+			Scan(ctx, &at.Seq)
+	}
+	if err != nil {
+		return at, fmt.Errorf("reading the end of the event log: %w", err)
+	}
+	return at, nil
+}
+
+// LogRequest selects a part of the log of some workspaces.
+type LogRequest struct {
+	WorkspaceIDs []string
+	Actions      []Action
+	// TargetID is empty for all objects.
+	TargetID string
+	// After is exclusive. UpTo is inclusive, and not behind the Horizon.
+	After, UpTo Position
+	Limit       int
+}
+
+// Read returns the first of the selected events, in the order of their commits.
+func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
+	q := d.NewSelect().Model(&events).ColumnExpr("?TableColumns, xid, seq").
+		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).Where("seq IS NOT NULL").
+		Where("(xid, seq) > (?, ?)", r.After.XID, r.After.Seq).Where("(xid, seq) <= (?, ?)", r.UpTo.XID, r.UpTo.Seq).
+		Where("action IN (?)", bun.In(r.Actions))
+	if r.TargetID != "" {
+		q = q.Where("target_id = ?", r.TargetID)
+	}
+	if err := q.Order("xid", "seq").Limit(int64(r.Limit)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading the event log: %w", err)
+	}
+	return events, nil
 }
 
 // AfterRestore orders the events of a database that was restored into another cluster by their sequence:

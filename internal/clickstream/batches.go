@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/stream"
 )
 
 const (
@@ -27,25 +28,7 @@ const (
 	wholeBatch = math.MaxInt64
 )
 
-// position is a position in the order of clicks, which is the same on every node: batches in the
-// order of the transactions that wrote them, and the clicks of a batch in the order of their ids.
-// The transaction is zero on SQLite, which commits in the order of batch ids.
-type position struct {
-	xid, batch, click int64
-	// at is when the batch was written, or when no click followed the position. Later clicks are
-	// stored for batchRetention from then on.
-	at time.Time
-}
-
-func (p position) compare(q position) int {
-	return cmp.Or(cmp.Compare(p.xid, q.xid), cmp.Compare(p.batch, q.batch), cmp.Compare(p.click, q.click))
-}
-
-// positioned is a click with its position.
-type positioned struct {
-	*click.Click
-	position position
-}
+type item = stream.Item[*click.Click]
 
 // batchRow is a row of click_batches.
 type batchRow struct {
@@ -56,40 +39,49 @@ type batchRow struct {
 	WrittenAt       time.Time
 }
 
-// clickPosition returns the position of a click of the batch.
-func (b *batchRow) clickPosition(click int64) position {
-	return position{xid: b.XID, batch: b.ID, click: click, at: b.WrittenAt}
+// clickPosition returns the position of a click of the batch. Positions are in the order of the
+// transactions that wrote batches, and the clicks of a batch in the order of their ids. SQLite commits in
+// the order of batch ids.
+func (b *batchRow) clickPosition(click int64) stream.Position {
+	return stream.Position{XID: b.XID, Seq: b.ID, Item: click, At: b.WrittenAt}
+}
+
+// clickLog has the clicks of all links, or of one.
+type clickLog struct {
+	db     *db.DB
+	now    func() time.Time
+	linkID string
 }
 
 // batches selects batches in order. On PostgreSQL, transactions commit out of order: only batches
 // of transactions before the oldest open one are selected, so no batch can be added between them.
-func (l *Live) batches() *bun.SelectQuery {
-	q := l.DB.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at", "written_at")
-	if l.DB.Kind == db.Postgres {
+func (l *clickLog) batches() *bun.SelectQuery {
+	q := l.db.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at", "written_at")
+	if l.db.Kind == db.Postgres {
 		return q.Column("xid").Where("xid < pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT").Order("xid", "id")
 	}
 	return q.ColumnExpr("0 AS xid").Order("id")
 }
 
 // head returns the position after all visible clicks.
-func (l *Live) head(ctx context.Context) (position, error) {
-	p := position{click: wholeBatch, at: l.Now()}
+func (l *clickLog) head(ctx context.Context) (stream.Position, error) {
+	p := stream.Position{Item: wholeBatch, At: l.now()}
 	var err error
-	if l.DB.Kind == db.Postgres {
-		p.batch = math.MaxInt64
-		err = l.DB.NewSelect().ColumnExpr("pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1").Scan(ctx, &p.xid)
+	if l.db.Kind == db.Postgres {
+		p.Seq = math.MaxInt64
+		err = l.db.NewSelect().ColumnExpr("pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1").Scan(ctx, &p.XID)
 	} else {
-		err = l.DB.NewSelect().Table("click_batches").ColumnExpr("coalesce(max(id), 0)").Scan(ctx, &p.batch)
+		err = l.db.NewSelect().Table("click_batches").ColumnExpr("coalesce(max(id), 0)").Scan(ctx, &p.Seq)
 	}
 	return p, err
 }
 
 // batchOf returns the batch of a click; nil if it was deleted.
-func (l *Live) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
+func (l *clickLog) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
 	columns := []string{"id", "first_id", "last_id", "written_at"}
-	q := l.DB.NewSelect().Table("click_batches").Column(columns...).Where("last_id >= ?", clickID).Order("last_id").
+	q := l.db.NewSelect().Table("click_batches").Column(columns...).Where("last_id >= ?", clickID).Order("last_id").
 		Limit(1)
-	if l.DB.Kind == db.Postgres {
+	if l.db.Kind == db.Postgres {
 		q = q.Column("xid")
 	}
 	var rows []batchRow
@@ -99,50 +91,43 @@ func (l *Live) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
 	return &rows[0], nil
 }
 
-// step is the result of one read: clicks in order, the position after them, and whether more may
-// follow.
-type step struct {
-	clicks  []*positioned
-	reached position
-	more    bool
-}
-
-// readAfter reads clicks after a position, of the workspaces or of one link. It returns Expired if
-// some of them may have been deleted.
-func (l *Live) readAfter(ctx context.Context, after position, workspaceIDs []string, linkID string) (step, error) {
+// After implements stream.Log: clicks that were written more than cursorLife ago may have been deleted.
+func (l *clickLog) After(
+	ctx context.Context, after stream.Position, workspaceIDs []string,
+) (s stream.Step[*click.Click], err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
-	asked := l.Now()
-	if asked.Sub(after.at) > cursorLife {
-		return step{}, errCursorGone()
+	began := l.now()
+	if began.Sub(after.At) > cursorLife {
+		return s, errCursorGone()
 	}
 	batches, more, err := l.batchesAfter(ctx, after)
 	if err != nil {
-		return step{}, fmt.Errorf("selecting new clicks: %w", err)
+		return s, fmt.Errorf("selecting new clicks: %w", err)
 	}
-	s := step{reached: after, more: more}
+	s.Reached, s.More = after, more
 	if len(batches) > 0 {
-		s.reached = batches[len(batches)-1].clickPosition(wholeBatch)
-		if s.clicks, err = l.clicksOf(ctx, batches, workspaceIDs, linkID); err != nil {
-			return step{}, fmt.Errorf("reading new clicks: %w", err)
+		s.Reached = batches[len(batches)-1].clickPosition(wholeBatch)
+		if s.Items, err = l.clicksOf(ctx, batches, workspaceIDs); err != nil {
+			return s, fmt.Errorf("reading new clicks: %w", err)
 		}
-		s.clicks = slices.DeleteFunc(s.clicks, func(c *positioned) bool { return c.position.compare(after) <= 0 })
+		s.Items = slices.DeleteFunc(s.Items, func(c item) bool { return c.Position.Compare(after) <= 0 })
 	}
 	if !more {
-		s.reached.at = asked
+		s.Reached.At = began
 	}
 	return s, nil
 }
 
 // batchesAfter returns the batches of one read, and whether more may follow.
-func (l *Live) batchesAfter(ctx context.Context, after position) (rows []batchRow, more bool, err error) {
-	first := after.batch
-	if after.click == wholeBatch && first < math.MaxInt64 {
+func (l *clickLog) batchesAfter(ctx context.Context, after stream.Position) (rows []batchRow, more bool, err error) {
+	first := after.Seq
+	if after.Item == wholeBatch && first < math.MaxInt64 {
 		first++
 	}
 	q := l.batches().Where("id >= ?", first)
-	if l.DB.Kind == db.Postgres {
-		q = l.batches().Where("xid >= ?", after.xid).Where("xid > ? OR id >= ?", after.xid, first)
+	if l.db.Kind == db.Postgres {
+		q = l.batches().Where("xid >= ?", after.XID).Where("xid > ? OR id >= ?", after.XID, first)
 	}
 	if err := q.Limit(maxBatchesPerRead).Scan(ctx, &rows); err != nil {
 		return nil, false, err
@@ -158,9 +143,9 @@ func (l *Live) batchesAfter(ctx context.Context, after position) (rows []batchRo
 
 // clicksOf reads the clicks of batches in order. The condition on the time selects by the primary
 // key, where the time follows the workspace.
-func (l *Live) clicksOf(
-	ctx context.Context, batches []batchRow, workspaceIDs []string, linkID string,
-) ([]*positioned, error) {
+func (l *clickLog) clicksOf(
+	ctx context.Context, batches []batchRow, workspaceIDs []string,
+) ([]item, error) {
 	byID := make([]int, len(batches)) // the indexes of batches, in the order of ids
 	first, last := batches[0].FirstAt, batches[0].LastAt
 	for i, b := range batches {
@@ -174,7 +159,7 @@ func (l *Live) clicksOf(
 	}
 	slices.SortFunc(byID, func(i, j int) int { return cmp.Compare(batches[i].FirstID, batches[j].FirstID) })
 	var rows []*click.Row
-	q := l.DB.NewSelect().Model(&rows).Where("workspace_id IN (?)", bun.In(workspaceIDs)).
+	q := l.db.NewSelect().Model(&rows).Where("workspace_id IN (?)", bun.In(workspaceIDs)).
 		Where("clicked_at BETWEEN ? AND ?", first.UTC(), last.UTC()).
 		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 			for _, b := range batches {
@@ -182,28 +167,29 @@ func (l *Live) clicksOf(
 			}
 			return q
 		})
-	if linkID != "" {
-		q = q.Where("link_id = ?", linkID)
+	if l.linkID != "" {
+		q = q.Where("link_id = ?", l.linkID)
 	}
 	if err := q.Scan(ctx); err != nil {
 		return nil, err
 	}
-	clicks := make([]*positioned, 0, len(rows))
+	clicks := make([]item, 0, len(rows))
 	for _, r := range rows {
 		at, _ := slices.BinarySearchFunc(byID, r.ID,
 			func(i int, clickID int64) int { return cmp.Compare(batches[i].LastID, clickID) })
-		clicks = append(clicks, &positioned{r.Click(), batches[byID[at]].clickPosition(r.ID)})
+		position := batches[byID[at]].clickPosition(r.ID)
+		clicks = append(clicks, item{Value: r.Click(), WorkspaceID: r.WorkspaceID, Position: position})
 	}
-	slices.SortFunc(clicks, func(a, b *positioned) int { return a.position.compare(b.position) })
+	slices.SortFunc(clicks, func(a, b item) int { return a.Position.Compare(b.Position) })
 	return clicks, nil
 }
 
 // DeleteExpiredBatches deletes batches that are older than batchRetention. The last row stays,
 // because SQLite would reuse its number.
 func (l *Live) DeleteExpiredBatches(ctx context.Context) error {
-	last := l.DB.NewSelect().Table("click_batches").ColumnExpr("max(id)")
-	_, err := l.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(l.Now().Add(-batchRetention))).
-		Where("id < (?)", last).
+	d, before := l.clicks.db, db.Instant(l.clicks.now().Add(-batchRetention))
+	last := d.NewSelect().Table("click_batches").ColumnExpr("max(id)")
+	_, err := d.NewDelete().Table("click_batches").Where("written_at < ?", before).Where("id < (?)", last).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("deleting expired batches of clicks: %w", err)

@@ -4,124 +4,87 @@ package clickstream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stream"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-const (
-	// pollInterval is the time between two reads of new clicks, while the node has subscriptions.
-	pollInterval = 250 * time.Millisecond
-	// readDeadline bounds one read.
-	readDeadline = 5 * time.Second
-	// watchBuffer is the number of clicks that are buffered for a Watch. A slower Watch reads from the
-	// database.
-	watchBuffer = 1000
-)
+// readDeadline bounds one read.
+const readDeadline = 5 * time.Second
 
 // Live delivers clicks of all nodes to the watches of this node, each once and in the same order on
 // every node.
 type Live struct {
-	// DB is the database.
-	DB *db.DB
-	// Log receives failures of the database.
-	Log *slog.Logger
-	// Now is the clock.
-	Now func() time.Time
+	*stream.Live[*click.Click]
 
-	// delivering is held during a read and its delivery, so that no watch attaches in between. It
-	// guards delivered.
-	delivering sync.Mutex
-	// delivered is the position up to which clicks were sent to the attached watches.
-	delivered position
-
-	mu       sync.Mutex
-	attached map[string]map[*Watch]bool // by workspace
-	open     int                        // the number of open watches, attached or not
-	readAt   time.Time                  // the start of the last successful read
+	clicks clickLog
 }
 
-// LiveStats are the values of metrics.
-type LiveStats struct {
-	// Watches is the number of open watches of this node.
-	Watches int
-	// Lag is the time since the last read of new clicks; zero without attached watches.
-	Lag time.Duration
+// New returns a Live that does not run yet.
+func New(d *db.DB, log *slog.Logger, now func() time.Time) *Live {
+	l := &Live{clicks: clickLog{db: d, now: now}}
+	l.Live = stream.NewLive(&l.clicks, now, log, "reading new clicks for subscriptions failed")
+	return l
 }
 
-// Stats returns the present values.
-func (l *Live) Stats() LiveStats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := LiveStats{Watches: l.open}
-	if len(l.attached) > 0 {
-		s.Lag = l.Now().Sub(l.readAt)
-	}
-	return s
-}
-
-// Run delivers clicks until the context ends, and returns nil. It logs the first of consecutive
-// failures; no click is lost by a failure.
-func (l *Live) Run(ctx context.Context) error {
-	failures := poll.Failures{Log: l.Log, Message: "reading new clicks for subscriptions failed"}
-	poll.Every(ctx, pollInterval, failures, func(ctx context.Context) error {
-		more, err := true, error(nil)
-		for more && err == nil && ctx.Err() == nil {
-			more, err = l.deliver(ctx)
-		}
-		return err
-	})
-	return nil
-}
-
-// deliver reads and delivers clicks once, and reports whether more may follow. Without attached
-// watches it does not query the database.
-func (l *Live) deliver(ctx context.Context) (more bool, err error) {
-	l.delivering.Lock()
-	defer l.delivering.Unlock()
-	workspaceIDs := l.watched()
-	if len(workspaceIDs) == 0 {
-		return false, nil
-	}
-	asked := l.Now()
-	s, err := l.readAfter(ctx, l.delivered, workspaceIDs, "")
-	if errs.Is(err, errs.Expired) { // the database was unavailable for a day: each watch will return Expired
-		l.detachAll()
-		return false, nil
-	}
+// Watch starts after the click with the id after or, if it is empty, with new clicks. An empty
+// linkID means all links of the workspace. It returns Forbidden, InvalidInput for an invalid id,
+// and Expired for a click that the workspace does not have, or that was written more than 23 hours
+// ago. The caller closes the watch.
+func (l *Live) Watch(
+	ctx context.Context, m workspace.Membership, linkID, after string,
+) (*stream.Watch[*click.Click], error) {
+	ctx, err := m.Enter(ctx, workspace.ReadStats)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range s.clicks {
-		for w := range l.attached[c.WorkspaceID] {
-			w.offer(c)
-		}
+	log := l.clicks
+	log.linkID = linkID
+	start, err := log.begin(ctx, m, after)
+	if err != nil {
+		return nil, err
 	}
-	l.delivered, l.readAt = s.reached, asked
-	return s.more, nil
+	wants := func(c *click.Click) bool { return linkID == "" || c.LinkID == linkID }
+	subject := stream.Subject[*click.Click]{WorkspaceID: m.ID(), Wants: wants, Log: &log}
+	return l.Live.Watch(subject, start, after == ""), nil
 }
 
-// watched returns the workspaces with attached watches.
-func (l *Live) watched() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.attached))
-}
-
-func (l *Live) detachAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, watches := range l.attached {
-		for w := range watches {
-			w.detach()
+// begin returns the position after a click, or after all clicks.
+func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after string) (stream.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, readDeadline)
+	defer cancel()
+	if after == "" {
+		p, err := l.head(db.AsSystem(ctx))
+		if err != nil {
+			return stream.Position{}, fmt.Errorf("selecting the latest clicks: %w", err)
 		}
+		return p, nil
 	}
+	at, number, ok := stats.SplitID(after)
+	if !ok {
+		return stream.Position{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
+	}
+	known, err := l.db.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", m.ID()).
+		Where("clicked_at = ?", at).Where("id = ?", number).Exists(ctx)
+	if err != nil {
+		return stream.Position{}, fmt.Errorf("selecting a click: %w", err)
+	}
+	if !known { // it may be another tenant's
+		return stream.Position{}, errCursorGone()
+	}
+	b, err := l.batchOf(db.AsSystem(ctx), number)
+	if err != nil {
+		return stream.Position{}, fmt.Errorf("selecting a click's batch: %w", err)
+	}
+	if b == nil || l.now().Sub(b.WrittenAt) > cursorLife {
+		return stream.Position{}, errCursorGone()
+	}
+	return b.clickPosition(number), nil
 }

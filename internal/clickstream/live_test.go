@@ -21,13 +21,14 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // newLive returns the Live of a node that does not run.
 func newLive(d *db.DB) *Live {
-	return &Live{DB: d, Log: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon}
+	return New(d, slog.New(slog.DiscardHandler), clicktest.AtNoon)
 }
 
 // run runs it until the test's end.
@@ -43,19 +44,22 @@ func (l *Live) run(t *testing.T) *Live {
 	return l
 }
 
+// watch is a subscriber.
+type watch struct{ *stream.Watch[*click.Click] }
+
 // watch watches until the test's end.
-func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string) *Watch {
+func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string) watch {
 	t.Helper()
 	w, err := l.Watch(t.Context(), m, linkID, after)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Close)
-	return w
+	return watch{w}
 }
 
 // receiveIDs waits for n clicks and returns their ids.
-func (w *Watch) receiveIDs(t *testing.T, n int) []string {
+func (w watch) receiveIDs(t *testing.T, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -71,10 +75,10 @@ func (w *Watch) receiveIDs(t *testing.T, n int) []string {
 	return ids
 }
 
-// wantNoClick fails if a click is delivered during two polls.
-func (w *Watch) wantNoClick(t *testing.T) {
+// wantNoClick fails if a click is delivered during two polls. It attaches the watch.
+func (w watch) wantNoClick(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*pollInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stream.PollInterval)
 	defer cancel()
 	if c, err := w.Next(ctx); err == nil {
 		t.Errorf("received %s, want no further click", c.PublicID())
@@ -113,9 +117,7 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 			})
 		}
 		slow := nodes[0].watch(t, b.Member, "", "")
-		if !slow.attach() {
-			t.Fatal("it does not join")
-		}
+		slow.wantNoClick(t)
 		theirs := nodes[1].watch(t, other, "", "")
 		var writing sync.WaitGroup
 		for i := range writers {
@@ -192,6 +194,10 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	}
 	l := newLive(d)
 	watch := l.watch(t, b.Member, "", "")
+	start, err := l.clicks.head(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		ended <- d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
@@ -211,9 +217,9 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		t.Error(err)
 	}
 	for range 3 {
-		if s, err := l.readAfter(t.Context(), watch.position, []string{b.Member.ID()}, ""); err != nil ||
-			slices.ContainsFunc(s.clicks, func(c *positioned) bool { return c.position.batch > 1 }) {
-			t.Errorf("delivered before the earlier transaction ended: %+v: %v", s.clicks, err)
+		if s, err := l.clicks.After(t.Context(), start, []string{b.Member.ID()}); err != nil ||
+			slices.ContainsFunc(s.Items, func(c item) bool { return c.Position.Seq > 1 }) {
+			t.Errorf("delivered before the earlier transaction ended: %+v: %v", s.Items, err)
 		}
 	}
 	close(goOn)
@@ -239,34 +245,10 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	}
 	// A subscriber that resumes after the first click receives the second one, at any node.
 	again := newLive(d).run(t).watch(t, b.Member, "", (&click.Click{ID: 1 << 40, ClickedAt: clicktest.Noon}).PublicID())
-	if got := again.receiveIDs(t, 1); len(got) != 1 || again.last.LinkID != late {
-		t.Errorf("after the first comes %v", got)
+	if c, err := again.Next(t.Context()); err != nil || c.LinkID != late {
+		t.Errorf("after the first comes %+v: %v", c, err)
 	}
 	again.wantNoClick(t)
-}
-
-// TestLive_SlowReaderDelaysNobody: a subscriber that does not read fills its buffer. When it
-// resumes, it receives the clicks that it missed.
-func TestLive_SlowReaderDelaysNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, l := clicktest.Setup(t, d), newLive(d).run(t)
-		lazy, linkID := l.watch(t, b.Member, "", ""), id.New(id.Link)
-		if !lazy.attach() {
-			t.Fatal("it does not join")
-		}
-		eager := l.watch(t, b.Member, "", "")
-		const n = 3 * watchBuffer
-		b.RecordClicks(linkID, clicktest.Noon, make([]float64, n)...)
-		b.FlushClicks(t)
-		whole := eager.receiveIDs(t, n)
-		if len(lazy.buffer) > watchBuffer {
-			t.Errorf("%d clicks wait, want %d at most", len(lazy.buffer), watchBuffer)
-		}
-		if diff := cmp.Diff(whole, lazy.receiveIDs(t, n)); diff != "" {
-			t.Errorf("what it hears later (-want +got):\n%s", diff)
-		}
-	})
 }
 
 func TestLive_ResumesFromCursor(t *testing.T) {
@@ -274,17 +256,11 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)
 		other, linkID := workspacetest.New(t, b.Store.DB, "grace"), id.New(id.Link)
-		now := clicktest.Noon
-		l := newLive(d)
-		l.Now = func() time.Time { return now }
-		l.run(t)
+		l := newLive(d).run(t)
 		w := l.watch(t, b.Member, linkID, "")
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
 		ids := w.receiveIDs(t, 3)
-		if w.Last() != ids[2] {
-			t.Errorf("the cursor is %q, want %q", w.Last(), ids[2])
-		}
 		if diff := cmp.Diff(ids[1:], l.watch(t, b.Member, "", ids[0]).receiveIDs(t, 2)); diff != "" {
 			t.Errorf("after the first (-want +got):\n%s", diff)
 		}
@@ -303,8 +279,8 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 
 		b.RecordClicks(linkID, clicktest.Noon, 4)
 		b.FlushClicks(t)
-		if err := (&Live{DB: d, Now: func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }}).
-			DeleteExpiredBatches(t.Context()); err != nil {
+		later := func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }
+		if err := New(d, slog.Default(), later).DeleteExpiredBatches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
@@ -313,35 +289,27 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 		refused(b.Member, ids[0], errs.Expired)
 		last := w.receiveIDs(t, 1)
 		l.watch(t, b.Member, "", last[0]).wantNoClick(t)
-		if err := withLater(l, w, clicktest.Noon.Add(30*time.Hour)); !errs.Is(err, errs.Expired) {
+		late := clickLog{db: d, now: later}
+		if _, err := late.After(t.Context(), stream.Position{At: clicktest.Noon}, nil); !errs.Is(err, errs.Expired) {
 			t.Errorf("after a day without an answer: %v", err)
 		}
 	})
-}
-
-// withLater reads the clicks after the watch's position at a later time.
-func withLater(l *Live, w *Watch, later time.Time) error {
-	late := &Live{DB: l.DB, Now: func() time.Time { return later }}
-	_, err := late.readAfter(context.Background(), w.position, []string{w.workspaceID}, "")
-	return err
 }
 
 // TestLive_ReportsAnOutageOnce takes the list of batches away for a while.
 func TestLive_ReportsAnOutageOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, l := clicktest.Setup(t, d), newLive(d)
+		b := clicktest.Setup(t, d)
 		var said bytes.Buffer
-		l.Log = slog.New(slog.NewTextHandler(&said, nil))
+		l := New(d, slog.New(slog.NewTextHandler(&said, nil)), clicktest.AtNoon)
 		linkID := id.New(id.Link)
 		w := l.watch(t, b.Member, "", "")
-		if !w.attach() {
-			t.Fatal("it does not join")
-		}
+		w.wantNoClick(t)
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2)
 		b.FlushClicks(t)
 		clicktest.Rename(t, d, "click_batches", "elsewhere")
-		ctx, cancel := context.WithTimeout(t.Context(), 4*pollInterval)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*stream.PollInterval)
 		_ = l.Run(ctx)
 		cancel()
 		clicktest.Rename(t, d, "elsewhere", "click_batches")

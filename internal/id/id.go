@@ -33,6 +33,7 @@ const (
 	Template   Prefix = "utm_"
 	Webhook    Prefix = "whk_"
 	Delivery   Prefix = "dlv_"
+	Operation  Prefix = "opn_"
 )
 
 // alphabet is Crockford's base32 in lower case: no i, l, o or u.

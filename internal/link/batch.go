@@ -30,8 +30,9 @@ type batch struct {
 
 // item is one requested link of a batch.
 type item struct {
-	member workspace.Membership
-	in     *New
+	member      workspace.Membership
+	in          *New
+	operationID string // of its call; empty for none
 
 	draft *Link
 	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
@@ -62,8 +63,8 @@ var (
 	errRetry = errors.New("the batch must run again")
 )
 
-func (b *batch) add(m workspace.Membership, in *New) {
-	b.items = append(b.items, &item{member: m, in: in})
+func (b *batch) add(m workspace.Membership, in *New, operationID string) {
+	b.items = append(b.items, &item{member: m, in: in, operationID: operationID})
 }
 
 // create returns a result for each item.
@@ -84,6 +85,7 @@ func (b *batch) prepare(ctx context.Context) error {
 	first := map[identity]*item{}
 	for _, it := range b.items {
 		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
+			it.draft.VersionOperation = optional.Of(it.operationID)
 			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
 		}
 		if it.Err == nil {

@@ -391,9 +391,9 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 			b.DB = watched
 			batch := &batch{Store: b.Store, member: b.mine, now: noon}
 			for i := range 3 {
-				batch.add(b.mine, &New{URL: fmt.Sprintf("https://example.com/new/%d", i)})
+				batch.add(b.mine, &New{URL: fmt.Sprintf("https://example.com/new/%d", i)}, "")
 				batch.add(b.mine, &New{URL: "https://example.com/", Strategy: new(Custom),
-					CustomCode: new(fmt.Sprintf("new-%d", i))})
+					CustomCode: new(fmt.Sprintf("new-%d", i))}, "")
 			}
 			ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
 			if err := batch.prepare(ctx); err != nil {

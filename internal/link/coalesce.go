@@ -18,13 +18,17 @@ type coalescer = batcher.Batcher[string, *createRequest, struct{}]
 type createRequest struct {
 	member workspace.Membership
 	in     *New
+	// operationID is that of Batch.
+	operationID string
 	Result
 }
 
 // createCoalesced creates one link, in a batch with concurrent requests of the workspace. When the
 // context ends, the link may still be created, as if the response had been lost.
-func (s *Store) createCoalesced(ctx context.Context, m workspace.Membership, in *New) (Result, error) {
-	r := &createRequest{member: m, in: in}
+func (s *Store) createCoalesced(
+	ctx context.Context, m workspace.Membership, in *New, operationID string,
+) (Result, error) {
+	r := &createRequest{member: m, in: in, operationID: operationID}
 	if _, err := s.coalescer.Do(ctx, m.ID(), r, s.createRequested); err != nil {
 		return Result{}, err
 	}
@@ -45,7 +49,7 @@ func (s *Store) createRequested(ctx context.Context, requests []*createRequest) 
 func (s *Store) createBatch(ctx context.Context, requests []*createRequest) error {
 	b := &batch{Store: s, member: requests[0].member, now: s.now()}
 	for _, r := range requests {
-		b.add(r.member, r.in)
+		b.add(r.member, r.in, r.operationID)
 	}
 	results, err := b.create(ctx)
 	for i, r := range requests {

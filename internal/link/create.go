@@ -19,7 +19,19 @@ type Result struct {
 	Link *Link
 	// Created reports that this call created the link.
 	Created bool
-	Err     error
+	// OperationID is the bulk call that wrote a version of the link; empty if it wrote none.
+	OperationID string
+	Err         error
+}
+
+// OperationOf returns the id of the bulk call with these results; nil if it changed nothing.
+func OperationOf(results []Result) *string {
+	for _, r := range results {
+		if r.OperationID != "" {
+			return &r.OperationID
+		}
+	}
+	return nil
 }
 
 // Policy determines how a batch handles the failure of a single link.
@@ -40,6 +52,9 @@ type Batch struct {
 	OnError Policy
 	// IdempotencyKey identifies the call: a repeated call returns the results of the first.
 	IdempotencyKey *string
+	// OperationID is the id under which RevertOperation undoes the call; empty for a call that is no
+	// operation. The key does not depend on it.
+	OperationID string `json:"-"`
 }
 
 // Create creates a link. If a deterministic link with this URL, or a custom link with this code and
@@ -83,7 +98,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		return nil, err
 	}
 	if len(in.Links) == 1 && key == nil && in.Links[0].MaxClicks == nil {
-		one, err := s.createCoalesced(ctx, m, in.Links[0])
+		one, err := s.createCoalesced(ctx, m, in.Links[0], in.OperationID)
 		return []Result{one}, err
 	}
 	for {
@@ -94,7 +109,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		}
 		b := &batch{Store: s, member: m, now: s.now(), policy: in.OnError, key: key}
 		for _, one := range in.Links {
-			b.add(m, one)
+			b.add(m, one, in.OperationID)
 		}
 		results, err := b.create(ctx)
 		if err == nil {

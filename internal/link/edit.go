@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -23,6 +24,10 @@ type edits struct {
 	// mutate changes the link with the i-th id. It may be called again in a retry.
 	mutate func(i int, l *Link) error
 	cause  cause
+	// causeOf replaces cause if that depends on the link; nil otherwise.
+	causeOf func(before *Link) cause
+	// operationID is the bulk call that the edits are part of; empty for none.
+	operationID string
 	// needClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	needClicks bool
 }
@@ -50,11 +55,20 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		if e.policy == AllOrNothing && failAll(results) {
 			return errFailed
 		}
-		changes := make([]change, 0, len(changed))
+		changes := map[cause][]change{}
 		for linkID, after := range changed {
-			changes = append(changes, change{before: links[linkID], after: after})
+			why := e.cause
+			if e.causeOf != nil {
+				why = e.causeOf(links[linkID])
+			}
+			changes[why] = append(changes[why], change{before: links[linkID], after: after, operation: e.operationID})
 		}
-		return s.apply(ctx, tx, e.cause, changes)
+		for why, some := range changes {
+			if err := s.apply(ctx, tx, why, some); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
@@ -66,9 +80,18 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		s.forget(r.Link)
 		if after := changed[r.Link.ID]; after != nil { // the last of several changes of the link
 			results[i].Link = after
+			results[i].OperationID = e.operationOf(after)
 		}
 	}
 	return results, nil
+}
+
+// operationOf returns the id of the operation if it has written the newest version of the link.
+func (e *edits) operationOf(l *Link) string {
+	if optional.Value(l.VersionOperation) != e.operationID {
+		return ""
+	}
+	return e.operationID
 }
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A

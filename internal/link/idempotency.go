@@ -13,11 +13,12 @@ import (
 
 // savedResult is a Result under an idempotency key.
 type savedResult struct {
-	LinkID  string   `json:"link,omitempty"`
-	Created bool     `json:"created,omitempty"`
-	Code    string   `json:"code,omitempty"`
-	Message string   `json:"message,omitempty"`
-	Field   []string `json:"field,omitempty"`
+	LinkID      string   `json:"link,omitempty"`
+	Created     bool     `json:"created,omitempty"`
+	OperationID string   `json:"operation,omitempty"`
+	Code        string   `json:"code,omitempty"`
+	Message     string   `json:"message,omitempty"`
+	Field       []string `json:"field,omitempty"`
 }
 
 // newKey returns the batch's idempotency key, or nil. It returns InvalidInput.
@@ -53,9 +54,9 @@ func (s *Store) savedResults(
 			err := errs.New(errs.Coded(r.Code), "%s", r.Message).At(r.Field...)
 			results = append(results, Result{Link: l, Created: r.Created, Err: err})
 		case l == nil:
-			results = append(results, Result{Err: errNotFound()})
+			results = append(results, Result{OperationID: r.OperationID, Err: errNotFound()})
 		default:
-			results = append(results, Result{Link: l, Created: r.Created})
+			results = append(results, Result{Link: l, Created: r.Created, OperationID: r.OperationID})
 		}
 	}
 	return results, true, nil
@@ -88,5 +89,9 @@ func (it *item) savedResult() savedResult {
 		e := errs.From(err)
 		return savedResult{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
 	}
-	return savedResult{LinkID: first.attempt.Link.ID, Created: it == first && first.attempt.Created}
+	saved := savedResult{LinkID: first.attempt.Link.ID}
+	if it == first {
+		saved.Created, saved.OperationID = first.attempt.Created, first.attempt.OperationID
+	}
+	return saved
 }

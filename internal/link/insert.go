@@ -132,7 +132,8 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (cre
 			return created, err
 		}
 		for _, linkID := range ids {
-			byID[linkID].attempt = Result{Link: byID[linkID].draft, Created: true}
+			it := byID[linkID]
+			it.attempt = Result{Link: it.draft, Created: true, OperationID: it.operationID}
 		}
 		created += len(ids)
 	}
@@ -243,7 +244,8 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 			tags = append(tags, it.draft.tagRows()...)
 		}
 		if it.attempt.Created && !b.member.IsPublic() {
-			events = append(events, it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).OfVersion(1, nil))
+			event := it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).OfVersion(1, nil)
+			events = append(events, event.PartOf(it.draft.VersionOperation))
 		}
 	}
 	if err := insertTags(ctx, tx, tags); err != nil {

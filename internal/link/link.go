@@ -86,10 +86,12 @@ type Link struct {
 	// Check is that of the destination.
 	Check
 	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it came
-	// about, and who made it; empty for the server and the operator. It starts at UpdatedAt.
-	Version      int
-	VersionCause Cause
-	VersionActor string
+	// about, and who made it; empty for the server and the operator. VersionOperation is the bulk call that
+	// it was part of, if any; of a version that undid one, it is that one. It starts at UpdatedAt.
+	Version          int
+	VersionCause     Cause
+	VersionActor     string
+	VersionOperation *string
 
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`

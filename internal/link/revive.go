@@ -42,7 +42,8 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			before := *l
 			b.reviveAs(l, it.draft)
 			it.revived = true
-			changes = append(changes, change{before: &before, after: l})
+			it.attempt.OperationID = it.operationID
+			changes = append(changes, change{before: &before, after: l, operation: it.operationID})
 		}
 		it.attempt.Link = l
 	}

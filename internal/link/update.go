@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -33,21 +34,27 @@ type Change struct {
 
 // Update is UpdateMany for one link.
 func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*Link, error) {
-	return single(s.UpdateMany(ctx, m, []Change{c}, SkipFailed))
+	return single(s.update(ctx, m, []Change{c}, SkipFailed, ""))
 }
 
 // UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
 // results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, Immutable and, for a link
 // that does not have the UpdatedAt in Seen, Conflict. An error means that nothing was changed:
-// InvalidInput or Forbidden.
+// InvalidInput or Forbidden. The call is an operation, see RevertOperation.
 func (s *Store) UpdateMany(
 	ctx context.Context, m workspace.Membership, changes []Change, policy Policy,
+) ([]Result, error) {
+	return s.update(ctx, m, changes, policy, id.New(id.Operation))
+}
+
+func (s *Store) update(
+	ctx context.Context, m workspace.Membership, changes []Change, policy Policy, operationID string,
 ) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	e := edits{policy: policy, field: "links", cause: updated}
+	e := edits{policy: policy, field: "links", cause: updated, operationID: operationID}
 	for _, c := range changes {
 		e.ids = append(e.ids, c.ID)
 		e.needClicks = e.needClicks || c.MaxClicks.Set
@@ -147,26 +154,36 @@ func (l *Link) changeDestination(url string, now time.Time) error {
 
 // Delete is DeleteMany for one link.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	return single(s.DeleteMany(ctx, m, []string{linkID}, SkipFailed))
+	return single(s.delete(ctx, m, []string{linkID}, SkipFailed, ""))
 }
 
 // DeleteMany deletes up to MaxBatch links; their codes stay reserved. Deleting a link again changes
 // nothing. The results' errors are NotFound and Conflict. An error means that nothing was deleted:
-// InvalidInput or Forbidden.
+// InvalidInput or Forbidden. The call is an operation, see RevertOperation.
 func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy Policy) ([]Result, error) {
+	return s.delete(ctx, m, ids, policy, id.New(id.Operation))
+}
+
+func (s *Store) delete(
+	ctx context.Context, m workspace.Membership, ids []string, policy Policy, operationID string,
+) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", cause: deleted,
+	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", cause: deleted, operationID: operationID,
 		mutate: func(_ int, l *Link) error {
-			if l.DeletedAt == nil {
-				now := s.now()
-				l.DeletedAt, l.EndedAt = &now, &now
-				l.touch(now)
-			}
+			l.markDeleted(s.now())
 			return nil
 		}})
+}
+
+// markDeleted deletes the link, unless it is deleted.
+func (l *Link) markDeleted(now time.Time) {
+	if l.DeletedAt == nil {
+		l.DeletedAt, l.EndedAt = &now, &now
+		l.touch(now)
+	}
 }
 
 // Restore restores a deleted link. Restoring it again changes nothing. It returns NotFound,
@@ -178,21 +195,23 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 		return nil, err
 	}
 	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", cause: restored,
-		mutate: func(_ int, l *Link) error {
-			if l.DisabledAt != nil {
-				return errDisabled()
-			}
-			if l.DeletedAt == nil {
-				return nil
-			}
-			now := s.now()
-			l.DeletedAt, l.EndedAt = nil, nil
-			if l.Status(now) == routing.Expired { // the tombstone starts again
-				l.EndedAt = &now
-			}
-			l.touch(now)
-			return nil
-		}}))
+		mutate: func(_ int, l *Link) error { return l.unmarkDeleted(s.now()) }}))
+}
+
+// unmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled link.
+func (l *Link) unmarkDeleted(now time.Time) error {
+	if l.DisabledAt != nil {
+		return errDisabled()
+	}
+	if l.DeletedAt == nil {
+		return nil
+	}
+	l.DeletedAt, l.EndedAt = nil, nil
+	if l.Status(now) == routing.Expired { // the tombstone starts again
+		l.EndedAt = &now
+	}
+	l.touch(now)
+	return nil
 }
 
 // touch advances UpdatedAt, which identifies the version of a link, even if the clock does not.

@@ -46,6 +46,8 @@ type Version struct {
 	// Cause is how it came about, ActorID who made it; empty for the server and the operator.
 	Cause   Cause
 	ActorID string
+	// OperationID is the bulk call that it was part of, or that it undid; nil for none.
+	OperationID *string
 	// Changes are the fields that differ from the version before; none for the first, and if that was
 	// dropped.
 	Changes []*audit.FieldChange
@@ -69,6 +71,7 @@ type versionRow struct {
 	EndsAt      time.Time
 	Cause       Cause
 	ActorID     string
+	OperationID *string
 	// Snapshot is JSON.
 	Snapshot string
 }
@@ -77,6 +80,7 @@ type versionRow struct {
 func (r *versionRow) version(l *Link) (*Version, error) {
 	v := &Version{
 		Link: l, Number: r.Number, From: r.StartsAt.UTC(), To: utc(&r.EndsAt), Cause: r.Cause, ActorID: r.ActorID,
+		OperationID: r.OperationID,
 	}
 	if err := json.Unmarshal([]byte(r.Snapshot), &v.Snapshot); err != nil {
 		return nil, fmt.Errorf("decoding a version: %w", err)
@@ -93,7 +97,8 @@ func (c *change) supersede() (versionRow, error) {
 	}
 	return versionRow{
 		LinkID: c.after.ID, Number: c.before.Version, WorkspaceID: c.after.WorkspaceID, StartsAt: startsAt,
-		EndsAt: c.after.UpdatedAt, Cause: c.before.VersionCause, ActorID: c.before.VersionActor, Snapshot: text,
+		EndsAt: c.after.UpdatedAt, Cause: c.before.VersionCause, ActorID: c.before.VersionActor,
+		OperationID: c.before.VersionOperation, Snapshot: text,
 	}, err
 }
 
@@ -193,7 +198,7 @@ func (s *Store) newestVersion(ctx context.Context, l *Link) (*Version, error) {
 	}
 	return &Version{
 		Snapshot: *l.snapshot(tags[l.ID]), Link: l, Number: l.Version, From: l.UpdatedAt, Cause: l.VersionCause,
-		ActorID: l.VersionActor,
+		ActorID: l.VersionActor, OperationID: l.VersionOperation,
 	}, nil
 }
 
@@ -258,14 +263,19 @@ func (s *Store) Revert(
 		if l.Version == number {
 			return nil
 		}
-		now := s.now()
-		if err := version.restore(l, now); err != nil {
-			return err
-		}
-		l.touch(now)
-		return s.runTests(l)
+		return s.restoreVersion(version, l)
 	}
 	return single(s.edit(ctx, m, e))
+}
+
+// restoreVersion gives the link the state of a version, and runs its tests.
+func (s *Store) restoreVersion(v *Version, l *Link) error {
+	now := s.now()
+	if err := v.restore(l, now); err != nil {
+		return err
+	}
+	l.touch(now)
+	return s.runTests(l)
 }
 
 // versionOf returns a version of a link. It returns NotFound.
@@ -276,12 +286,16 @@ func (s *Store) versionOf(ctx context.Context, m workspace.Membership, linkID st
 	}
 	versions, err := s.versionsBefore(ctx, l, number+1, 1)
 	if err == nil && (len(versions) == 0 || versions[0].Number != number) {
-		err = errs.New(errs.NotFound, "The link has no such version, or it is no longer stored.").At("version")
+		err = errNoVersion().At("version")
 	}
 	if err != nil {
 		return nil, err
 	}
 	return versions[0], nil
+}
+
+func errNoVersion() *errs.Error {
+	return errs.New(errs.NotFound, "The link has no such version, or it is no longer stored.")
 }
 
 func checkSeen(seen *time.Time, l *Link) error {

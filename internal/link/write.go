@@ -10,12 +10,15 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // change is a link before and after a write. The caller has locked its row in the transaction.
 type change struct {
 	before, after *Link
+	// operation is the id of the bulk call that the change is part of; empty for none.
+	operation string
 	// was is the state before, and fields are those that differ after; apply sets them.
 	was    *Snapshot
 	fields []*audit.FieldChange
@@ -83,6 +86,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 		}
 		if c.after.WorkspaceID != workspace.PublicID { // links without an account have one version
 			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.after.In.ActorID()
+			c.after.VersionOperation = optional.Of(c.operation)
 		}
 		effective = append(effective, c)
 	}
@@ -141,7 +145,7 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why cause, changes [
 			details = audit.Details{"fields": namesOf(fields)}
 		}
 		event := audit.New(l.WorkspaceID, l.In.ActorID(), why.action, l.ID, details, s.Now())
-		events = append(events, event.OfVersion(l.Version, fields))
+		events = append(events, event.OfVersion(l.Version, fields).PartOf(l.VersionOperation))
 	}
 	return audit.Write(ctx, tx, events...)
 }

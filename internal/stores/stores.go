@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -78,6 +79,7 @@ type Stores struct {
 	Stats        *stats.Store
 	Exports      stats.Exports
 	ClickStream  *clickstream.Live
+	EventStream  *eventstream.Live
 	Unmatched    *unmatched.Recorder
 	VisitorKeys  *ingest.Keys
 	Limits       ratelimit.Limiter
@@ -103,7 +105,8 @@ func Open(o Options) (*Stores, error) {
 		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Stats:       &stats.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now},
 		Exports:     stats.Exports{Secrets: o.Config.JWTSecrets, PublicURL: o.Config.PublicURL, Now: o.Now},
-		ClickStream: &clickstream.Live{DB: o.DB, Log: o.Log, Now: o.Now},
+		ClickStream: clickstream.New(o.DB, o.Log, o.Now),
+		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
 		VisitorKeys: &ingest.Keys{DB: o.DB, Log: o.Log, Now: o.Now},

@@ -90,7 +90,7 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) 
 
 // moveToHead sets the position of a webhook after all events and clicks.
 func (s *Store) moveToHead(ctx context.Context, w *Webhook) (err error) {
-	w.Position, err = audit.Head(ctx, s.DB, s.DB)
+	w.Position, err = audit.Horizon(ctx, s.DB)
 	return err
 }
 

@@ -275,7 +275,7 @@ func (d *Dispatcher) findBehind(ctx context.Context) error {
 
 // probe notes all webhooks with events after their position.
 func (d *Dispatcher) probe(ctx context.Context, after audit.Position) error {
-	head, err := audit.Head(ctx, d.DB, d.DB)
+	head, err := audit.Horizon(ctx, d.DB)
 	if err != nil {
 		return err
 	}

@@ -155,3 +155,18 @@ func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocke
 	return audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookUpdated, w.ID, audit.Details{"name": w.Name},
 		s.now()).WithChanges(audit.Compare(was.fields(), w.fields())))
 }
+
+// AfterRestore moves the positions of webhooks into the order that the event log has in another cluster, by
+// sequence alone. It precedes audit.AfterRestore. Events that have a delivery get no other one.
+func (s *Store) AfterRestore(ctx context.Context) error {
+	next := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("min(event.seq) - 1").
+		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").
+		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)")
+	last := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("coalesce(max(event.seq), 0)")
+	_, err := s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce((?), (?))", next, last).Set("xid = 0").
+		Where("xid > 0").Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("moving the positions of webhooks: %w", err)
+	}
+	return nil
+}

@@ -82,16 +82,20 @@ func (d *Dispatcher) read(ctx context.Context, webhookID string) (more bool, err
 	if err != nil {
 		return false, err
 	}
-	reached, err := audit.Head(inside, d.DB, d.DB)
+	reached, err := audit.Horizon(inside, d.DB)
 	if err != nil {
 		return false, err
 	}
-	rows, err := audit.After(inside, d.DB, w.WorkspaceID, w.Position, logged(w.Types), maxEvents, d.Now())
+	rows, err := audit.Read(inside, d.DB, audit.LogRequest{
+		WorkspaceIDs: []string{w.WorkspaceID}, Actions: append(logged(w.Types), ""), After: w.Position, UpTo: reached,
+		Limit: maxEvents,
+	})
 	if err != nil {
 		return false, err
 	}
-	if n := len(rows); n == maxEvents || n > 0 && isBefore(reached, rows[n-1].Position) {
-		reached, more = rows[n-1].Position, n == maxEvents
+	if more = len(rows) == maxEvents; more {
+		last := rows[maxEvents-1]
+		reached = audit.Position{XID: last.XID, Seq: last.Seq}
 	}
 	deliveries, problem, err := d.prepare(inside, m, w, rows)
 	if err != nil {
@@ -106,15 +110,15 @@ func logged(types []audit.Action) []audit.Action {
 	return slices.DeleteFunc(slices.Clone(types), func(t audit.Action) bool { return t == audit.LinkClicked })
 }
 
-func isBefore(p, q audit.Position) bool { return p.XID < q.XID || p.XID == q.XID && p.Seq < q.Seq }
-
 // prepare renders the deliveries of the events that match the tags of a webhook.
 func (d *Dispatcher) prepare(
 	ctx context.Context, m workspace.Membership, w *Webhook, rows []*audit.Positioned,
 ) (deliveries []*Delivery, problem string, err error) {
-	events := make([]*audit.Event, 0, len(rows))
+	events, oldest := make([]*audit.Event, 0, len(rows)), d.now().Add(-audit.FeedRetention)
 	for _, row := range rows {
-		events = append(events, &row.Event)
+		if row.CreatedAt.After(oldest) {
+			events = append(events, &row.Event)
+		}
 	}
 	if events, err = d.tagged(ctx, m, w, events); err != nil || len(events) == 0 {
 		return nil, "", err
@@ -208,7 +212,7 @@ type message struct {
 
 func newMessage(e *audit.Event, data json.RawMessage, test bool) message {
 	return message{
-		Type: typeName(e.Action), Timestamp: e.CreatedAt.UTC(), WorkspaceID: e.WorkspaceID, Data: data, Test: test,
+		Type: typeName(e.Action), Timestamp: e.At().UTC(), WorkspaceID: e.WorkspaceID, Data: data, Test: test,
 	}
 }
 

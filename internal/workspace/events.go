@@ -30,13 +30,7 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 		return p, "", errs.New(errs.InvalidInput, "Clicks are not in the event log. Use clicks or linkClicked.").At("types")
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
-	r.Actions = slices.Clone(audit.LinkActions)
-	if m.May(ReadDomains) {
-		r.Actions = append(r.Actions, audit.DomainActions...)
-	}
-	if m.May(WriteWebhooks) {
-		r.Actions = append(r.Actions, audit.WebhookActions...)
-	}
+	r.Actions = m.EventActions()
 	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
 	if err != nil {
 		return p, "", err
@@ -46,4 +40,18 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 		p.Items = append(p.Items, &LoggedEvent{Event: e, In: m})
 	}
 	return p, head, nil
+}
+
+// EventActions returns the actions that the caller may see in the event log.
+func (m Membership) EventActions() (actions []audit.Action) {
+	if m.May(ReadLinks) {
+		actions = append(actions, audit.LinkActions...)
+	}
+	if m.May(ReadDomains) {
+		actions = append(actions, audit.DomainActions...)
+	}
+	if m.May(WriteWebhooks) {
+		actions = append(actions, audit.WebhookActions...)
+	}
+	return actions
 }

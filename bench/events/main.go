@@ -1,0 +1,235 @@
+// Command events measures what the history and the events of links cost: creations, changes and redirects
+// beside those of an earlier version, and upserts beside reads. All are measured in one run, in pairs,
+// because machines differ and are shared: quote the ratios.
+//
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./events -from REVISION -on postgres -rounds 3 -burst 2s
+//
+// It exits with 1 after a wrong response.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
+)
+
+var (
+	from        = flag.String("from", "", "git revision of the earlier version")
+	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
+	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
+	links       = flag.Int("links", 2000, "number of links that are changed and followed")
+	rounds      = flag.Int("rounds", 7, "number of bursts of each target")
+	burst       = flag.Duration("burst", 3*time.Second, "duration of a burst")
+	connections = flag.Int("connections", 32, "number of connections")
+)
+
+// batch is how many links a bulk call has.
+const batch = 100
+
+func main() { rig.Main(run, nil) }
+
+// version is a server of one version, with its links.
+type version struct {
+	rig.Target
+	process *rig.Process
+	tenant  *rig.Tenant
+	links   []rig.Result
+	next    int // the number of the next request
+}
+
+// pair is a load and its baseline, with the figures of each round.
+type pair struct {
+	name               string
+	baseline, target   func() rig.Figures
+	rateRatio, cpuRate []float64
+	cpu, baselineCPU   []float64 // µs a request
+}
+
+func run(r *rig.Run) {
+	if *from == "" {
+		rig.Failf("-from is missing: the revision to compare with")
+	}
+	binary := filepath.Join(r.Folder, "linkforge-before")
+	r.BuildRevision(*from, binary)
+	before, after := start(r, "before", binary), start(r, "after", r.Server)
+	pairs := pairsOf(r, before, after)
+	for round := range *rounds {
+		r.Say("round %d of %d", round+1, *rounds)
+		for _, p := range pairs {
+			p.measure(round)
+		}
+	}
+	report(r, pairs)
+	rig.ReportWarnings(before.process, after.process)
+}
+
+// pairsOf returns what is compared with the earlier version, and what is compared with another load of the
+// present one.
+func pairsOf(r *rig.Run, before, after *version) (pairs []*pair) {
+	for _, l := range loads() {
+		if isWanted(l.name) {
+			pairs = append(pairs, &pair{
+				name:     l.name + ", beside the earlier version",
+				baseline: func() rig.Figures { return before.measure(r, l) }, target: func() rig.Figures { return after.measure(r, l) },
+			})
+		}
+	}
+	if isWanted("upsertLink") {
+		read, upsert := byExternalID(after)
+		pairs = append(pairs, &pair{
+			name:     "upsertLink of an equal link, beside reading it",
+			baseline: func() rig.Figures { return after.measure(r, read) }, target: func() rig.Figures { return after.measure(r, upsert) },
+		})
+	}
+	return pairs
+}
+
+// isWanted reports whether -only names the load.
+func isWanted(name string) bool {
+	return *only == "" || slices.Contains(strings.Split(*only, ","), name)
+}
+
+// start starts a server of a version with its own database and its links.
+func start(r *rig.Run, name, binary string) *version {
+	v := &version{}
+	var env []string
+	if *on == "postgres" {
+		r.OpenServices()
+		env, v.Beside = r.ServicesEnv(), slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+	}
+	v.process = r.Serve(name, binary, env...)
+	v.Name, v.Own = name, []int{v.process.PID}
+	v.tenant = r.NewTenant(v.process.Address, "bench", &http.Transport{})
+	v.links = v.tenant.Fill(*links, 1000, 1, func(i int) map[string]any {
+		return map[string]any{"url": rig.URLOf(i), "strategy": "RANDOM"}
+	})
+	return v
+}
+
+// load is a kind of request. A number replaces rig.NumberPlace in its body.
+type load struct {
+	name, expected string
+	connections    int
+	status         int
+	request        func(v *version, i int) string
+}
+
+func (v *version) measure(r *rig.Run, l load) rig.Figures {
+	figures, outcome, _ := r.Measure(v.Target, 500*time.Millisecond, rig.Load{
+		Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections, Burst: *burst, Status: l.status,
+		Expected: l.expected, N: *links, First: v.next, Requests: func(i int) string { return l.request(v, i) },
+	})
+	v.next = max(v.next, outcome.Next)
+	return figures
+}
+
+// mutation returns a request for a mutation. Linkforge has no errors field in the responses that are right.
+func mutation(name, input, result string, in map[string]any) string {
+	return string(rig.Must(json.Marshal(map[string]any{
+		"query":     fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }", input, name, result),
+		"variables": map[string]any{"in": in},
+	})))
+}
+
+// loads are the requests that both versions answer.
+func loads() []load {
+	const newURL = "https://www.example.com/new/" + rig.NumberPlace
+	title := "Title " + rig.NumberPlace
+	each := func(describe func(k int) map[string]any) (all []map[string]any) {
+		for k := range batch {
+			all = append(all, describe(k))
+		}
+		return all
+	}
+	return []load{
+		{"createLink", `"created":true`, *connections, http.StatusOK, func(v *version, _ int) string {
+			return mutation("createLink", "CreateLinkInput", "created link { id code }", map[string]any{
+				"workspaceId": v.tenant.Workspace, "url": newURL, "title": "A title of some words",
+			})
+		}},
+		{"createLinks of 100", `"created":true`, 4, http.StatusOK, func(v *version, _ int) string {
+			return mutation("createLinks", "CreateLinksInput", "results { created link { id code } }", map[string]any{
+				"workspaceId": v.tenant.Workspace, "links": each(func(k int) map[string]any {
+					return map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"}
+				}),
+			})
+		}},
+		{"updateLink", `"link":{"id":`, *connections, http.StatusOK, func(v *version, i int) string {
+			return mutation("updateLink", "UpdateLinkInput", "link { id }", map[string]any{"id": v.links[i].Link.ID, "title": title})
+		}},
+		{"updateLinks of 100", `"link":{"id":`, 4, http.StatusOK, func(v *version, i int) string {
+			return mutation("updateLinks", "UpdateLinksInput", "results { link { id } }", map[string]any{
+				"workspaceId": v.tenant.Workspace, "links": each(func(k int) map[string]any {
+					return map[string]any{"id": v.links[(i*batch+k)%len(v.links)].Link.ID, "title": title}
+				}),
+			})
+		}},
+		{"redirect", "", *connections, http.StatusFound, func(v *version, i int) string { return "/" + v.links[i].Link.Code }},
+	}
+}
+
+// byExternalID returns reads of links by their external ids, and upserts that change nothing. It creates the
+// links.
+func byExternalID(v *version) (read, upsert load) {
+	fields := func(i int) map[string]any {
+		return map[string]any{"externalId": fmt.Sprint("order-", i), "url": rig.URLOf(i), "title": "A title of some words"}
+	}
+	rig.InBatches(*links, 1000, 1, func(from, to int) {
+		var some []any
+		for i := from; i < to; i++ {
+			some = append(some, fields(i))
+		}
+		rig.Check(v.tenant.Do(&struct{}{}, `mutation ($in: UpsertLinksInput!) { upsertLinks(input: $in) {
+			results { outcome errors { code message } } errors { code message } } }`,
+			map[string]any{"in": map[string]any{"workspaceId": v.tenant.Workspace, "links": some}}))
+	})
+	const linkFields = "link { id code url: originalUrl title }"
+	read = load{"", `"link":{"id":`, *connections, http.StatusOK, func(v *version, i int) string {
+		return string(rig.Must(json.Marshal(map[string]any{
+			"query": "query R($by: LinkBy!) { link(by: $by) { id code url: originalUrl title } }",
+			"variables": map[string]any{"by": map[string]any{"external": map[string]any{
+				"workspaceId": v.tenant.Workspace, "externalId": fields(i)["externalId"],
+			}}},
+		})))
+	}}
+	upsert = load{"", `"outcome":"UNCHANGED"`, *connections, http.StatusOK, func(v *version, i int) string {
+		return mutation("upsertLink", "UpsertLinkInput", "outcome "+linkFields, map[string]any{
+			"workspaceId": v.tenant.Workspace, "link": fields(i),
+		})
+	}}
+	return read, upsert
+}
+
+// measure measures the target and its baseline, in alternating order.
+func (p *pair) measure(round int) {
+	var target, baseline rig.Figures
+	if round%2 == 0 {
+		baseline, target = p.baseline(), p.target()
+	} else {
+		target, baseline = p.target(), p.baseline()
+	}
+	p.rateRatio = append(p.rateRatio, target.Rate/baseline.Rate)
+	p.cpuRate = append(p.cpuRate, target.CPU()/baseline.CPU())
+	p.cpu, p.baselineCPU = append(p.cpu, target.CPU()), append(p.baselineCPU, baseline.CPU())
+}
+
+func report(r *rig.Run, pairs []*pair) {
+	fmt.Printf("%d links, %d rounds of %s, %s, %s. Medians, with the minimum and the maximum.\n", *links, *rounds, *burst, *on,
+		rig.Machine())
+	rows := [][]string{{"", "rate", "CPU", "CPU µs", "CPU µs of the baseline"}}
+	for _, p := range pairs {
+		rows = append(rows, []string{
+			p.name, rig.Spread(p.rateRatio, "%.3f", rig.Same), rig.Spread(p.cpuRate, "%.3f", rig.Same),
+			rig.Spread(p.cpu, "%.0f", rig.Same), rig.Spread(p.baselineCPU, "%.0f", rig.Same),
+		})
+	}
+	rig.Table(rows...)
+	r.ReportMachine()
+}

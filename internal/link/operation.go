@@ -1,0 +1,198 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Undo is the outcome of undoing a part of an operation.
+type Undo struct {
+	// LinkIDs and Results have an entry for each link of this call.
+	LinkIDs []string
+	Results []Result
+	// Remaining is how many links of the operation are left.
+	Remaining int
+}
+
+// The causes of undoing.
+var (
+	undoneCreation = cause{audit.LinkDeleted, Reverted, false}
+	undoneDeletion = cause{audit.LinkRestored, Reverted, false}
+)
+
+// RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
+// since: it deletes links that were created or restored, restores those that were deleted, and reverts the
+// others to the version before. Links that were undone before are left alone, without an error. The results'
+// errors are Conflict for a link that changed since, and those of Revert, DeleteMany and Restore. An error
+// means that nothing was changed: NotFound or Forbidden. The call is complete when Remaining is 0, which it
+// also is if none of its links could be undone.
+func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return Undo{}, err
+	}
+	o := operation{id: operationID}
+	if err := s.loadOperation(ctx, m, &o); err != nil {
+		return Undo{}, err
+	}
+	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards restored limits
+		return Undo{}, err
+	}
+	ids := make([]string, 0, len(o.parts))
+	for _, p := range o.parts {
+		ids = append(ids, p.LinkID)
+	}
+	results, err := s.edit(ctx, m, edits{
+		ids: ids, field: "operationId", causeOf: causeOfUndo, operationID: operationID, needClicks: true,
+		mutate: func(i int, l *Link) error { return s.undo(&o, o.parts[i], l) },
+	})
+	if err != nil {
+		return Undo{}, err
+	}
+	if OperationOf(results) == nil { // a repeated call would not get any further
+		o.remaining = 0
+	}
+	return Undo{LinkIDs: ids, Results: results, Remaining: o.remaining}, nil
+}
+
+// operation is a bulk call to undo.
+type operation struct {
+	id string
+	// parts are the links of this call, remaining is the number of those left for later ones.
+	parts     []part
+	remaining int
+	// versions are the versions before and after those of the operation.
+	versions map[versionKey]*Version
+}
+
+// part is a link with the version that an operation wrote.
+type part struct {
+	LinkID string
+	Number int
+	// IsPending means that this is its newest version.
+	IsPending bool
+}
+
+type versionKey struct {
+	linkID string
+	number int
+}
+
+// maxOperation is the longest time from the creation of an operation's id to its last event.
+const maxOperation = 10 * time.Minute
+
+// loadOperation reads the parts of an operation from its events, and their versions. The ids of events are
+// ordered by time, as that of the operation, which limits the search. It returns NotFound.
+func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *operation) error {
+	milliseconds, low, ok := id.Split(id.Operation, o.id)
+	if !ok {
+		return errNoOperation()
+	}
+	ctx = db.UpToDate(ctx) // a standby may lack the operation
+	end := time.UnixMilli(milliseconds >> 16).Add(maxOperation)
+	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, min(version) AS version, min(id) AS id").
+		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.Join(id.Event, milliseconds, low)).
+		Where("id < ?", id.From(id.Event, end)).Where("operation_id = ?", o.id).
+		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Group("target_id")
+	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
+		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_pending").
+		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND link.version_operation = ?", o.id).
+		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
+	if err != nil {
+		return fmt.Errorf("reading the events of an operation: %w", err)
+	}
+	if len(o.parts) == 0 {
+		return errNoOperation()
+	}
+	for _, p := range o.parts[min(len(o.parts), MaxBatch):] {
+		if p.IsPending {
+			o.remaining++
+		}
+	}
+	o.parts = o.parts[:min(len(o.parts), MaxBatch)]
+	return s.loadVersions(ctx, o)
+}
+
+// loadVersions reads the superseded versions before and after those of the operation.
+func (s *Store) loadVersions(ctx context.Context, o *operation) error {
+	type wanted struct {
+		LinkID string
+		Number int
+	}
+	var around []wanted
+	for _, p := range o.parts {
+		around = append(around, wanted{p.LinkID, p.Number - 1}, wanted{p.LinkID, p.Number + 1})
+	}
+	var rows []versionRow
+	err := s.DB.NewSelect().With("wanted", s.DB.NewValues(&around)).Model(&rows).
+		Join("JOIN wanted ON wanted.link_id = version_row.link_id AND wanted.number = version_row.number").Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the versions of an operation: %w", err)
+	}
+	o.versions = make(map[versionKey]*Version, len(rows))
+	for _, row := range rows {
+		v, err := row.version(nil)
+		if err != nil {
+			return err
+		}
+		o.versions[versionKey{row.LinkID, row.Number}] = v
+	}
+	return nil
+}
+
+// undo undoes an operation in a link, if its newest version is that of the operation.
+func (s *Store) undo(o *operation, p part, l *Link) error {
+	if o.wasUndone(p, l) {
+		return nil
+	}
+	if l.Version != p.Number || optional.Value(l.VersionOperation) != o.id {
+		return errs.New(errs.Conflict, "The link has been changed since. Change it yourself, or revert it to a version.")
+	}
+	switch now := s.now(); l.VersionCause {
+	case Created, Restored, Revived:
+		l.markDeleted(now)
+		return nil
+	case Removed:
+		return l.unmarkDeleted(now)
+	default:
+		before := o.versions[versionKey{l.ID, p.Number - 1}]
+		if before == nil {
+			return errNoVersion()
+		}
+		return s.restoreVersion(before, l)
+	}
+}
+
+// wasUndone reports whether the version after that of the operation undid it.
+func (o *operation) wasUndone(p part, l *Link) bool {
+	next := o.versions[versionKey{l.ID, p.Number + 1}]
+	if l.Version == p.Number+1 {
+		next = &Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
+	}
+	return next != nil && next.Cause == Reverted && optional.Value(next.OperationID) == o.id
+}
+
+// causeOfUndo is the cause of undoing the newest version of a link.
+func causeOfUndo(l *Link) cause {
+	switch l.VersionCause {
+	case Created, Restored, Revived:
+		return undoneCreation
+	case Removed:
+		return undoneDeletion
+	default:
+		return reverted
+	}
+}
+
+func errNoOperation() error {
+	return errs.New(errs.NotFound, "There is no such operation in the workspace, or it is older than 30 days.").
+		At("operationId")
+}

@@ -1,0 +1,338 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// operate creates links in one operation.
+func (b *bundle) operate(t *testing.T, operationID string, in ...*New) []Result {
+	t.Helper()
+	results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: in, OperationID: operationID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func (b *bundle) updateMany(t *testing.T, changes ...Change) []Result {
+	t.Helper()
+	results, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func (b *bundle) deleteMany(t *testing.T, ids ...string) []Result {
+	t.Helper()
+	results, err := b.DeleteMany(t.Context(), b.mine, ids, SkipFailed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func (b *bundle) undo(t *testing.T, operationID string) Undo {
+	t.Helper()
+	undo, err := b.RevertOperation(t.Context(), b.mine, operationID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return undo
+}
+
+// outcomes returns the outcome of undoing, by the links' ids: the code of an error, or nothing.
+func (u Undo) outcomes() map[string]string {
+	all := map[string]string{}
+	for i, r := range u.Results {
+		all[u.LinkIDs[i]] = ""
+		if r.Err != nil {
+			all[u.LinkIDs[i]] = errs.From(r.Err).Kind.Code()
+		}
+	}
+	return all
+}
+
+// state describes a link in the database with its tags.
+func (b *bundle) state(t *testing.T, l *Link) Snapshot {
+	t.Helper()
+	return *b.get(t, l).snapshot(b.tagsOf(t, l))
+}
+
+// TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
+func TestOperation_IsRecorded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		single, _ := b.create(t, New{URL: "https://example.com/single"})
+		first := id.New(id.Operation)
+		created := b.operate(t, first, urls(0, 3)...)
+		if got := optional.Value(OperationOf(created)); got != first {
+			t.Errorf("creation: operation %q, want %q", got, first)
+		}
+		if got := OperationOf(b.operate(t, id.New(id.Operation), urls(0, 3)...)); got != nil {
+			t.Errorf("links that exist: operation %q", *got)
+		}
+		l, other := created[0].Link, created[1].Link
+		second := optional.Value(OperationOf(b.updateMany(t, Change{ID: l.ID, Title: to(new("b"))}, Change{ID: other.ID})))
+		if !id.Valid(id.Operation, second) || second == first {
+			t.Errorf("update: operation %q", second)
+		}
+		if got := OperationOf(b.updateMany(t, Change{ID: l.ID, Title: to(new("b"))}, Change{ID: "unknown"})); got != nil {
+			t.Errorf("an update without effect: operation %q", *got)
+		}
+		b.update(t, l, Change{Title: to(new("c"))})
+		third := optional.Value(OperationOf(b.deleteMany(t, l.ID, other.ID)))
+		if got := OperationOf(b.deleteMany(t, l.ID, other.ID)); got != nil {
+			t.Errorf("a deletion without effect: operation %q", *got)
+		}
+		revival := id.New(id.Operation)
+		if got := optional.Value(OperationOf(b.operate(t, revival, urls(0, 1)...))); got != revival {
+			t.Errorf("revival: operation %q, want %q", got, revival)
+		}
+		for _, c := range []struct {
+			link *Link
+			want []string // from version 1
+		}{
+			{single, []string{""}}, {l, []string{first, second, "", third, revival}}, {other, []string{first, third}},
+		} {
+			versions := b.versions(t, c.link)
+			var got []string
+			for i := range versions {
+				got = append(got, optional.Value(versions[len(versions)-1-i].OperationID))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("operations of versions (-want +got):\n%s", diff)
+			}
+			got = nil
+			for _, e := range b.events(t, 9) {
+				if e.TargetID == c.link.ID {
+					got = append(got, optional.Value(e.OperationID))
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("operations of events (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// TestOperation_RepeatedCallHasTheSame: a call with an idempotency key is one operation.
+func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, n := range []int{1, 3} {
+			key, operations := fmt.Sprint("key ", n), map[string]bool{}
+			for range 3 {
+				results, err := b.CreateMany(t.Context(), b.mine, Batch{
+					Links: urls(10*n, 10*n+n), IdempotencyKey: &key, OperationID: id.New(id.Operation),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				operations[optional.Value(OperationOf(results))] = true
+			}
+			if len(operations) != 1 || operations[""] {
+				t.Errorf("operations %v", operations)
+			}
+		}
+	})
+}
+
+// TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since. A
+// second undo changes nothing.
+func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = MaxBatch
+		var links []*Link
+		var changes []Change
+		before := map[string]Snapshot{}
+		for _, r := range b.operate(t, id.New(id.Operation), urls(0, MaxBatch)...) {
+			links = append(links, r.Link)
+			before[r.Link.ID] = *r.Link.snapshot(nil)
+			changes = append(changes, Change{
+				ID: r.Link.ID, Title: to(new("changed")), Tags: to([]string{"changed"}), MaxClicks: to(new(int64(7))),
+			})
+		}
+		b.tick()
+		operationID := *OperationOf(b.updateMany(t, changes...))
+		b.tick()
+		since := map[string]string{}
+		for _, l := range []*Link{links[0], links[500]} {
+			b.update(t, l, Change{Title: to(new("changed again"))})
+			since[l.ID] = "CONFLICT"
+		}
+		b.deleteMany(t, links[999].ID)
+		since[links[999].ID] = "CONFLICT"
+		for _, l := range []*Link{links[0], links[500], links[999]} {
+			before[l.ID] = b.state(t, l)
+		}
+		b.tick()
+		for round := range 2 {
+			undo := b.undo(t, operationID)
+			failed := map[string]string{}
+			for linkID, code := range undo.outcomes() {
+				if code != "" {
+					failed[linkID] = code
+				}
+			}
+			if diff := cmp.Diff(since, failed); diff != "" || len(undo.Results) != MaxBatch || undo.Remaining != 0 {
+				t.Errorf("undo %d: %d results, %d remain; failures (-want +got):\n%s", round, len(undo.Results), undo.Remaining, diff)
+			}
+			for _, l := range links {
+				if got := b.get(t, l); got.Version != 3 {
+					t.Fatalf("undo %d: version %d of %s", round, got.Version, l.ID)
+				}
+			}
+		}
+		for _, l := range []*Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
+			if diff := cmp.Diff(before[l.ID], b.state(t, l)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		undone := b.versions(t, links[1])[0]
+		if undone.Cause != Reverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.me {
+			t.Errorf("%+v", undone)
+		}
+		if all := b.differences(t); len(all) > 0 {
+			t.Errorf("differences: %v", all)
+		}
+	})
+}
+
+// TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored, and
+// restored ones deleted.
+func TestRevertOperation_UndoesEachKind(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		creation := id.New(id.Operation)
+		l := b.operate(t, creation, urls(0, 1)...)[0].Link
+		expect := func(when string, action audit.Action, version int, deleted bool) {
+			t.Helper()
+			got := b.get(t, l)
+			events := b.events(t, version)
+			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
+				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt, events[version-1].Action)
+			}
+		}
+		b.tick()
+		b.undo(t, creation)
+		expect("undone creation", audit.LinkDeleted, 2, true)
+		revival := id.New(id.Operation)
+		b.operate(t, revival, urls(0, 1)...)
+		b.undo(t, revival)
+		expect("undone revival", audit.LinkDeleted, 4, true)
+		if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		deletion := *OperationOf(b.deleteMany(t, l.ID))
+		b.undo(t, deletion)
+		expect("undone deletion", audit.LinkRestored, 7, false)
+		b.update(t, l, Change{Title: to(new("later"))})
+		for _, operationID := range []string{creation, revival, deletion} {
+			if code := b.undo(t, operationID).outcomes()[l.ID]; code != "" {
+				t.Errorf("undone before, and changed since: %s", code)
+			}
+		}
+		expect("a second undo", audit.LinkUpdated, 8, false)
+	})
+}
+
+// blockedHost is the only host that the operator has blocked.
+type blockedHost string
+
+func (b blockedHost) Blocked(context.Context, bun.IDB, ...string) (map[string]bool, error) {
+	return map[string]bool{string(b): true}, nil
+}
+
+// TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the
+// operator.
+func TestRevertOperation_RunsAllChecks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var ids []string
+		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
+			l, _ := b.create(t, New{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(Random)})
+			ids = append(ids, l.ID)
+		}
+		moved := *OperationOf(b.updateMany(t, Change{ID: ids[0], URL: to("https://example.com/moved")}))
+		deletion := *OperationOf(b.deleteMany(t, ids[1:]...))
+		b.Destinations.Blocklist = blockedHost("blocked.example.com")
+		b.set(t, &Link{ID: ids[2]}, "disabled_at = ?", noon)
+		got := b.undo(t, moved).outcomes()
+		for linkID, code := range b.undo(t, deletion).outcomes() {
+			got[linkID] = code
+		}
+		want := map[string]string{ids[0]: "UNSAFE_URL", ids[1]: "", ids[2]: "UNSAFE_URL"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestRevertOperation_OfTheWorkspaceOnly and of the last 30 days only.
+func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		operationID := id.New(id.Operation)
+		l := b.operate(t, operationID, urls(0, 1)...)[0].Link
+		refuse := func(what string, m workspace.Membership, operationID string) {
+			t.Helper()
+			if _, err := b.RevertOperation(t.Context(), m, operationID); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		refuse("of another workspace", b.foreign, operationID)
+		refuse("unknown", b.mine, id.New(id.Operation))
+		refuse("no id", b.mine, "opn_x\x00")
+		refuse("the largest id", b.mine, "opn_7zzzzzzzzzzzzzzzzzzzzzzzzz")
+		refuse("an event's id", b.mine, b.events(t, 1)[0].ID)
+		b.now = noon.Add(audit.FeedRetention)
+		refuse("30 days old", b.mine, operationID)
+		b.now = b.now.Add(-time.Second)
+		if got := b.undo(t, operationID).outcomes(); got[l.ID] != "" || b.get(t, l).DeletedAt == nil {
+			t.Errorf("within 30 days: %v", got)
+		}
+	})
+}
+
+// TestRevertOperation_InSeveralCalls undoes an operation with more links than one call may change.
+func TestRevertOperation_InSeveralCalls(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 2 * MaxBatch
+		operationID := id.New(id.Operation)
+		b.operate(t, operationID, urls(0, MaxBatch)...)
+		b.operate(t, operationID, urls(MaxBatch, MaxBatch+5)...)
+		for _, want := range []int{5, 0, 0} {
+			if undo := b.undo(t, operationID); undo.Remaining != want || len(undo.Results) != MaxBatch {
+				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)
+			}
+		}
+		left, err := d.NewSelect().Model((*Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
+		if err != nil || left != 0 {
+			t.Errorf("%d links are left: %v", left, err)
+		}
+	})
+}

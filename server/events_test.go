@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// loggedEvent has the fields of an Event that the tests read.
+type loggedEvent struct {
+	ID, Type, SubjectID string
+
+	At      time.Time
+	Version *int
+	Link    *struct{ Version int }
+}
+
+const eventCommitted = `subscription ($w: ID!, $t: [EventType!], $l: ID, $a: ID) {
+	eventCommitted(workspaceId: $w, types: $t, linkId: $l, after: $a) { id type at subjectId version link { version } } }`
+
+// listenToLog subscribes to events of the tenant's workspace; the link and the cursor may be empty.
+func (w tenant) listenToLog(t *testing.T, way, linkID, after string) *listener {
+	t.Helper()
+	return w.client.listen(t, way, eventCommitted, watching(w.workspaceID, linkID, after))
+}
+
+// feed returns the ids of all events of the tenant's feed after a cursor, which may be empty.
+func (w tenant) feed(t *testing.T, after string) (ids []string) {
+	t.Helper()
+	for {
+		var got struct {
+			Workspace struct {
+				Events struct {
+					Edges    []struct{ Cursor string }
+					PageInfo struct{ HasNextPage bool }
+				}
+			}
+		}
+		variables := map[string]any{"w": w.workspaceID}
+		if after != "" {
+			variables["a"] = after
+		}
+		w.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) { events(first: 100, after: $a) {
+			edges { cursor } pageInfo { hasNextPage } } } }`, variables)
+		for _, edge := range got.Workspace.Events.Edges {
+			ids = append(ids, edge.Cursor)
+			after = edge.Cursor
+		}
+		if !got.Workspace.Events.PageInfo.HasNextPage {
+			return ids
+		}
+	}
+}
+
+// loggedChanges returns the ids of all changes of links in the audit log, in the order of ids.
+func (w tenant) loggedChanges(t *testing.T) (ids []string) {
+	t.Helper()
+	for after := any(nil); ; {
+		var got struct {
+			Workspace struct {
+				AuditLog struct {
+					Edges []struct {
+						Cursor string
+						Node   struct{ ID string }
+					}
+					PageInfo struct{ HasNextPage bool }
+				}
+			}
+		}
+		w.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a, filter: {
+			actions: [LINK_CREATED, LINK_UPDATED, LINK_DELETED, LINK_RESTORED]}) { edges { cursor node { id } }
+			pageInfo { hasNextPage } } } }`, map[string]any{"w": w.workspaceID, "a": after})
+		for _, edge := range got.Workspace.AuditLog.Edges {
+			ids, after = append(ids, edge.Node.ID), edge.Cursor
+		}
+		if !got.Workspace.AuditLog.PageInfo.HasNextPage {
+			slices.Sort(ids)
+			return ids
+		}
+	}
+}
+
+// TestEventCommitted_AgreesWithFeedAndAuditLog: while clients change links at all nodes, and transactions
+// stay open, subscribers at all nodes receive each event of their workspace once, in the order of the feed.
+// This holds for subscribers that reconnect repeatedly at other nodes.
+func TestEventCommitted_AgreesWithFeedAndAuditLog(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const writers, perLink = 4, 4
+		links := sized("LINKFORGE_TEST_EVENT_LINKS", 20)
+		all := writers * links * perLink
+		nodes := startAll(t, b.raced(), b.nodes)
+		who, other := nodes[0].tenant(t, "followed"), nodes[0].tenant(t, "unseen")
+		known := who.shorten(t, "https://example.com/first").Link
+		var began string
+		polltest.Until(t, "the first event is in the feed", func() bool {
+			ids := who.feed(t, "")
+			if len(ids) == 1 {
+				began = ids[0]
+			}
+			return began != ""
+		})
+		var mu sync.Mutex
+		received := map[string][]string{}
+		keep := func(name string, ids []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			received[name] = ids
+		}
+		var listening, changing sync.WaitGroup
+		for i, node := range nodes {
+			for _, way := range slices.Sorted(maps.Keys(ways)) {
+				l := who.onServer(node).listenToLog(t, way, "", began)
+				listening.Go(func() { keep(fmt.Sprint(way, " at ", i), l.receive(t, all)) })
+			}
+		}
+		listening.Go(func() { // a subscriber whose connection is cut
+			var ids []string
+			for last, i := began, 0; len(ids) < all && !t.Failed(); i++ {
+				l := who.onServer(nodes[i%len(nodes)]).listenToLog(t, "events", "", last)
+				ids = append(ids, l.receive(t, min(1+all/10, all-len(ids)))...)
+				l.close()
+				last = ids[len(ids)-1]
+			}
+			keep("again and again", ids)
+		})
+		silent := who.listenToLog(t, "socket", known.ID, "")
+		holdTransactions(t, b)
+		for i := range writers {
+			at := who.onServer(nodes[i%len(nodes)])
+			changing.Go(func() {
+				for n := range links {
+					l := at.shorten(t, fmt.Sprintf("https://example.com/%d/%d", i, n)).Link
+					if _, err := other.create(fmt.Sprintf("https://example.com/%d/%d", i, n)); err != nil {
+						t.Error(err)
+					}
+					at.must(t, new(any), `mutation ($id: ID!) {
+						one: updateLink(input: {id: $id, title: "one"}) { errors { code } }
+						two: deleteLink(input: {id: $id}) { errors { code } }
+						three: restoreLink(input: {id: $id}) { errors { code } } }`, map[string]any{"id": l.ID})
+				}
+			})
+		}
+		changing.Wait()
+		listening.Wait()
+
+		var order []string
+		polltest.Until(t, "the feed has all events", func() bool {
+			order = who.feed(t, began)
+			return len(order) >= all
+		})
+		if diff := cmp.Diff(who.loggedChanges(t), slices.Sorted(slices.Values(append(order, began)))); diff != "" {
+			t.Errorf("the feed (-audit log +feed):\n%s", diff)
+		}
+		for name, ids := range received {
+			if diff := cmp.Diff(order, ids); diff != "" {
+				t.Errorf("%s (-feed +received):\n%s", name, diff)
+			}
+		}
+		deleted := who.remove(t, known.ID)
+		e, err := silent.next()
+		if err != nil || e.Data == nil || e.Data.EventCommitted.SubjectID != deleted.ID ||
+			e.Data.EventCommitted.Type != "LINK_DELETED" {
+			t.Errorf("the event of one link: %+v: %v", e, err)
+		}
+	})
+}
+
+// TestEventCommitted_HasTheLinkAsItIsNow: at least as new as the event, although events follow quickly.
+func TestEventCommitted_HasTheLinkAsItIsNow(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		node := start(t, b.raced())
+		who := node.tenant(t, "current")
+		l := who.listenToLog(t, "events", "", "")
+		link := who.shorten(t, "https://example.com/").Link
+		for i := range 10 {
+			who.must(t, new(any), `mutation ($id: ID!, $t: String!) { updateLink(input: {id: $id, title: $t}) { errors {
+				code } } }`, map[string]any{"id": link.ID, "t": fmt.Sprint(i)})
+			if i == 0 {
+				l.receive(t, 1)
+			}
+		}
+		for version := 2; version <= 11; version++ {
+			e, err := l.next()
+			if err != nil || e.Data == nil {
+				t.Fatalf("%+v: %v", e, err)
+			}
+			got := e.Data.EventCommitted
+			if *got.Version != version || got.Link == nil || got.Link.Version < version {
+				t.Errorf("got %+v with version %d, want version %d", got, *got.Version, version)
+			}
+		}
+	})
+}
+
+// TestEventCommitted_FollowsPermissions: events of domains need DOMAINS_READ. The subscription ends within
+// seconds after its key.
+func TestEventCommitted_FollowsPermissions(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		node := start(t, b.raced())
+		who, other := node.tenant(t, "permitted"), node.tenant(t, "others")
+		noDomains, keyID := who.key(t, "LINKS_READ")
+		domains, _ := who.key(t, "LINKS_READ", "DOMAINS_READ")
+		noLinks, _ := who.key(t, "STATS_READ")
+		all := domains.listen(t, "events", eventCommitted, watching(who.workspaceID, "", ""))
+		some := noDomains.listen(t, "socket", eventCommitted, watching(who.workspaceID, "", ""))
+		domainID := who.verifiedDomain(t, b, "events.example.net")
+		execute(t, b, "UPDATE domains SET verified_at = NULL WHERE id = ?", domainID)
+		logEvent(t, b, who.workspaceID, "DOMAIN_LOST", domainID)
+		created := who.shorten(t, "https://example.com/").Link
+		for name, c := range map[string]struct {
+			l    *listener
+			want []string
+		}{
+			"with DOMAINS_READ":    {all, []string{"DOMAIN_LOST", "LINK_CREATED"}},
+			"without DOMAINS_READ": {some, []string{"LINK_CREATED"}},
+		} {
+			for _, want := range c.want {
+				e, err := c.l.next()
+				if err != nil || e.Data == nil || e.Data.EventCommitted.Type != want {
+					t.Errorf("%s: got %+v, want %s: %v", name, e, want, err)
+				}
+			}
+		}
+		theirs := other.shorten(t, "https://example.com/").Link
+		var foreign string
+		polltest.Until(t, "the other event is in the feed", func() bool {
+			if ids := other.feed(t, ""); len(ids) == 1 {
+				foreign = ids[0]
+			}
+			return foreign != ""
+		})
+		for name, c := range map[string]struct {
+			client
+			variables map[string]any
+			code      string
+		}{
+			"anonymous":       {client{server: node}, watching(who.workspaceID, "", ""), "UNAUTHENTICATED"},
+			"no scope":        {noLinks, watching(who.workspaceID, "", ""), "FORBIDDEN"},
+			"foreign space":   {who.client, watching(other.workspaceID, "", ""), "NOT_FOUND"},
+			"no link":         {who.client, watching(who.workspaceID, "soon", ""), "INVALID_INPUT"},
+			"no cursor":       {who.client, watching(who.workspaceID, "", "soon"), "INVALID_INPUT"},
+			"a link's cursor": {who.client, watching(who.workspaceID, "", created.ID), "INVALID_INPUT"},
+			"unknown cursor":  {who.client, watching(who.workspaceID, "", "evt_01h455vb4pex5vsknk084sn02q"), "EXPIRED"},
+			"foreign cursor":  {who.client, watching(who.workspaceID, "", foreign), "EXPIRED"},
+			"clicks": {who.client, map[string]any{"w": who.workspaceID, "t": []string{"LINK_CREATED", "LINK_CLICKED"}},
+				"INVALID_INPUT"},
+		} {
+			for way := range ways {
+				if _, end := c.listen(t, way, eventCommitted, c.variables).receiveEnd(t, c.code); end.Data != nil {
+					t.Errorf("%s: %+v", name, end)
+				}
+			}
+		}
+		a, err := who.run(`query ($w: ID!) { workspace(by: {id: $w}) { events(types: [LINK_CLICKED]) { head } } }`,
+			map[string]any{"w": who.workspaceID})
+		if err != nil || a.code() != "INVALID_INPUT" {
+			t.Errorf("clicks in the feed: %s: %v", a.body, err)
+		}
+		who.must(t, new(any), `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`,
+			map[string]any{"id": keyID})
+		some.receiveEnd(t, "UNAUTHENTICATED")
+		about := who.listenToLog(t, "events", theirs.ID, "") // it has no events, as an unknown link
+		other.remove(t, theirs.ID)
+		who.remove(t, created.ID)
+		if e, err := all.next(); err != nil || e.Data == nil || e.Data.EventCommitted.SubjectID != created.ID {
+			t.Errorf("the event of the own link: %+v: %v", e, err)
+		}
+		about.close()
+		if e, err := about.next(); err == nil {
+			t.Errorf("received an event of another workspace: %+v", e)
+		}
+	})
+}
+
+// logEvent writes an event of the server.
+func logEvent(t *testing.T, b backend, workspaceID, action, targetID string) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	event := audit.New(workspaceID, "", audit.Action(action), targetID, nil, time.Now())
+	err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error { return audit.Write(ctx, tx, event) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
