@@ -432,7 +432,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

@@ -25,7 +25,7 @@ func (s *Store) Stopped(ctx context.Context) (bool, error) {
 
 // Stop ends all attempts and tests on every node within a second. Events are still recorded.
 func (s *Store) Stop(ctx context.Context) error {
-	_, err := s.DB.NewRaw("INSERT INTO webhook_stops (id, stopped_at) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", s.now()).
+	_, err := s.DB.NewRaw("INSERT INTO webhook_stops (id, stopped_at) VALUES ('all', ?) ON CONFLICT (id) DO NOTHING", s.now()).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("stopping webhooks: %w", err)
@@ -35,7 +35,7 @@ func (s *Store) Stop(ctx context.Context) error {
 
 // Start reverses Stop.
 func (s *Store) Start(ctx context.Context) error {
-	if _, err := s.DB.NewDelete().Table("webhook_stops").Where("id = 1").Exec(db.AsSystem(ctx)); err != nil {
+	if _, err := s.DB.NewDelete().Table("webhook_stops").Where("id = 'all'").Exec(db.AsSystem(ctx)); err != nil {
 		return fmt.Errorf("starting webhooks: %w", err)
 	}
 	return nil
@@ -53,13 +53,17 @@ type Listed struct {
 	CreatedAt   time.Time  `json:"createdAt"`
 }
 
-// AdminList returns the webhooks of all workspaces, newest first.
-func (s *Store) AdminList(ctx context.Context, limit int) (rows []Listed, err error) {
+// AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with the newest.
+func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []Listed, err error) {
 	waiting := s.DB.NewSelect().Model((*Delivery)(nil)).ColumnExpr("count(*)").Where("webhook_id = webhook.id").
 		Where("status = 'WAITING'")
-	err = s.DB.NewSelect().Model((*Webhook)(nil)).
+	q := s.DB.NewSelect().Model((*Webhook)(nil)).
 		Column("id", "workspace_id", "host", "status", "blocked", "failing_at", "created_at").
-		ColumnExpr("(?) AS waiting", waiting).Order("id DESC").Limit(int64(limit)).Scan(db.AsSystem(ctx), &rows)
+		ColumnExpr("(?) AS waiting", waiting).Order("id DESC").Limit(int64(limit))
+	if after != "" {
+		q = q.Where("id < ?", after)
+	}
+	err = q.Scan(db.AsSystem(ctx), &rows)
 	if err != nil {
 		return nil, fmt.Errorf("listing webhooks: %w", err)
 	}

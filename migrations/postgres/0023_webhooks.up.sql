@@ -70,12 +70,12 @@ CREATE TABLE webhook_attempts (
 
 -- A row while the operator has stopped all webhooks.
 CREATE TABLE webhook_stops (
-    id         INTEGER PRIMARY KEY CHECK (id = 1),
+    id         TEXT COLLATE "C" PRIMARY KEY CHECK (id = 'all'),
     stopped_at TIMESTAMPTZ NOT NULL
 );
 
 -- Dispatchers read the event log of all workspaces in its order.
-CREATE INDEX audit_events_by_commit ON audit_events (xid, seq) INCLUDE (workspace_id) WHERE seq IS NOT NULL;
+CREATE INDEX audit_events_by_commit ON audit_events (xid, seq) WHERE seq IS NOT NULL;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhooks, webhook_deliveries, webhook_attempts TO linkforge_tenant, linkforge_system;
 GRANT SELECT ON webhooks TO linkforge_resolver;

@@ -70,6 +70,6 @@ CREATE TABLE webhook_attempts (
 
 -- A row while the operator has stopped all webhooks.
 CREATE TABLE webhook_stops (
-    id         INTEGER PRIMARY KEY CHECK (id = 1),
+    id         TEXT PRIMARY KEY CHECK (id = 'all'),
     stopped_at TEXT NOT NULL
 ) STRICT;
