@@ -25,7 +25,7 @@ var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/optional",
-		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode",
+		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/schedule", "internal/shortcode",
 		"internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
 	},
@@ -60,6 +60,7 @@ var within = map[string][]string{
 	"internal/routing": {
 		"internal/errs", "internal/flat", "internal/id", "internal/optional", "internal/urlnorm", "internal/validate",
 	},
+	"internal/schedule":    {"internal/optional", "internal/routing"},
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/stream":      {"internal/errs", "internal/poll"},
 	"internal/validate":    {"internal/errs"},
@@ -170,7 +171,7 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
+		"link.At", "link.AtThen", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe",
@@ -186,7 +187,8 @@ var scopes = map[string][]string{
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.setHostDisabled", "link.DueChecks", "link.PostponeChecks", "link.RecordCheck", "link.RequestChecks",
-		"link.claim", "link.CleanUp", "linklist.CountActive", "linklist.Export", "linklist.indexSome",
+		"link.ApplyScheduledChanges", "link.claim", "link.CleanUp", "linklist.CountActive", "linklist.Export",
+		"linklist.indexSome",
 		"link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
 		"workspace.Accept", "workspace.Export", "workspace.AdminList",

@@ -72,6 +72,8 @@ func costs() gen.ComplexityRoot {
 		return pageCost(child, first, nil)
 	}
 	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
+	c.Link.ScheduledChanges = func(child int) int { return 1 + typicalRules*child }
+	c.Query.ResolvedAt = func(child int, _ string, _ time.Time) int { return versionCost + child }
 	c.Link.AsOf = func(child int, _ time.Time) int { return versionCost + child }
 	c.Link.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
 	c.Workspace.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter, _ *string) int {

@@ -93,6 +93,7 @@ type (
 	auditEventResolver    resolver
 	eventResolver         resolver
 	linkVersionResolver   resolver
+	scheduledResolver     resolver
 	linkResolver          resolver
 	linkRoutingResolver   resolver
 	routingRuleResolver   resolver
@@ -127,17 +128,20 @@ func LoadManifest(file string, bounds config.Bounds, introspection bool) (*trans
 
 // The methods of gen.ResolverRoot.
 
-func (r *resolver) Query() gen.QueryResolver                 { return (*queryResolver)(r) }
-func (r *resolver) Mutation() gen.MutationResolver           { return (*mutationResolver)(r) }
-func (r *resolver) Subscription() gen.SubscriptionResolver   { return (*subscriptionResolver)(r) }
-func (r *resolver) User() gen.UserResolver                   { return (*userResolver)(r) }
-func (r *resolver) Session() gen.SessionResolver             { return (*sessionResolver)(r) }
-func (r *resolver) Workspace() gen.WorkspaceResolver         { return (*workspaceResolver)(r) }
-func (r *resolver) Member() gen.MemberResolver               { return (*memberResolver)(r) }
-func (r *resolver) Invitation() gen.InvitationResolver       { return (*invitationResolver)(r) }
-func (r *resolver) ApiKey() gen.ApiKeyResolver               { return (*apiKeyResolver)(r) }
-func (r *resolver) AuditEvent() gen.AuditEventResolver       { return (*auditEventResolver)(r) }
-func (r *resolver) Event() gen.EventResolver                 { return (*eventResolver)(r) }
+func (r *resolver) Query() gen.QueryResolver               { return (*queryResolver)(r) }
+func (r *resolver) Mutation() gen.MutationResolver         { return (*mutationResolver)(r) }
+func (r *resolver) Subscription() gen.SubscriptionResolver { return (*subscriptionResolver)(r) }
+func (r *resolver) User() gen.UserResolver                 { return (*userResolver)(r) }
+func (r *resolver) Session() gen.SessionResolver           { return (*sessionResolver)(r) }
+func (r *resolver) Workspace() gen.WorkspaceResolver       { return (*workspaceResolver)(r) }
+func (r *resolver) Member() gen.MemberResolver             { return (*memberResolver)(r) }
+func (r *resolver) Invitation() gen.InvitationResolver     { return (*invitationResolver)(r) }
+func (r *resolver) ApiKey() gen.ApiKeyResolver             { return (*apiKeyResolver)(r) }
+func (r *resolver) AuditEvent() gen.AuditEventResolver     { return (*auditEventResolver)(r) }
+func (r *resolver) Event() gen.EventResolver               { return (*eventResolver)(r) }
+func (r *resolver) ScheduledChange() gen.ScheduledChangeResolver {
+	return (*scheduledResolver)(r)
+}
 func (r *resolver) LinkVersion() gen.LinkVersionResolver     { return (*linkVersionResolver)(r) }
 func (r *resolver) Link() gen.LinkResolver                   { return (*linkResolver)(r) }
 func (r *resolver) LinkRouting() gen.LinkRoutingResolver     { return (*linkRoutingResolver)(r) }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -208,6 +209,35 @@ func (r *queryResolver) Link(ctx context.Context, by gen.LinkBy) (*link.Link, er
 	return ifFound(r.Links.Get(ctx, m, at.ID))
 }
 
+func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error) {
+	if _, err := account.Current(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.Links.CheckPast(at); err != nil {
+		return nil, err
+	}
+	address, err := r.Links.Resolver.ParseShortURL(shortURL)
+	if err != nil {
+		return ifFound[link.Version](nil, err)
+	}
+	then, err := r.Links.AtThen(ctx, address, at)
+	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
+		then, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.membership(ctx, then.WorkspaceID)
+	if err != nil {
+		return ifFound[link.Version](nil, err)
+	}
+	l, err := r.Links.Get(ctx, m, then.ID)
+	if err != nil {
+		return ifFound[link.Version](nil, err)
+	}
+	return r.Links.ResolvedAt(ctx, l, address, at)
+}
+
 func (r *queryResolver) PreviewCode(ctx context.Context, workspaceID, url string) (*link.Preview, error) {
 	m, err := r.membership(ctx, workspaceID)
 	if err != nil {
@@ -224,6 +254,9 @@ func (r *linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Me
 }
 
 func (r *linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) {
+	if tags, ok := l.EffectiveTags(); ok {
+		return tags, nil
+	}
 	tags, err := loader.Of(ctx).In(l.In).Tags.Get(ctx, l.ID)
 	if tags == nil {
 		tags = []string{}

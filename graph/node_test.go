@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/unmatched"
@@ -97,6 +98,10 @@ func (w *nodeWorld) fill(t *testing.T) {
 	l, _, err := w.Links.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination",
 		Title: &title})
 	if err != nil {
+		t.Fatal(err)
+	}
+	change := link.Change{Title: optional.Set(&title)}
+	if _, err := w.Links.Schedule(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change); err != nil {
 		t.Fatal(err)
 	}
 	w.insert(t, &domain.Domain{
@@ -226,14 +231,15 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 
 // TestNode_CoversEveryTypeWithAnID fails for a type of the schema that implements Node and is in no
 // test, and for a type that has an id and does not implement Node. Parts of a routing are no objects
-// of their own, and UTM templates are only copied.
+// of their own, UTM templates are only copied, and scheduled changes are read with their links.
 func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	t.Parallel()
 	var nodes []string
 	for _, def := range contract(t).Types {
 		f := def.Fields.ForName("id")
 		if f == nil || f.Type.String() != "ID!" || slices.Contains(partsOfRouting, def.Name) ||
-			def.Name == "UtmTemplate" || def.Name == "Event" || def.Name == "WebhookDelivery" || !def.IsCompositeType() || def.IsAbstractType() {
+			def.Name == "UtmTemplate" || def.Name == "Event" || def.Name == "ScheduledChange" || def.Name == "WebhookDelivery" ||
+			!def.IsCompositeType() || def.IsAbstractType() {
 			continue
 		}
 		if !slices.Contains(def.Interfaces, "Node") {

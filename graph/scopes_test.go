@@ -94,6 +94,8 @@ var ways = map[string]string{
 		%s } } } } } } } }`,
 	"WebhookDelivery": `query ($w: ID!) { workspace(by: {id: $w}) { webhooks { edges { node { deliveries { edges { node {
 		%s } } } } } } } }`,
+	"ScheduledChange": `query ($w: ID!) { workspace(by: {id: $w}) {
+		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
 	"CodePreview": `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
 	"Stats":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
 	"StatsSlice":  `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
@@ -138,7 +140,8 @@ func found(t *testing.T, r reply, e edge) (yes bool) {
 var (
 	needed = map[string]string{
 		"AuditEvent": "AUDIT_READ", "Event": "LINKS_READ", "LinkVersion": "LINKS_READ",
-		"Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
+		"ScheduledChange": "LINKS_READ",
+		"Click":           "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
 		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
 		"Member": "MEMBERS_READ", "Orphan": "STATS_READ",

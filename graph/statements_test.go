@@ -87,6 +87,8 @@ var notCounted = map[string]string{
 	"Link.destinationChecks":         "rows of a routing, whose number is bounded, loaded for all links of a page",
 	"RevertOperationPayload.results": "the statements of updateLinks and two more, however many links",
 	"ClaimLinksPayload.results":      "each claim is a transaction of its own, and is priced as one",
+	"Link.scheduledChanges":          "rows whose number is bounded, loaded for all links of a page",
+	"ScheduledChange.changes":        "computed from the link's row and its scheduled changes",
 }
 
 // eachByItself are fields that need statements for each item of a page, with the reason.

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/webhook"
 )
 
 // estate is a tenant with objects of every kind, whose texts all contain the mark.
@@ -248,6 +249,11 @@ func (e *estate) createLinks() {
 	e.ids[templateIDs] = []string{textAt(template, "utmTemplate", "id")}
 	e.ids[templatePlaces] = []string{e.ids[templateIDs][0] + " NAME+ " + name}
 	e.createWebhook()
+	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
+		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
+		"change": map[string]any{"title": e.text("scheduled")},
+	}, "scheduledChange { id }")
+	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
 	code := textAt(custom, "code")
 	e.ids[shortURLs] = []string{
 		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
@@ -403,6 +409,13 @@ func (e *estate) setStates(b backend) {
 			}
 		}
 	}
+	_, err = d.NewInsert().Model(&webhook.Attempt{
+		DeliveryID: e.ids[deliveryIDs][0], Number: 1, WorkspaceID: e.workspaceID(), SentAt: past, Status: new(500),
+		Error: new(webhook.StatusError), DurationMs: 7,
+	}).Exec(ctx)
+	if err != nil {
+		e.t.Fatal(err)
+	}
 	e.mutate(e.members["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified},
 		"")
 	read := func(table, column string, owners []string) (ids []string) {
@@ -432,7 +445,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

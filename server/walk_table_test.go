@@ -78,6 +78,7 @@ var (
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
 	templateIDs    = &kind{}
+	scheduledIDs   = &kind{}
 	operationIDs   = &kind{}
 	templatePlaces = &kind{theirs: true, wrap: cursor}
 	webhookIDs     = &kind{}
@@ -183,6 +184,8 @@ var fillers = map[string]filler{
 	"WorkspaceBy.slug":              names(slugs),
 	"LinkBy.id":                     names(linkIDs),
 	"LinkBy.shortUrl":               names(shortURLs),
+	"Query.resolvedAt.shortUrl":     names(shortURLs),
+	"Query.resolvedAt.at":           later(0),
 	"Query.previewCode.workspaceId": names(workspaceIDs),
 	"Query.previewCode.url":         names(urls),
 
@@ -375,6 +378,14 @@ var fillers = map[string]filler{
 	"ReportLinkInput.shortUrl":         names(shortURLs),
 	"ReportLinkInput.reason":           put("OTHER"),
 	"ReportLinkInput.details":          put("It is not what it says."),
+	"ScheduleLinkChangeInput.linkId":   names(linkIDs),
+	"ScheduleLinkChangeInput.at":       later(time.Hour),
+	"LinkChangeInput.url":              put("https://example.com/scheduled"),
+	"LinkChangeInput.title":            put("Scheduled"),
+	"LinkChangeInput.note":             put("Scheduled."),
+	"LinkChangeInput.tags":             put([]string{"scheduled"}),
+	"LinkChangeInput.redirectStatus":   put(308),
+	"CancelLinkChangeInput.id":         names(scheduledIDs),
 
 	"Workspace.webhooks.first":                small,
 	"Workspace.webhooks.after":                names(cursors(webhookIDs)),
@@ -385,13 +396,13 @@ var fillers = map[string]filler{
 	"CreateWebhookInput.name":                 put("A webhook"),
 	"CreateWebhookInput.url":                  put("https://hooks.example.com/new"),
 	"CreateWebhookInput.types":                put([]string{"WEBHOOK_DISABLED"}), // there are none
-	"CreateWebhookInput.tags":                 names(tags),
+	"CreateWebhookInput.tags":                 put([]string{"a tag"}),
 	"CreateWebhookInput.selection":            put("{ id }"),
 	"UpdateWebhookInput.id":                   names(webhookIDs),
 	"UpdateWebhookInput.name":                 put("Another name"),
 	"UpdateWebhookInput.url":                  put("https://hooks.example.com/other"),
 	"UpdateWebhookInput.types":                put([]string{"WEBHOOK_DISABLED"}),
-	"UpdateWebhookInput.tags":                 names(tags),
+	"UpdateWebhookInput.tags":                 put([]string{"another tag"}),
 	"UpdateWebhookInput.selection":            put("{ id type }"),
 	"UpdateWebhookInput.status":               put("PAUSED"),
 	"UpdateWebhookInput.skipBacklog":          put(false),
@@ -505,11 +516,12 @@ type calls struct {
 
 // operations are all queries and mutations.
 var operations = map[string]calls{
-	"Query.me":        {},
-	"Query.node":      {variants: eachNode("Query.node.id")},
-	"Query.nodes":     {variants: eachNode("Query.nodes.ids")},
-	"Query.workspace": {},
-	"Query.link":      {},
+	"Query.me":         {},
+	"Query.node":       {variants: eachNode("Query.node.id")},
+	"Query.nodes":      {variants: eachNode("Query.nodes.ids")},
+	"Query.workspace":  {},
+	"Query.link":       {},
+	"Query.resolvedAt": {},
 	// Rules and targets of its own a caller has none that belong to any link.
 	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
 		{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}},
@@ -528,6 +540,8 @@ var operations = map[string]calls{
 	}},
 
 	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
+	"Mutation.scheduleLinkChange":     {variants: []variant{{without: unrouted()}}, refuses: "INVALID_INPUT"},
+	"Mutation.cancelLinkChange":       {},
 	"Mutation.revertOperation":        {alone: true},
 	"Mutation.updateWorkspaceRouting": {},
 	"Mutation.updateDomain":           {},
@@ -648,7 +662,9 @@ var priced = []string{"Mutation.revertOperation"}
 
 // computed are fields that are computed from the input, or delayed.
 var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries", "Webhook.waiting",
-	"RedeliverWebhookPayload.count", "Stats.from", "Stats.to"}
+	"RedeliverWebhookPayload.count", "Stats.from", "Stats.to",
+	// The walk adds changes to the same link.
+	"Link.scheduledChanges"}
 
 // named are all fields and places that the table names.
 func named() []string {

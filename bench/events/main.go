@@ -46,10 +46,11 @@ type version struct {
 
 // pair is a load and its baseline, with the figures of each round.
 type pair struct {
-	name               string
-	baseline, target   func() rig.Figures
-	rateRatio, cpuRate []float64
-	cpu, baselineCPU   []float64 // µs a request
+	name                string
+	baseline, target    func() rig.Figures
+	rateRatio, cpuRatio []float64
+	// after and before are the figures of target and baseline.
+	after, before []rig.Figures
 }
 
 func run(r *rig.Run) {
@@ -216,18 +217,20 @@ func (p *pair) measure(round int) {
 		target, baseline = p.target(), p.baseline()
 	}
 	p.rateRatio = append(p.rateRatio, target.Rate/baseline.Rate)
-	p.cpuRate = append(p.cpuRate, target.CPU()/baseline.CPU())
-	p.cpu, p.baselineCPU = append(p.cpu, target.CPU()), append(p.baselineCPU, baseline.CPU())
+	p.cpuRatio = append(p.cpuRatio, target.CPU()/baseline.CPU())
+	p.after, p.before = append(p.after, target), append(p.before, baseline)
 }
 
 func report(r *rig.Run, pairs []*pair) {
 	fmt.Printf("%d links, %d rounds of %s, %s, %s. Medians, with the minimum and the maximum.\n", *links, *rounds, *burst, *on,
 		rig.Machine())
-	rows := [][]string{{"", "rate", "CPU", "CPU µs", "CPU µs of the baseline"}}
+	rows := [][]string{{"", "rate", "CPU", "CPU µs", "of which PostgreSQL, Redis", "baseline", "of which PostgreSQL, Redis"}}
+	beside := func(f rig.Figures) float64 { return f.Beside }
 	for _, p := range pairs {
 		rows = append(rows, []string{
-			p.name, rig.Spread(p.rateRatio, "%.3f", rig.Same), rig.Spread(p.cpuRate, "%.3f", rig.Same),
-			rig.Spread(p.cpu, "%.0f", rig.Same), rig.Spread(p.baselineCPU, "%.0f", rig.Same),
+			p.name, rig.Spread(p.rateRatio, "%.3f", rig.Same), rig.Spread(p.cpuRatio, "%.3f", rig.Same),
+			rig.Spread(p.after, "%.0f", rig.Figures.CPU), rig.Spread(p.after, "%.0f", beside),
+			rig.Spread(p.before, "%.0f", rig.Figures.CPU), rig.Spread(p.before, "%.0f", beside),
 		})
 	}
 	rig.Table(rows...)

@@ -57,6 +57,7 @@ type ResolverRoot interface {
 	Query() QueryResolver
 	RoutingRule() RoutingRuleResolver
 	RoutingTarget() RoutingTargetResolver
+	ScheduledChange() ScheduledChangeResolver
 	Session() SessionResolver
 	Stats() StatsResolver
 	StatsSlice() StatsSliceResolver
@@ -124,6 +125,11 @@ type ComplexityRoot struct {
 	AuditEventEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	CancelLinkChangePayload struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
 	}
 
 	ChangePasswordPayload struct {
@@ -411,6 +417,7 @@ type ComplexityRoot struct {
 		OriginalURL       func(childComplexity int) int
 		RedirectStatus    func(childComplexity int) int
 		Routing           func(childComplexity int) int
+		ScheduledChanges  func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
 		StartsAt          func(childComplexity int) int
 		Stats             func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter) int
@@ -520,6 +527,7 @@ type ComplexityRoot struct {
 	Mutation struct {
 		AcceptInvitation         func(childComplexity int, input AcceptInvitationInput) int
 		AddDomain                func(childComplexity int, input AddDomainInput) int
+		CancelLinkChange         func(childComplexity int, input CancelLinkChangeInput) int
 		ChangePassword           func(childComplexity int, input ChangePasswordInput) int
 		CheckLink                func(childComplexity int, input CheckLinkInput) int
 		ClaimLinks               func(childComplexity int, input ClaimLinksInput) int
@@ -558,6 +566,7 @@ type ComplexityRoot struct {
 		RevokeAPIKey             func(childComplexity int, input RevokeAPIKeyInput) int
 		RevokeInvitation         func(childComplexity int, input RevokeInvitationInput) int
 		RotateWebhookSecret      func(childComplexity int, input RotateWebhookSecretInput) int
+		ScheduleLinkChange       func(childComplexity int, input ScheduleLinkChangeInput) int
 		SetPrimaryDomain         func(childComplexity int, input SetPrimaryDomainInput) int
 		TestWebhook              func(childComplexity int, input TestWebhookInput) int
 		TransferOwnership        func(childComplexity int, input TransferOwnershipInput) int
@@ -607,6 +616,7 @@ type ComplexityRoot struct {
 		PlatformStats   func(childComplexity int) int
 		PreviewCode     func(childComplexity int, workspaceID string, url string) int
 		RateLimit       func(childComplexity int) int
+		ResolvedAt      func(childComplexity int, shortURL string, at time.Time) int
 		Workspace       func(childComplexity int, by WorkspaceBy) int
 	}
 
@@ -778,6 +788,20 @@ type ComplexityRoot struct {
 		Code    func(childComplexity int) int
 		Field   func(childComplexity int) int
 		Message func(childComplexity int) int
+	}
+
+	ScheduleLinkChangePayload struct {
+		Errors          func(childComplexity int) int
+		Link            func(childComplexity int) int
+		ScheduledChange func(childComplexity int) int
+	}
+
+	ScheduledChange struct {
+		Changes   func(childComplexity int) int
+		CreatedAt func(childComplexity int) int
+		CreatedBy func(childComplexity int) int
+		DueAt     func(childComplexity int) int
+		ID        func(childComplexity int) int
 	}
 
 	Session struct {
@@ -1139,6 +1163,7 @@ type LinkResolver interface {
 
 	Versions(ctx context.Context, obj *link.Link, first *int, after *string) (*LinkVersionConnection, error)
 	AsOf(ctx context.Context, obj *link.Link, at time.Time) (*link.Version, error)
+	ScheduledChanges(ctx context.Context, obj *link.Link) ([]*link.ScheduledChange, error)
 	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 
@@ -1195,6 +1220,8 @@ type MutationResolver interface {
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
 	RevertLink(ctx context.Context, input RevertLinkInput) (*RevertLinkPayload, error)
+	ScheduleLinkChange(ctx context.Context, input ScheduleLinkChangeInput) (*ScheduleLinkChangePayload, error)
+	CancelLinkChange(ctx context.Context, input CancelLinkChangeInput) (*CancelLinkChangePayload, error)
 	RevertOperation(ctx context.Context, input RevertOperationInput) (*RevertOperationPayload, error)
 	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
@@ -1224,12 +1251,18 @@ type QueryResolver interface {
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
 	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*routing.Explanation, error)
+	ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error)
 }
 type RoutingRuleResolver interface {
 	Targets(ctx context.Context, obj *link.LinkRule) ([]*link.LinkTarget, error)
 }
 type RoutingTargetResolver interface {
 	ClickCount(ctx context.Context, obj *link.LinkTarget) (int64, error)
+}
+type ScheduledChangeResolver interface {
+	Changes(ctx context.Context, obj *link.ScheduledChange) ([]*audit.FieldChange, error)
+
+	CreatedBy(ctx context.Context, obj *link.ScheduledChange) (*account.Account, error)
 }
 type SessionResolver interface {
 	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
@@ -1501,6 +1534,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditEventEdge.Node(childComplexity), true
+
+	case "CancelLinkChangePayload.errors":
+		if e.ComplexityRoot.CancelLinkChangePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelLinkChangePayload.Errors(childComplexity), true
+	case "CancelLinkChangePayload.link":
+		if e.ComplexityRoot.CancelLinkChangePayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelLinkChangePayload.Link(childComplexity), true
 
 	case "ChangePasswordPayload.errors":
 		if e.ComplexityRoot.ChangePasswordPayload.Errors == nil {
@@ -2553,6 +2599,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.Routing(childComplexity), true
+	case "Link.scheduledChanges":
+		if e.ComplexityRoot.Link.ScheduledChanges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.ScheduledChanges(childComplexity), true
 	case "Link.shortUrl":
 		if e.ComplexityRoot.Link.ShortURL == nil {
 			break
@@ -3006,6 +3058,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.AddDomain(childComplexity, args["input"].(AddDomainInput)), true
+	case "Mutation.cancelLinkChange":
+		if e.ComplexityRoot.Mutation.CancelLinkChange == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_cancelLinkChange_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CancelLinkChange(childComplexity, args["input"].(CancelLinkChangeInput)), true
 	case "Mutation.changePassword":
 		if e.ComplexityRoot.Mutation.ChangePassword == nil {
 			break
@@ -3424,6 +3487,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RotateWebhookSecret(childComplexity, args["input"].(RotateWebhookSecretInput)), true
+	case "Mutation.scheduleLinkChange":
+		if e.ComplexityRoot.Mutation.ScheduleLinkChange == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_scheduleLinkChange_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ScheduleLinkChange(childComplexity, args["input"].(ScheduleLinkChangeInput)), true
 	case "Mutation.setPrimaryDomain":
 		if e.ComplexityRoot.Mutation.SetPrimaryDomain == nil {
 			break
@@ -3724,6 +3798,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.RateLimit(childComplexity), true
+	case "Query.resolvedAt":
+		if e.ComplexityRoot.Query.ResolvedAt == nil {
+			break
+		}
+
+		args, err := ec.field_Query_resolvedAt_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ResolvedAt(childComplexity, args["shortUrl"].(string), args["at"].(time.Time)), true
 	case "Query.workspace":
 		if e.ComplexityRoot.Query.Workspace == nil {
 			break
@@ -4296,6 +4381,56 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RoutingWarning.Message(childComplexity), true
+
+	case "ScheduleLinkChangePayload.errors":
+		if e.ComplexityRoot.ScheduleLinkChangePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduleLinkChangePayload.Errors(childComplexity), true
+	case "ScheduleLinkChangePayload.link":
+		if e.ComplexityRoot.ScheduleLinkChangePayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduleLinkChangePayload.Link(childComplexity), true
+	case "ScheduleLinkChangePayload.scheduledChange":
+		if e.ComplexityRoot.ScheduleLinkChangePayload.ScheduledChange == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduleLinkChangePayload.ScheduledChange(childComplexity), true
+
+	case "ScheduledChange.changes":
+		if e.ComplexityRoot.ScheduledChange.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduledChange.Changes(childComplexity), true
+	case "ScheduledChange.createdAt":
+		if e.ComplexityRoot.ScheduledChange.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduledChange.CreatedAt(childComplexity), true
+	case "ScheduledChange.createdBy":
+		if e.ComplexityRoot.ScheduledChange.CreatedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduledChange.CreatedBy(childComplexity), true
+	case "ScheduledChange.at":
+		if e.ComplexityRoot.ScheduledChange.DueAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduledChange.DueAt(childComplexity), true
+	case "ScheduledChange.id":
+		if e.ComplexityRoot.ScheduledChange.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduledChange.ID(childComplexity), true
 
 	case "Session.agent":
 		if e.ComplexityRoot.Session.Agent == nil {
@@ -5585,6 +5720,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputAcceptInvitationInput,
 		ec.unmarshalInputAddDomainInput,
 		ec.unmarshalInputAuditFilter,
+		ec.unmarshalInputCancelLinkChangeInput,
 		ec.unmarshalInputChangePasswordInput,
 		ec.unmarshalInputCheckLinkInput,
 		ec.unmarshalInputClaimLinksInput,
@@ -5606,6 +5742,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputExportMyDataInput,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputLinkBy,
+		ec.unmarshalInputLinkChangeInput,
 		ec.unmarshalInputLinkFilter,
 		ec.unmarshalInputLinkOrder,
 		ec.unmarshalInputLinkRoutingInput,
@@ -5636,6 +5773,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRoutingRuleInput,
 		ec.unmarshalInputRoutingTargetInput,
 		ec.unmarshalInputRoutingTestInput,
+		ec.unmarshalInputScheduleLinkChangeInput,
 		ec.unmarshalInputSetPrimaryDomainInput,
 		ec.unmarshalInputTestWebhookInput,
 		ec.unmarshalInputTimeRange,
@@ -5895,6 +6033,16 @@ type Query {
     "Changes to try without saving them, as in updateLink. Fails like updateLink."
     routing: LinkRoutingInput
   ): RedirectExplanation
+  """
+  The version of the link that answered at a short URL at an instant, if the link is in a workspace of the caller now.
+  Null otherwise. Needs LINKS_READ. Fails with EXPIRED for a version that was dropped.
+  """
+  resolvedAt(
+    "The short URL, in any form that answered then."
+    shortUrl: String!
+    "The instant, not in the future."
+    at: Time!
+  ): LinkVersion
 }
 
 "Selects a workspace by one of two keys."
@@ -6092,6 +6240,13 @@ type Mutation {
   INVALID_INPUT for failing tests, CONFLICT for another updatedAt.
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
+  """
+  Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
+  updateLink.
+  """
+  scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload!
+  "Cancels a pending scheduled change. Needs LINKS_WRITE. Errors: NOT_FOUND, also once it took effect; INVALID_INPUT."
+  cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload!
   """
   Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
   Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
@@ -7062,6 +7217,56 @@ type RevertLinkPayload {
   errors: [UserError!]!
 }
 
+"Input of scheduleLinkChange."
+input ScheduleLinkChangeInput {
+  "The link."
+  linkId: ID!
+  "When it takes effect: 5 seconds to 2 years ahead."
+  at: Time!
+  "The change."
+  change: LinkChangeInput!
+}
+
+"Fields that can be changed at an instant in the future: at least one; as in updateLink."
+input LinkChangeInput {
+  "The destination. IMMUTABLE for a DETERMINISTIC link."
+  url: String
+  "The title."
+  title: String
+  "The note for the members."
+  note: String
+  "The tags, all of them."
+  tags: [String!]
+  "The HTTP status of the redirect."
+  redirectStatus: Int
+  "How the link answers visitors; absent fields of it stay."
+  routing: LinkRoutingInput
+}
+
+"Payload of scheduleLinkChange."
+type ScheduleLinkChangePayload {
+  "The scheduled change; null when there are errors."
+  scheduledChange: ScheduledChange
+  "The link; null when there are errors."
+  link: Link
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of cancelLinkChange."
+input CancelLinkChangeInput {
+  "The scheduled change."
+  id: ID!
+}
+
+"Payload of cancelLinkChange."
+type CancelLinkChangePayload {
+  "The link; null when there are errors."
+  link: Link
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
 "Input of revertOperation."
 input RevertOperationInput {
   "The workspace."
@@ -7673,8 +7878,24 @@ enum ChangeCause {
   CLAIMED
   "A caller reverted it to an earlier version."
   REVERTED
+  "A scheduled change took effect."
+  SCHEDULED
   "The operator disabled or enabled it."
   OPERATOR
+}
+
+"A change of a link at an instant in the future."
+type ScheduledChange {
+  "The id: sch_ and 26 characters."
+  id: ID!
+  "When it takes effect."
+  at: Time!
+  "The fields that it changes, with the values as they are now and will be."
+  changes: [FieldChange!]!
+  "When it was scheduled."
+  createdAt: Time!
+  "The user who scheduled it; null: an API key, deleted since, or without MEMBERS_READ."
+  createdBy: User
 }
 
 "One recorded change."
@@ -8064,6 +8285,10 @@ enum AuditAction {
   LINK_ENABLED
   "Clean-up removed a link for good."
   LINK_PURGED
+  "A change of a link was scheduled."
+  LINK_CHANGE_SCHEDULED
+  "A scheduled change was canceled."
+  LINK_CHANGE_CANCELED
   "The settings of a domain were changed."
   DOMAIN_UPDATED
   "A UTM template was created."
@@ -8315,6 +8540,8 @@ type Link implements Node {
     "The instant."
     at: Time!
   ): LinkVersion
+  "Its pending scheduled changes, soonest first."
+  scheduledChanges: [ScheduledChange!]!
   "Its clicks in a range of time. Fails with INVALID_INPUT."
   stats(
     "The time range, extended to whole quarters of an hour. Default: the last 30 days."
@@ -9426,6 +9653,16 @@ func (ec *executionContext) childFields_AuditEventEdge(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type AuditEventEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_CancelLinkChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_CancelLinkChangePayload_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_CancelLinkChangePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CancelLinkChangePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "user":
@@ -10012,6 +10249,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_versions(ctx, field)
 	case "asOf":
 		return ec.fieldContext_Link_asOf(ctx, field)
+	case "scheduledChanges":
+		return ec.fieldContext_Link_scheduledChanges(ctx, field)
 	case "stats":
 		return ec.fieldContext_Link_stats(ctx, field)
 	case "clicks":
@@ -10596,6 +10835,34 @@ func (ec *executionContext) childFields_RoutingWarning(ctx context.Context, fiel
 		return ec.fieldContext_RoutingWarning_field(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RoutingWarning", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduleLinkChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "scheduledChange":
+		return ec.fieldContext_ScheduleLinkChangePayload_scheduledChange(ctx, field)
+	case "link":
+		return ec.fieldContext_ScheduleLinkChangePayload_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_ScheduleLinkChangePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduleLinkChangePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduledChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ScheduledChange_id(ctx, field)
+	case "at":
+		return ec.fieldContext_ScheduledChange_at(ctx, field)
+	case "changes":
+		return ec.fieldContext_ScheduledChange_changes(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ScheduledChange_createdAt(ctx, field)
+	case "createdBy":
+		return ec.fieldContext_ScheduledChange_createdBy(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduledChange", field.Name)
 }
 
 func (ec *executionContext) childFields_Session(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11468,6 +11735,20 @@ func (ec *executionContext) field_Mutation_addDomain_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_cancelLinkChange_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CancelLinkChangeInput, error) {
+			return ec.unmarshalNCancelLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_changePassword_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12000,6 +12281,20 @@ func (ec *executionContext) field_Mutation_rotateWebhookSecret_args(ctx context.
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_scheduleLinkChange_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ScheduleLinkChangeInput, error) {
+			return ec.unmarshalNScheduleLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_setPrimaryDomain_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12287,6 +12582,28 @@ func (ec *executionContext) field_Query_previewCode_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["url"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_resolvedAt_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "shortUrl",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["shortUrl"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "at",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["at"] = arg1
 	return args, nil
 }
 
@@ -13719,6 +14036,70 @@ func (ec *executionContext) fieldContext_AuditEventEdge_node(_ context.Context, 
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_AuditEvent(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CancelLinkChangePayload_link(ctx context.Context, field graphql.CollectedField, obj *CancelLinkChangePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelLinkChangePayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CancelLinkChangePayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelLinkChangePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CancelLinkChangePayload_errors(ctx context.Context, field graphql.CollectedField, obj *CancelLinkChangePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelLinkChangePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CancelLinkChangePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelLinkChangePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
 		},
 	}
 	return fc, nil
@@ -18331,6 +18712,38 @@ func (ec *executionContext) fieldContext_Link_asOf(ctx context.Context, field gr
 	return fc, nil
 }
 
+func (ec *executionContext) _Link_scheduledChanges(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_scheduledChanges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().ScheduledChanges(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
+			return ec.marshalNScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_scheduledChanges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduledChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21641,6 +22054,94 @@ func (ec *executionContext) fieldContext_Mutation_revertLink(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_scheduleLinkChange(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_scheduleLinkChange(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ScheduleLinkChange(ctx, fc.Args["input"].(ScheduleLinkChangeInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
+			return ec.marshalNScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_scheduleLinkChange(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduleLinkChangePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_scheduleLinkChange_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_cancelLinkChange(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_cancelLinkChange(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CancelLinkChange(ctx, fc.Args["input"].(CancelLinkChangeInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CancelLinkChangePayload) graphql.Marshaler {
+			return ec.marshalNCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_cancelLinkChange(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CancelLinkChangePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_cancelLinkChange_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -22954,6 +23455,50 @@ func (ec *executionContext) fieldContext_Query_explainRedirect(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_explainRedirect_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_resolvedAt(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_resolvedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ResolvedAt(ctx, fc.Args["shortUrl"].(string), fc.Args["at"].(time.Time))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Version) graphql.Marshaler {
+			return ec.marshalOLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_resolvedAt(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkVersion(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_resolvedAt_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -25414,6 +25959,235 @@ func (ec *executionContext) _RoutingWarning_field(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_RoutingWarning_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ScheduleLinkChangePayload_scheduledChange(ctx context.Context, field graphql.CollectedField, obj *ScheduleLinkChangePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleLinkChangePayload_scheduledChange(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ScheduledChange, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.ScheduledChange) graphql.Marshaler {
+			return ec.marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleLinkChangePayload_scheduledChange(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleLinkChangePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduledChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleLinkChangePayload_link(ctx context.Context, field graphql.CollectedField, obj *ScheduleLinkChangePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleLinkChangePayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleLinkChangePayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleLinkChangePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleLinkChangePayload_errors(ctx context.Context, field graphql.CollectedField, obj *ScheduleLinkChangePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleLinkChangePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleLinkChangePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleLinkChangePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduledChange_id(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduledChange_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduledChange_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ScheduledChange_at(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduledChange_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DueAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduledChange_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ScheduledChange_changes(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduledChange_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ScheduledChange().Changes(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduledChange_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduledChange",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FieldChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduledChange_createdAt(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduledChange_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduledChange_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ScheduledChange_createdBy(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduledChange_createdBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ScheduledChange().CreatedBy(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduledChange_createdBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduledChange",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Session_id(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -31855,6 +32629,36 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCancelLinkChangeInput(ctx context.Context, obj any) (CancelLinkChangeInput, error) {
+	var it CancelLinkChangeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputChangePasswordInput(ctx context.Context, obj any) (ChangePasswordInput, error) {
 	var it ChangePasswordInput
 	if obj == nil {
@@ -32844,6 +33648,71 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 				return it, err
 			}
 			it.ShortURL = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, obj any) (LinkChangeInput, error) {
+	var it LinkChangeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"url", "title", "note", "tags", "redirectStatus", "routing"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = graphql.OmittableOf(data)
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = graphql.OmittableOf(data)
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = graphql.OmittableOf(data)
+		case "redirectStatus":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RedirectStatus = data
+		case "routing":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
+			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Routing = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -34143,6 +35012,50 @@ func (ec *executionContext) unmarshalInputRoutingTestInput(ctx context.Context, 
 				return it, err
 			}
 			it.Location = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputScheduleLinkChangeInput(ctx context.Context, obj any) (ScheduleLinkChangeInput, error) {
+	var it ScheduleLinkChangeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"linkId", "at", "change"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "linkId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("linkId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LinkID = data
+		case "at":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("at"))
+			data, err := ec.unmarshalNTime2timeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.At = data
+		case "change":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("change"))
+			data, err := ec.unmarshalNLinkChangeInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkChangeInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Change = data
 		}
 	}
 	return it, nil
@@ -35821,6 +36734,49 @@ func (ec *executionContext) _AuditEventEdge(ctx context.Context, sel ast.Selecti
 			}
 		case "node":
 			out.Values[i] = ec._AuditEventEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var cancelLinkChangePayloadImplementors = []string{"CancelLinkChangePayload"}
+
+func (ec *executionContext) _CancelLinkChangePayload(ctx context.Context, sel ast.SelectionSet, obj *CancelLinkChangePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cancelLinkChangePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CancelLinkChangePayload")
+		case "link":
+			out.Values[i] = ec._CancelLinkChangePayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CancelLinkChangePayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -38547,6 +39503,44 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "scheduledChanges":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_scheduledChanges(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "stats":
 			field := field
 
@@ -39814,6 +40808,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "scheduleLinkChange":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_scheduleLinkChange(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cancelLinkChange":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_cancelLinkChange(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "revertOperation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_revertOperation(ctx, field)
@@ -40376,6 +41384,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_explainRedirect(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "resolvedAt":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_resolvedAt(ctx, field)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -41804,6 +42834,178 @@ func (ec *executionContext) _RoutingWarning(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var scheduleLinkChangePayloadImplementors = []string{"ScheduleLinkChangePayload"}
+
+func (ec *executionContext) _ScheduleLinkChangePayload(ctx context.Context, sel ast.SelectionSet, obj *ScheduleLinkChangePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleLinkChangePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduleLinkChangePayload")
+		case "scheduledChange":
+			out.Values[i] = ec._ScheduleLinkChangePayload_scheduledChange(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "link":
+			out.Values[i] = ec._ScheduleLinkChangePayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ScheduleLinkChangePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var scheduledChangeImplementors = []string{"ScheduledChange"}
+
+func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.SelectionSet, obj *link.ScheduledChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduledChangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduledChange")
+		case "id":
+			out.Values[i] = ec._ScheduledChange_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._ScheduledChange_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "changes":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ScheduledChange_changes(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "createdAt":
+			out.Values[i] = ec._ScheduledChange_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdBy":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ScheduledChange_createdBy(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -45977,6 +47179,21 @@ func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalNCancelLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangeInput(ctx context.Context, v any) (CancelLinkChangeInput, error) {
+	res, err := ec.unmarshalInputCancelLinkChangeInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *CancelLinkChangePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CancelLinkChangePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, v any) (link.Cause, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := link.Cause(tmp)
@@ -46964,6 +48181,11 @@ func (ec *executionContext) unmarshalNLinkBy2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNLinkChangeInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkChangeInput(ctx context.Context, v any) (*LinkChangeInput, error) {
+	res, err := ec.unmarshalInputLinkChangeInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx context.Context, sel ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -47880,6 +49102,47 @@ func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforge�
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNScheduleLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangeInput(ctx context.Context, v any) (ScheduleLinkChangeInput, error) {
+	res, err := ec.unmarshalInputScheduleLinkChangeInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ScheduleLinkChangePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx context.Context, sel ast.SelectionSet, v *link.ScheduledChange) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ScheduledChange(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
@@ -49472,6 +50735,13 @@ func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlink
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx context.Context, sel ast.SelectionSet, v *link.ScheduledChange) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ScheduledChange(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {

@@ -85,6 +85,20 @@ type AuditEventEdge struct {
 	Node *audit.Event `json:"node"`
 }
 
+// Input of cancelLinkChange.
+type CancelLinkChangeInput struct {
+	// The scheduled change.
+	ID string `json:"id"`
+}
+
+// Payload of cancelLinkChange.
+type CancelLinkChangePayload struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of changePassword.
 type ChangePasswordInput struct {
 	// The current password.
@@ -644,6 +658,22 @@ type LinkBy struct {
 	ShortURL *string `json:"shortUrl,omitempty"`
 }
 
+// Fields that can be changed at an instant in the future: at least one; as in updateLink.
+type LinkChangeInput struct {
+	// The destination. IMMUTABLE for a DETERMINISTIC link.
+	URL *string `json:"url,omitempty"`
+	// The title.
+	Title graphql.Omittable[*string] `json:"title,omitempty"`
+	// The note for the members.
+	Note graphql.Omittable[*string] `json:"note,omitempty"`
+	// The tags, all of them.
+	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The HTTP status of the redirect.
+	RedirectStatus *int `json:"redirectStatus,omitempty"`
+	// How the link answers visitors; absent fields of it stay.
+	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
+}
+
 // A page of links.
 type LinkConnection struct {
 	// The links, each with its cursor.
@@ -1106,6 +1136,26 @@ type RoutingDefaultsInput struct {
 	ForwardPath graphql.Omittable[*bool] `json:"forwardPath,omitempty"`
 	// UTM values.
 	Utm graphql.Omittable[*routing.UTM] `json:"utm,omitempty"`
+}
+
+// Input of scheduleLinkChange.
+type ScheduleLinkChangeInput struct {
+	// The link.
+	LinkID string `json:"linkId"`
+	// When it takes effect: 5 seconds to 2 years ahead.
+	At time.Time `json:"at"`
+	// The change.
+	Change *LinkChangeInput `json:"change"`
+}
+
+// Payload of scheduleLinkChange.
+type ScheduleLinkChangePayload struct {
+	// The scheduled change; null when there are errors.
+	ScheduledChange *link.ScheduledChange `json:"scheduledChange,omitempty"`
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
 }
 
 // A page of sessions.

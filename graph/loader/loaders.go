@@ -28,6 +28,8 @@ type Sources struct {
 	Waiting  source[int64]
 	Attempts source[[]*webhook.Attempt]
 	Events   source[*workspace.LoggedEvent]
+	// Scheduled are the scheduled changes.
+	Scheduled source[[]*link.ScheduledChange]
 }
 
 type source[T any] = func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]T, error)
@@ -55,6 +57,8 @@ type Links struct {
 	Waiting  Loader[int64]
 	Attempts Loader[[]*webhook.Attempt]
 	Events   Loader[*workspace.LoggedEvent]
+	// Scheduled are the scheduled changes of links that have some.
+	Scheduled Loader[[]*link.ScheduledChange]
 }
 
 type loadersKey struct{}
@@ -77,8 +81,8 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 		l.links[m.ID()] = &Links{
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
-			Links: in(m, l.loadLinks), Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts),
-			Events: in(m, l.loadEvents),
+			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
+			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.loadEvents),
 		}
 	}
 	return l.links[m.ID()]
@@ -120,6 +124,9 @@ func (l *Loaders) Expect(links []*link.Link) {
 	ids, accounts := map[*Links][]string{}, []string{}
 	for _, one := range links {
 		ids[l.In(one.In)] = append(ids[l.In(one.In)], one.ID)
+		if one.NextChangeAt != nil {
+			l.In(one.In).Scheduled.Expect([]string{one.ID})
+		}
 		if one.CreatedBy != nil {
 			accounts = append(accounts, *one.CreatedBy)
 		}

@@ -61,6 +61,8 @@ const (
 	WebhookDeleted       Action = "WEBHOOK_DELETED"
 	WebhookSecretRotated Action = "WEBHOOK_SECRET_ROTATED"
 	WebhookDisabled      Action = "WEBHOOK_DISABLED"
+	LinkChangeScheduled  Action = "LINK_CHANGE_SCHEDULED"
+	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
 )
 
 // LinkClicked is a type of event that is never in the log.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -37,17 +38,31 @@ type Field struct {
 // Compare returns the fields whose values differ. Both lists have the same names in the same order.
 func Compare(before, after []Field) (changes []*FieldChange) {
 	for i, field := range after {
-		from, to := encode(before[i].Value), encode(field.Value)
-		if bytes.Equal(from, to) {
-			continue
+		if from, to := encode(before[i].Value), encode(field.Value); !bytes.Equal(from, to) {
+			changes = append(changes, newFieldChange(field.Name, from, to))
 		}
-		change := &FieldChange{Field: field.Name, Omitted: len(from) > maxValue || len(to) > maxValue}
-		if !change.Omitted {
-			change.Before, change.After = new(string(from)), new(string(to))
-		}
-		changes = append(changes, change)
 	}
 	return changes
+}
+
+// Pick returns the fields with the names, also those whose values are equal. Both lists are as those of
+// Compare.
+func Pick(before, after []Field, names ...string) []*FieldChange {
+	changes := []*FieldChange{}
+	for i, field := range after {
+		if slices.Contains(names, field.Name) {
+			changes = append(changes, newFieldChange(field.Name, encode(before[i].Value), encode(field.Value)))
+		}
+	}
+	return changes
+}
+
+func newFieldChange(name string, from, to []byte) *FieldChange {
+	change := &FieldChange{Field: name, Omitted: len(from) > maxValue || len(to) > maxValue}
+	if !change.Omitted {
+		change.Before, change.After = new(string(from)), new(string(to))
+	}
+	return change
 }
 
 // encode returns plain data as JSON.

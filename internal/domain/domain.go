@@ -158,6 +158,11 @@ func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID str
 		if _, err := tx.NewDelete().Model(removed).WherePK().Exec(ctx); err != nil {
 			return err
 		}
+		if removed.VerifiedAt != nil {
+			if err := endOwnership(ctx, tx, removed, s.now()); err != nil {
+				return err
+			}
+		}
 		if err := workspace.ClearPrimaryHost(ctx, tx, m.ID(), removed.Host, s.now()); err != nil {
 			return err
 		}

@@ -97,6 +97,9 @@ func (s *Store) verify(
 				return err
 			}
 			d.VerifiedAt = new(s.now())
+			if err := startOwnership(ctx, tx, d, *d.VerifiedAt); err != nil {
+				return err
+			}
 		}
 		d.CheckedAt, d.FailedAt = &found.queriedAt, nil
 		_, err := tx.NewUpdate().Model(d).Column("verified_at", "checked_at", "failed_at").WherePK().Exec(ctx)
@@ -138,6 +141,9 @@ func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) e
 	_, err := tx.NewUpdate().Model(d).Set("verified_at = NULL").Set("failed_at = NULL").
 		Set("checked_at = ?", found.queriedAt).WherePK().Exec(ctx)
 	if err != nil {
+		return err
+	}
+	if err := endOwnership(ctx, tx, d, s.now()); err != nil {
 		return err
 	}
 	if err := workspace.ClearPrimaryHost(ctx, tx, d.WorkspaceID, d.Host, s.now()); err != nil {

@@ -33,6 +33,7 @@ const (
 	Template   Prefix = "utm_"
 	Webhook    Prefix = "whk_"
 	Delivery   Prefix = "dlv_"
+	Scheduled  Prefix = "sch_"
 	Operation  Prefix = "opn_"
 )
 

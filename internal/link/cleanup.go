@@ -112,6 +112,12 @@ func (s *Store) forgetHistory(ctx context.Context, tx bun.Tx, links []*Link) err
 	if _, err := tx.NewDelete().Model((*versionRow)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 		return fmt.Errorf("deleting versions: %w", err)
 	}
+	if _, err := tx.NewDelete().Model((*ScheduledChange)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting scheduled changes: %w", err)
+	}
+	if _, err := tx.NewDelete().Model((*linkURL)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the URLs of links: %w", err)
+	}
 	if err := audit.ForgetValues(ctx, tx, ids...); err != nil {
 		return err
 	}

@@ -103,14 +103,21 @@ func (s *Store) mutateAll(
 	failed, now := map[int]error{}, s.now()
 	for {
 		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
-		unchecked := map[*Link]int{}
+		unchecked, pending := map[*Link]int{}, map[*Link]*ScheduledChange{}
 		for i, linkID := range e.ids {
 			before := links[linkID]
 			results[i] = mutateCopy(before, func(l *Link) error {
 				if failed[i] != nil {
 					return failed[i]
 				}
-				return e.mutate(i, l)
+				if err := e.mutate(i, l); err != nil {
+					return err
+				}
+				if l.OriginalURL == before.OriginalURL && l.Settings == before.Settings {
+					return nil
+				}
+				_, err := s.validStates(l)
+				return err
 			})
 			after := results[i].Link
 			if after == nil {
@@ -122,6 +129,9 @@ func (s *Store) mutateAll(
 			active := after.Status(now) == routing.Active && before.Status(now) != routing.Active
 			if active || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
 				unchecked[after] = i
+				for _, c := range after.states() {
+					unchecked[c.after], pending[c.after] = i, c
+				}
 			}
 			links[linkID] = after
 		}
@@ -131,6 +141,10 @@ func (s *Store) mutateAll(
 		}
 		for l, e := range refused {
 			i := unchecked[l]
+			if c := pending[l]; c != nil {
+				failed[i] = c.errBroken(e)
+				continue
+			}
 			if failed[i] = e; len(e.Field) == 0 && l.OriginalURL != locked[l.ID].OriginalURL {
 				failed[i] = e.At("url")
 			}
@@ -177,7 +191,8 @@ func single(results []Result, err error) (*Link, error) {
 	return results[0].Link, results[0].Err
 }
 
-// lock locks links of the workspace and returns them by their ids. Unknown ids are omitted.
+// lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes
+// scheduled changes that are due, so that the caller changes the present state.
 func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
 	var links []*Link
@@ -185,6 +200,9 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids
 	q := tx.NewSelect().Model(&links).Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).Order("id")
 	if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("locking links: %w", err)
+	}
+	if err := s.WriteDue(ctx, tx, links...); err != nil {
+		return nil, err
 	}
 	return mapByID(m, links), nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -126,8 +127,12 @@ func (s *Store) Warnings(ctx context.Context, l *Link, around routing.WarningCon
 
 // sampleRequest returns the request that a visit describes, at an address of the link.
 func (s *Store) sampleRequest(v *routing.Sample, l *Link, at resolve.Address) routing.Request {
+	return s.sampleRequestAt(v, l, at, s.now())
+}
+
+func (s *Store) sampleRequestAt(v *routing.Sample, l *Link, at resolve.Address, now time.Time) routing.Request {
 	base := routing.Request{
-		Now: s.now(), DrawKey: s.DrawKey, Code: at.Code, Host: cmp.Or(at.Host, s.Resolver.PublicHost()),
+		Now: now, DrawKey: s.DrawKey, Code: at.Code, Host: cmp.Or(at.Host, s.Resolver.PublicHost()),
 	}
 	return v.Request(base, l.Routing, s.readHeaders)
 }
@@ -143,7 +148,10 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 // runTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. Tests
 // ignore fallback URLs of the workspace and the domain, which change independently of the link, and
 // grants. If the target is drawn, the location of any candidate passes.
-func (s *Store) runTests(l *Link) error {
+func (s *Store) runTests(l *Link) error { return s.runTestsAt(l, s.now()) }
+
+// runTestsAt is runTests at another instant, which tests without one use.
+func (s *Store) runTestsAt(l *Link, now time.Time) error {
 	if l.Routing == nil || len(l.Routing.Tests) == 0 {
 		return nil
 	}
@@ -153,7 +161,7 @@ func (s *Store) runTests(l *Link) error {
 		if test.Visit.At == nil { // then startsAt and expiresAt do not count
 			p.Lifecycle = routing.NewLifecycle(nil, nil)
 		}
-		request := s.sampleRequest(test.Visit, l, at)
+		request := s.sampleRequestAt(test.Visit, l, at, now)
 		request.DrawKey = nil
 		if got := routing.Explain(&p, &request).Check(test); got != "" {
 			return errs.New(errs.InvalidInput, "The test fails: the link answers %s.", got).

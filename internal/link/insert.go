@@ -116,6 +116,7 @@ var insertNew = db.Insert{
 	Without: []string{
 		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at",
 		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
+		"version_starts_at", "next_change_at",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }

@@ -87,14 +87,24 @@ type Link struct {
 	Check
 	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it came
 	// about, and who made it; empty for the server and the operator. VersionOperation is the bulk call that
-	// it was part of, if any; of a version that undid one, it is that one. It starts at UpdatedAt.
+	// it was part of, if any; of a version that undid one, it is that one.
 	Version          int
 	VersionCause     Cause
 	VersionActor     string
 	VersionOperation *string
+	// VersionStartsAt is when the newest version took effect; nil means at UpdatedAt.
+	VersionStartsAt *time.Time
+	// NextChangeAt is when the soonest scheduled change is due; nil if there is none.
+	NextChangeAt *time.Time
 
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`
+	// pending are the scheduled changes, soonest first; nil unless they were loaded.
+	pending []*ScheduledChange
+	// due are the states that have begun and are not written yet, and stored is the link as it is written;
+	// nil if it is the same. See ApplyDue.
+	due    []dueState
+	stored *Link
 	// tags replace the link's tags when it is written; nil leaves them unchanged.
 	tags []string
 }

@@ -31,7 +31,7 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err := s.refuse(ctx, s.DB, draft); err != nil {
 		return nil, err
 	}
-	l, err := find(ctx, s.DB, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", draft.CanonicalHash)
+	l, err := s.find(ctx, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", draft.CanonicalHash)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // revive restores the deleted links that the batch has found, with the fields of their drafts. A
@@ -41,6 +43,13 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		if l.DeletedAt != nil { // else a concurrent request has revived it
 			before := *l
 			b.reviveAs(l, it.draft)
+			if err := b.refusePending(ctx, tx, l); err != nil {
+				if !errs.From(err).Kind.IsUserError() {
+					return err
+				}
+				*l, it.attempt = before, Result{Err: err}
+				continue
+			}
 			it.revived = true
 			it.attempt.OperationID = it.operationID
 			changes = append(changes, change{before: &before, after: l, operation: it.operationID})

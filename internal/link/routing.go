@@ -88,7 +88,7 @@ func (s *Store) writeRouting(ctx context.Context, tx bun.Tx, changes []change) e
 func (c *change) grantRows() (rows []targetGrant) {
 	after := c.after.Routing.MaxClicks()
 	for target := range c.before.Routing.MaxClicks() {
-		if _, ok := after[target]; !ok {
+		if _, ok := after[target]; !ok && !c.after.isPendingTarget(target) {
 			after[target] = nil
 		}
 	}
@@ -98,6 +98,17 @@ func (c *change) grantRows() (rows []targetGrant) {
 		})
 	}
 	return rows
+}
+
+// isPendingTarget reports whether a pending change sets a maximum of the target, which must hold from its
+// instant on.
+func (l *Link) isPendingTarget(target string) bool {
+	for _, c := range l.states() {
+		if _, ok := c.after.Routing.MaxClicks()[target]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // LinkRouting, LinkRule and LinkTarget are a routing and its parts with their link, which GraphQL resolvers

@@ -41,6 +41,14 @@ func (l *Link) snapshot(tags []string) *Snapshot {
 	return s
 }
 
+// snapshotWith is snapshot for a link whose new tags, if it has some, are not written yet.
+func (l *Link) snapshotWith(stored []string) *Snapshot {
+	if l.tags != nil {
+		return l.snapshot(l.tags)
+	}
+	return l.snapshot(stored)
+}
+
 // utc returns an instant as the database stores it.
 func utc(at *time.Time) *time.Time {
 	if at == nil {

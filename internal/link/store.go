@@ -143,7 +143,7 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link by its address: %w", err)
 	}
-	return l, nil
+	return l, ApplyDue(db.AsResolver(ctx), s.DB, s.now(), l)
 }
 
 // forget removes changed links from this node's cache.
@@ -195,13 +195,13 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	if !id.Valid(id.Link, linkID) {
 		return nil, errNotFound()
 	}
-	return find(ctx, s.DB, m, "id = ?", linkID)
+	return s.find(ctx, m, "id = ?", linkID)
 }
 
 // find returns the only link of the workspace that meets the condition. It returns NotFound.
-func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where string, args ...any) (*Link, error) {
+func (s *Store) find(ctx context.Context, m workspace.Membership, where string, args ...any) (*Link, error) {
 	l := &Link{In: m}
-	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").
+	err := s.DB.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").
 		Where(where, args...).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound()
@@ -209,7 +209,12 @@ func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where strin
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link: %w", err)
 	}
-	return l, nil
+	return l, s.applyDueOf(ctx, l)
+}
+
+// applyDueOf is ApplyDue for now.
+func (s *Store) applyDueOf(ctx context.Context, links ...*Link) error {
+	return ApplyDue(ctx, s.DB, s.now(), links...)
 }
 
 // Many returns links of the workspace by their ids. Unknown and purged ones are omitted.
@@ -228,7 +233,7 @@ func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string)
 	if err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
-	return mapByID(m, links), nil
+	return mapByID(m, links), s.applyDueOf(ctx, links...)
 }
 
 // mapByID returns links of a membership's workspace by their ids.

@@ -9,15 +9,17 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linkURL is a URL of a link's routing. The link's own URL and its check are in links.
+// linkURL is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and its
+// check are in links.
 type linkURL struct {
 	bun.BaseModel `bun:"table:link_urls"`
 
 	LinkID string `bun:",pk"`
-	// Field is the position in the routing, joined by dots.
+	// Field is the position in the routing, joined by dots. That of a scheduled change begins with its id.
 	Field       string `bun:",pk"`
 	WorkspaceID string
 	// Host is canonical.
@@ -39,7 +41,8 @@ func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, changes []change) erro
 	}
 	if len(stale) > 0 {
 		var replaced []linkURL
-		_, err := tx.NewDelete().Model(&replaced).Where("link_id IN (?)", bun.In(stale)).Returning("*").Exec(ctx)
+		_, err := tx.NewDelete().Model(&replaced).Where("link_id IN (?)", bun.In(stale)).
+			Where("substr(field, 1, ?) <> ?", len(id.Scheduled), string(id.Scheduled)).Returning("*").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("removing the URLs of links: %w", err)
 		}
@@ -83,10 +86,14 @@ func (l *Link) urlRows(now time.Time) (rows []linkURL) {
 	return rows
 }
 
-// Hosts returns the hosts of all URLs of the link: of the destination, and of its routing.
+// Hosts returns the hosts of all URLs of the link: of the destination, of its routing, and of the pending
+// changes that WriteDue has loaded.
 func (l *Link) Hosts() []string {
-	hosts := []string{l.Host()}
-	for _, row := range l.urlRows(time.Time{}) {
+	hosts, rows := []string{l.Host()}, l.urlRows(time.Time{})
+	for _, c := range l.pending {
+		rows = append(rows, c.urlRows(time.Time{})...)
+	}
+	for _, row := range rows {
 		hosts = append(hosts, row.Host)
 	}
 	return hosts

@@ -153,7 +153,7 @@ func (h *history) verify() error {
 
 // verifyNumbers checks that the superseded versions have no gaps up to the newest version.
 func (h *history) verifyNumbers() {
-	next, start := h.link.Version, h.link.UpdatedAt
+	next, start := h.link.Version, h.link.versionFrom()
 	for _, row := range slices.Backward(h.rows) {
 		if row.Number != next-1 {
 			h.differs("version %d is missing before %d", next-1, next)
@@ -179,7 +179,7 @@ func (h *history) versions() (versions []*Version, err error) {
 		}
 		versions = append(versions, v)
 	}
-	newest := &Version{Snapshot: *h.link.snapshot(h.tags), Number: h.link.Version, From: h.link.UpdatedAt}
+	newest := &Version{Snapshot: *h.link.snapshot(h.tags), Number: h.link.Version, From: h.link.versionFrom()}
 	return append(versions, newest), nil
 }
 

@@ -32,7 +32,9 @@ const (
 	Revived  Cause = "REVIVED"
 	ByClaim  Cause = "CLAIMED"
 	Reverted Cause = "REVERTED"
-	Operator Cause = "OPERATOR"
+	// BySchedule is a scheduled change.
+	BySchedule Cause = "SCHEDULED"
+	Operator   Cause = "OPERATOR"
 )
 
 // Version is the state of a link from one change to the next.
@@ -91,13 +93,13 @@ func (r *versionRow) version(l *Link) (*Version, error) {
 // supersede returns the row of the version that a change ends.
 func (c *change) supersede() (versionRow, error) {
 	text, err := c.was.encode()
-	startsAt := c.before.UpdatedAt
+	startsAt := c.before.versionFrom()
 	if c.before.WorkspaceID == workspace.PublicID { // it had no versions so far
 		startsAt = c.before.CreatedAt
 	}
 	return versionRow{
 		LinkID: c.after.ID, Number: c.before.Version, WorkspaceID: c.after.WorkspaceID, StartsAt: startsAt,
-		EndsAt: c.after.UpdatedAt, Cause: c.before.VersionCause, ActorID: c.before.VersionActor,
+		EndsAt: c.after.versionFrom(), Cause: c.before.VersionCause, ActorID: c.before.VersionActor,
 		OperationID: c.before.VersionOperation, Snapshot: text,
 	}, err
 }
@@ -165,7 +167,7 @@ func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) 
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the versions before the link's
 	if number > l.Version {
-		newest, err := s.newestVersion(ctx, l)
+		newest, err := s.newestVersion(ctx, l.written())
 		if err != nil {
 			return nil, err
 		}
@@ -197,18 +199,68 @@ func (s *Store) newestVersion(ctx context.Context, l *Link) (*Version, error) {
 		return nil, err
 	}
 	return &Version{
-		Snapshot: *l.snapshot(tags[l.ID]), Link: l, Number: l.Version, From: l.UpdatedAt, Cause: l.VersionCause,
+		Snapshot: *l.snapshot(tags[l.ID]), Link: l, Number: l.Version, From: l.versionFrom(), Cause: l.VersionCause,
 		ActorID: l.VersionActor, OperationID: l.VersionOperation,
 	}, nil
+}
+
+// versionFrom returns when the newest version began.
+func (l *Link) versionFrom() time.Time { return optional.Or(l.VersionStartsAt, l.UpdatedAt).UTC() }
+
+// written returns the link as its row is, without changes that ApplyDue has applied.
+func (l *Link) written() *Link {
+	if l.stored != nil {
+		return l.stored
+	}
+	return l
+}
+
+// dueVersion returns the version of an instant among those that have begun and are not written yet: what
+// it will be once it is. It returns nil if none has begun by then.
+func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (*Version, error) {
+	var found *Version
+	for i, state := range l.due {
+		if state.from.After(at) {
+			break
+		}
+		if found != nil {
+			found.To = &state.from
+		}
+		found = &Version{
+			Link: state.link, Number: l.Version + 1 + i, From: state.from, Cause: BySchedule, ActorID: state.actor,
+		}
+	}
+	if found == nil {
+		return nil, nil
+	}
+	tags, err := s.TagsOf(ctx, l.In, l.ID)
+	if err != nil {
+		return nil, err
+	}
+	of, before := found.Link, l.written()
+	if n := found.Number - l.Version - 2; n >= 0 {
+		before = l.due[n].link
+	}
+	found.Snapshot = *of.snapshotWith(tags[l.ID])
+	found.Changes = audit.Compare(before.snapshotWith(tags[l.ID]).fields(), found.fields())
+	found.Link = l
+	return found, nil
 }
 
 // AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
 // the future, Expired for a version that was dropped, and Forbidden.
 func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, error) {
-	if at.After(s.Now()) {
-		return nil, errs.New(errs.InvalidInput, "at must not be in the future.").At("at")
+	if err := s.CheckPast(at); err != nil {
+		return nil, err
 	}
-	if !at.Before(l.UpdatedAt) {
+	l = new(*l)
+	if err := s.applyDueOf(ctx, l); err != nil {
+		return nil, err
+	}
+	if v, err := s.dueVersion(ctx, l, at); v != nil || err != nil {
+		return v, err
+	}
+	if !at.Before(l.written().versionFrom()) {
 		versions, err := s.versionsBefore(ctx, l, l.Version+1, 1)
 		if err != nil {
 			return nil, err

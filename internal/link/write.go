@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -17,6 +18,8 @@ import (
 // change is a link before and after a write. The caller has locked its row in the transaction.
 type change struct {
 	before, after *Link
+	// scheduled is the scheduled change that takes effect; nil for other changes.
+	scheduled *ScheduledChange
 	// operation is the id of the bulk call that the change is part of; empty for none.
 	operation string
 	// was is the state before, and fields are those that differ after; apply sets them.
@@ -34,14 +37,15 @@ type cause struct {
 
 // The causes of writes.
 var (
-	updated  = cause{audit.LinkUpdated, Updated, true}
-	reverted = cause{audit.LinkUpdated, Reverted, true}
-	claimed  = cause{audit.LinkClaimed, ByClaim, true}
-	deleted  = cause{audit.LinkDeleted, Removed, false}
-	restored = cause{audit.LinkRestored, Restored, false}
-	revived  = cause{audit.LinkRestored, Revived, false}
-	disabled = cause{audit.LinkDisabled, Operator, false}
-	enabled  = cause{audit.LinkEnabled, Operator, false}
+	updated    = cause{audit.LinkUpdated, Updated, true}
+	reverted   = cause{audit.LinkUpdated, Reverted, true}
+	claimed    = cause{audit.LinkClaimed, ByClaim, true}
+	deleted    = cause{audit.LinkDeleted, Removed, false}
+	restored   = cause{audit.LinkRestored, Restored, false}
+	revived    = cause{audit.LinkRestored, Revived, false}
+	bySchedule = cause{audit.LinkUpdated, BySchedule, true}
+	disabled   = cause{audit.LinkDisabled, Operator, false}
+	enabled    = cause{audit.LinkEnabled, Operator, false}
 )
 
 // apply is the only way to change columns of links that users see. Links whose state does not change are
@@ -71,10 +75,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 	}
 	effective := make([]change, 0, len(changes))
 	for _, c := range changes {
-		is := c.after.snapshot(tags[c.before.ID])
-		if c.after.tags != nil {
-			is = c.after.snapshot(c.after.tags)
-		}
+		is := c.after.snapshotWith(tags[c.before.ID])
 		c.was = c.before.snapshot(tags[c.before.ID])
 		c.fields = audit.Compare(c.was.fields(), is.fields())
 		isSame := len(c.fields) == 0 && c.was.Deleted == is.Deleted && c.was.Disabled == is.Disabled
@@ -85,12 +86,39 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 			continue
 		}
 		if c.after.WorkspaceID != workspace.PublicID { // links without an account have one version
-			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.after.In.ActorID()
+			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.actorID()
+			c.after.VersionStartsAt = c.startsAt()
 			c.after.VersionOperation = optional.Of(c.operation)
 		}
 		effective = append(effective, c)
 	}
 	return effective, nil
+}
+
+// actorID returns who made the change; empty for the server and the operator.
+func (c *change) actorID() string {
+	if c.scheduled != nil {
+		return c.scheduled.ActorID
+	}
+	return c.after.In.ActorID()
+}
+
+// startsAt returns when the new version begins; nil for the instant at which it is written, after that of
+// its predecessor. A scheduled change begins at its planned instant.
+func (c *change) startsAt() *time.Time {
+	if c.scheduled == nil {
+		return nil
+	}
+	return new(startAfter(c.before.versionFrom(), c.scheduled.DueAt))
+}
+
+// startAfter returns when a version begins that was planned for an instant: after its predecessor, even if
+// the clock of another node is ahead.
+func startAfter(predecessor, planned time.Time) time.Time {
+	if first := predecessor.Add(time.Microsecond); planned.Before(first) {
+		return first
+	}
+	return planned
 }
 
 // write writes the rows of changed links, and what is derived of them.
@@ -120,7 +148,7 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 func (s *Store) mutableColumns() (columns []string) {
 	for _, field := range s.DB.Dialect().Tables().Get(reflect.TypeFor[*record]()).Fields {
 		switch field.Name {
-		case "id", "code", "root_code", "strategy", "claim_hash", "created_at":
+		case "id", "code", "root_code", "strategy", "claim_hash", "created_at", "next_change_at":
 		default:
 			columns = append(columns, field.Name)
 		}
@@ -144,7 +172,10 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why cause, changes [
 		if why.action == audit.LinkUpdated {
 			details = audit.Details{"fields": namesOf(fields)}
 		}
-		event := audit.New(l.WorkspaceID, l.In.ActorID(), why.action, l.ID, details, s.Now())
+		event := audit.New(l.WorkspaceID, c.actorID(), why.action, l.ID, details, s.Now())
+		if c.scheduled != nil {
+			event.From(c.scheduled.DueAt)
+		}
 		events = append(events, event.OfVersion(l.Version, fields).PartOf(l.VersionOperation))
 	}
 	return audit.Write(ctx, tx, events...)

@@ -105,7 +105,7 @@ func (q *query) list(ctx context.Context, r page.Request) (links page.Page[*link
 		links.Items = append(links.Items, &item.Link)
 		links.Cursors = append(links.Cursors, r.Order.Cursor(item.sortValue(r.Order), item.ID))
 	}
-	return links, nil
+	return links, link.ApplyDue(ctx, q.DB, q.Now(), links.Items...)
 }
 
 func (q *query) count(ctx context.Context) (int64, error) {

@@ -92,6 +92,9 @@ func (s *Store) setHostDisabled(
 			if last = ""; len(links) > 0 {
 				last = links[len(links)-1].ID
 			}
+			if err := s.Links.WriteDue(ctx, tx, links...); err != nil {
+				return err
+			}
 			links = slices.DeleteFunc(links, func(l *link.Link) bool {
 				return !slices.ContainsFunc(l.Hosts(), func(one string) bool { return isAtOrBelow(one, host) })
 			})
@@ -118,6 +121,9 @@ func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (
 		l = &link.Link{}
 		q := tx.NewSelect().Model(l).Where("id = ?", linkID).Where("purged_at IS NULL")
 		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
+			return err
+		}
+		if err := s.Links.WriteDue(ctx, tx, l); err != nil {
 			return err
 		}
 		if changed = (l.DisabledAt != nil) != disabled; !changed {

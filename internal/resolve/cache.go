@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -181,11 +182,16 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		}
 	}
 	t := unknown
-	if kind == entryLink {
+	switch {
+	case kind == entryLink:
 		t = readTarget(rest)
-	} else if t.WorkspaceID = at.space; at.space == root {
+	case kind == entryScheduled:
+		t = readTarget(present(rest, now))
+	case at.space == root:
 		t.NotFoundURL = s.NotFoundURL
 		return t, nil
+	default:
+		t.WorkspaceID = at.space
 	}
 	t.Indexable = place.Indexable
 	err := s.applyWorkspace(ctx, &t, &place, now, admit)
@@ -334,26 +340,71 @@ type row struct {
 	WorkspaceID string
 	OriginalURL string
 	routing.Settings
-	DeletedAt  *time.Time
-	DisabledAt *time.Time
+	DeletedAt    *time.Time
+	DisabledAt   *time.Time
+	NextChangeAt *time.Time
 }
 
-func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
-	var l row
-	q := s.DB.NewSelect().Model(&l)
-	if at.space == root {
-		q = q.Where("root_code = ?", at.name)
-	} else {
-		q = q.Where("workspace_id = ?", at.space).Where("code = ?", at.name)
-	}
-	if err := q.Scan(ctx); err != nil {
-		return "", err
-	}
+func (l *row) target() Target {
 	t := Target{
 		WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
 	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
+	return t
+}
+
+func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
+	var l row
+	if err := whereSubject(s.DB.NewSelect().Model(&l), at).Scan(ctx); err != nil {
+		return "", err
+	}
+	if l.NextChangeAt != nil {
+		return s.queryScheduled(ctx, at)
+	}
+	t := l.target()
 	return linkEntry(at, &t), nil
+}
+
+func whereSubject(q *bun.SelectQuery, at subject) *bun.SelectQuery {
+	if at.space == root {
+		return q.Where("root_code = ?", at.name)
+	}
+	return q.Where("?TableAlias.workspace_id = ?", at.space).Where("code = ?", at.name)
+}
+
+// scheduledRow is a link with one of its pending changes, if there is one.
+type scheduledRow struct {
+	row `bun:",extend"`
+
+	DueAt *time.Time      `bun:",scanonly"`
+	Patch *schedule.Patch `bun:",scanonly"`
+}
+
+// queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.
+func (s *Resolver) queryScheduled(ctx context.Context, at subject) (entry, error) {
+	var rows []scheduledRow
+	q := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("scheduled.due_at, scheduled.patch").
+		Join("LEFT JOIN scheduled_changes AS scheduled ON scheduled.link_id = ?TableAlias.id").
+		OrderExpr("scheduled.due_at, scheduled.id")
+	if err := whereSubject(q, at).Scan(ctx); err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", sql.ErrNoRows
+	}
+	l := rows[0].row
+	states := []scheduledTarget{{Target: l.target()}}
+	for _, change := range rows {
+		if change.DueAt == nil {
+			continue
+		}
+		change.Patch.Apply(&l.OriginalURL, &l.Settings)
+		states = append(states, scheduledTarget{l.target(), *change.DueAt})
+	}
+	if len(states) == 1 {
+		return linkEntry(at, &states[0].Target), nil
+	}
+	return scheduledEntry(at, states), nil
 }
 
 func (s *Resolver) querySlug(ctx context.Context, at subject) (entry, error) {

@@ -36,6 +36,7 @@ const (
 	entryWorkspace // what holds for all links of a workspace
 	entryHost      // a host with settings
 	entryDocument  // an app association document of a host
+	entryScheduled // a link with pending changes
 )
 
 // entry is one string without pointers, so that a million entries are a million objects for the
@@ -97,6 +98,10 @@ func readHost(kind byte, r flat.Reader) (h Host) {
 }
 
 func linkEntry(s subject, t *Target) entry {
+	return entry(appendTarget(appendSubject(nil, entryLink, s), t))
+}
+
+func appendTarget(b []byte, t *Target) []byte {
 	var flags byte
 	if t.Deleted {
 		flags |= isDeleted
@@ -107,7 +112,7 @@ func linkEntry(s subject, t *Target) entry {
 	if t.Compiled != "" {
 		flags |= isRouted
 	}
-	b := append(appendSubject(nil, entryLink, s), flags)
+	b = append(b, flags)
 	b = binary.LittleEndian.AppendUint16(b, uint16(t.RedirectStatus))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.End))
@@ -116,9 +121,41 @@ func linkEntry(s subject, t *Target) entry {
 	b = flat.AppendText(b, t.WorkspaceID)
 	if t.Compiled != "" {
 		b = flat.AppendText(b, t.Location)
-		return entry(append(b, t.Compiled...))
+		return append(b, t.Compiled...)
 	}
-	return entry(append(b, t.Location...))
+	return append(b, t.Location...)
+}
+
+// scheduledEntry returns the entry of a link with pending changes: each state with the instant at which the
+// next one begins, so that a redirect compares the time once for each state that has passed.
+func scheduledEntry(s subject, states []scheduledTarget) entry {
+	b := appendSubject(nil, entryScheduled, s)
+	for i, state := range states {
+		until := int64(math.MaxInt64)
+		if i+1 < len(states) {
+			until = states[i+1].from.UnixMicro()
+		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(until))
+		b = flat.AppendText(b, string(appendTarget(nil, &state.Target)))
+	}
+	return entry(b)
+}
+
+// scheduledTarget is a state of a link that begins at an instant; the first one has begun.
+type scheduledTarget struct {
+	Target
+	from time.Time
+}
+
+// present returns the fields of the state that holds at an instant.
+func present(r flat.Reader, now time.Time) flat.Reader {
+	at := now.UnixMicro()
+	for {
+		until, fields := int64(r.Number(8)), r.Text()
+		if at < until {
+			return flat.Reader(fields)
+		}
+	}
 }
 
 // open returns the kind and the fields of an entry. It reports false if the entry has another

@@ -25,22 +25,7 @@ func (c *Change) Apply(from *Routing) (*Routing, error) {
 	if c == nil {
 		return nil, nil
 	}
-	after := &Routing{}
-	if from != nil {
-		*after = *from
-	}
-	c.Rules.Apply(&after.Rules)
-	c.PendingURL.Apply(&after.PendingURL)
-	c.EndedURL.Apply(&after.EndedURL)
-	c.UTM.Apply(&after.UTM)
-	c.Tests.Apply(&after.Tests)
-	if c.Query.Set {
-		after.Query = optional.Value(c.Query.To)
-	}
-	if c.ForwardPath.Set {
-		after.ForwardPath = optional.Value(c.ForwardPath.To)
-	}
-	after, err := after.clone()
+	after, err := c.set(from).clone()
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +42,80 @@ func (c *Change) Apply(from *Routing) (*Routing, error) {
 		return nil, nil
 	}
 	return after, nil
+}
+
+// set returns a copy of a routing with the fields of the change.
+func (c *Change) set(from *Routing) *Routing {
+	after := &Routing{}
+	if from != nil {
+		*after = *from
+	}
+	c.Rules.Apply(&after.Rules)
+	c.PendingURL.Apply(&after.PendingURL)
+	c.EndedURL.Apply(&after.EndedURL)
+	c.UTM.Apply(&after.UTM)
+	c.Tests.Apply(&after.Tests)
+	if c.Query.Set {
+		after.Query = optional.Value(c.Query.To)
+	}
+	if c.ForwardPath.Set {
+		after.ForwardPath = optional.Value(c.ForwardPath.To)
+	}
+	return after
+}
+
+// Merge is Apply for a change that Complete has returned: rules and targets keep their ids, and nothing is
+// checked, so that it cannot fail. Revalidate checks the result.
+func (c *Change) Merge(from *Routing) *Routing {
+	if c == nil {
+		return nil
+	}
+	after := c.set(from)
+	if after.IsPlain() {
+		return nil
+	}
+	return after
+}
+
+// Complete returns the change with the checked values and the ids of the routing that Apply has returned;
+// nil stays nil.
+func (c *Change) Complete(after *Routing) *Change {
+	if c == nil {
+		return nil
+	}
+	if after == nil {
+		after = &Routing{}
+	}
+	completed := *c
+	if c.Rules.Set {
+		completed.Rules.To = after.Rules
+	}
+	if c.Query.Set {
+		completed.Query.To = &after.Query
+	}
+	if c.UTM.Set {
+		completed.UTM.To = after.UTM
+	}
+	if c.Tests.Set {
+		completed.Tests.To = after.Tests
+	}
+	return &completed
+}
+
+// Revalidate checks a routing that Merge has returned. It returns InvalidInput or InvalidURL with the
+// position of the value.
+func (r *Routing) Revalidate() error {
+	if r == nil {
+		return nil
+	}
+	checked, err := r.clone()
+	if err != nil {
+		return err
+	}
+	if err := checked.Check(); err != nil {
+		return err
+	}
+	return checked.CheckSize()
 }
 
 // clone returns a deep copy, because Check and Identify change the value.

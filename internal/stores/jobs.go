@@ -15,11 +15,15 @@ const (
 	jobInterval = 15 * time.Minute
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
+	// scheduleInterval is how often scheduled changes that have taken effect are written: within ten
+	// seconds, also if a node dies in a run.
+	scheduleInterval = 6 * time.Second
 )
 
 // Jobs lists the periodic jobs.
 func (s *Stores) Jobs() []jobs.Job {
 	all := []jobs.Job{
+		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Links.ApplyScheduledChanges},
 		{Name: "clean-up", Every: jobInterval, Run: s.Links.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
@@ -36,7 +40,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "webhook deliveries", Every: jobInterval, Run: s.Webhooks.CleanUp},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Rows().Purge,
+			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Purge,
 				s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},

@@ -25,7 +25,8 @@ const (
 	longestLoad     = 30 * time.Minute // of a load without an end
 )
 
-// NumberPlace is replaced by a number of as many digits, so that no two requests are the same.
+// NumberPlace is replaced by a number of as many digits wherever it occurs, so that no two requests are the
+// same.
 const NumberPlace = "NNNNNNNNNNNN"
 
 // Load is what wrk sends: over each connection, one request follows the response to the one before.

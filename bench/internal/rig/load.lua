@@ -61,7 +61,7 @@ function request()
 	queue[sent] = nil
 	local at = line:find("NNNNNNNNNNNN", 1, true)
 	if at then
-		line = line:sub(1, at - 1) .. string.format("%012d", number) .. line:sub(at + 12)
+		line = line:gsub("NNNNNNNNNNNN", string.format("%012d", number))
 		number = number + step
 	end
 	local first_letter = line:byte(1)

@@ -22,7 +22,7 @@ import (
 // errURL does not show a URL, which may hold a password.
 var errURL = errors.New("the URL of the database cannot be parsed")
 
-// OpenServices creates a database on PostgreSQL, and takes an empty one of Redis.
+// OpenServices creates a database on PostgreSQL, and takes an empty one of Redis. Another call opens others.
 func (r *Run) OpenServices() {
 	if os.Getenv("LINKFORGE_TEST_DATABASE_URL") == "" || os.Getenv("LINKFORGE_TEST_REDIS_URL") == "" {
 		Failf("PostgreSQL and Redis are needed: scripts/with-services provides them")
@@ -82,12 +82,13 @@ func (r *Run) takeRedis() {
 		if err != nil {
 			Check(errURL)
 		}
-		r.Redis = redis.NewClient(options)
-		if Must(r.Redis.DBSize(r).Result()) == 0 {
-			r.Cleanup(func() error { return errors.Join(r.Redis.FlushDB(context.Background()).Err(), r.Redis.Close()) })
+		client := redis.NewClient(options)
+		if Must(client.DBSize(r).Result()) == 0 {
+			r.Redis = client
+			r.Cleanup(func() error { return errors.Join(client.FlushDB(context.Background()).Err(), client.Close()) })
 			return
 		}
-		r.Redis.Close()
+		client.Close()
 	}
 	Failf("no database of Redis is empty")
 }

@@ -1,0 +1,79 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *mutationResolver) ScheduleLinkChange(
+	ctx context.Context, in gen.ScheduleLinkChangeInput,
+) (*gen.ScheduleLinkChangePayload, error) {
+	schedule := func(ctx context.Context, m workspace.Membership, linkID string) (*link.ScheduledChange, error) {
+		return r.Links.Schedule(ctx, m, linkID, in.At, scheduledChange(in.Change))
+	}
+	c, err := forItem(ctx, &r.Config, in.LinkID, r.Links.WorkspaceOf, schedule)
+	if errs.Is(err, errs.NotFound) {
+		err = errs.From(err).At("linkId")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &gen.ScheduleLinkChangePayload{ScheduledChange: c, Link: c.Link}, nil
+}
+
+func scheduledChange(in *gen.LinkChangeInput) link.Change {
+	return link.Change{
+		URL:            setUnlessNull(in.URL),
+		Title:          setOrRemove(in.Title),
+		Note:           setOrRemove(in.Note),
+		Tags:           setOrRemove(in.Tags),
+		RedirectStatus: setUnlessNull(in.RedirectStatus),
+		Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
+	}
+}
+
+func (r *mutationResolver) CancelLinkChange(
+	ctx context.Context, in gen.CancelLinkChangeInput,
+) (*gen.CancelLinkChangePayload, error) {
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOfChange, r.Links.Cancel)
+	return &gen.CancelLinkChangePayload{Link: l}, err
+}
+
+func (r *linkResolver) ScheduledChanges(ctx context.Context, l *link.Link) ([]*link.ScheduledChange, error) {
+	if l.NextChangeAt == nil {
+		return []*link.ScheduledChange{}, nil
+	}
+	changes, err := loader.Of(ctx).In(l.In).Scheduled.Get(ctx, l.ID)
+	if err != nil {
+		return nil, err
+	}
+	return l.Pending(changes, r.Now()), nil
+}
+
+func (r *scheduledResolver) Changes(ctx context.Context, c *link.ScheduledChange) ([]*audit.FieldChange, error) {
+	var tags []string
+	if c.Patch.Tags.Set {
+		var err error
+		if tags, err = (*linkResolver)(r).Tags(ctx, c.Link); err != nil {
+			return nil, err
+		}
+	}
+	return c.Changes(tags), nil
+}
+
+func (r *scheduledResolver) CreatedBy(ctx context.Context, c *link.ScheduledChange) (*account.Account, error) {
+	if !c.Link.In.May(workspace.ReadMembers) || !id.Valid(id.Account, c.ActorID) {
+		return nil, nil
+	}
+	return loader.Of(ctx).Accounts.Get(ctx, c.ActorID)
+}

@@ -1,0 +1,204 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/schedule"
+)
+
+// ApplyScheduledChanges writes the changes that have taken effect, in batches with a transaction each.
+// Redirects and reads do not depend on it. Each change is written exactly once, here or by an edit of its
+// link: the transaction that writes it has locked the link, and deletes the change.
+func (s *Store) ApplyScheduledChanges(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	for {
+		var links []*Link
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			links = nil
+			q := tx.NewSelect().Model(&links).Where("next_change_at <= ?", s.now()).Where("next_change_at IS NOT NULL").
+				Order("next_change_at").Limit(sweepBatch)
+			if err := s.DB.SkipLocked(q).Scan(ctx); err != nil {
+				return err
+			}
+			return s.WriteDue(ctx, tx, links...)
+		})
+		if err != nil {
+			return fmt.Errorf("writing scheduled changes: %w", err)
+		}
+		s.forget(links...)
+		if len(links) < sweepBatch {
+			return nil
+		}
+	}
+}
+
+// WriteDue writes the scheduled changes of links that have taken effect, each as a version of its own, and
+// loads the others, so that Hosts has theirs. The caller has locked the links in the transaction.
+func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
+	if err := loadPending(ctx, tx, links...); err != nil {
+		return err
+	}
+	now := s.now()
+	for {
+		var changes []change
+		var written []*ScheduledChange
+		for _, l := range links {
+			due := l.takeDue(now)
+			if len(due) == 0 {
+				continue
+			}
+			before := *l
+			for _, c := range due {
+				l.applyPatch(&c.Patch, now)
+			}
+			l.touch(now)
+			changes = append(changes, change{before: &before, after: l, scheduled: due[len(due)-1]})
+			written = append(written, due...)
+		}
+		if len(written) == 0 {
+			return nil
+		}
+		if err := s.deleteScheduled(ctx, tx, written...); err != nil {
+			return err
+		}
+		if err := s.apply(ctx, tx, bySchedule, changes); err != nil {
+			return err
+		}
+		for _, l := range links {
+			l.tags = nil // they are written
+		}
+	}
+}
+
+// takeDue removes the soonest changes from the pending ones, if they are due: those of one instant.
+func (l *Link) takeDue(now time.Time) (due []*ScheduledChange) {
+	for len(l.pending) > 0 && l.pending[0].isDue(now) &&
+		(len(due) == 0 || l.pending[0].DueAt.Equal(due[0].DueAt)) {
+		due, l.pending = append(due, l.pending[0]), l.pending[1:]
+	}
+	l.setNextChange()
+	return due
+}
+
+// setNextChange sets NextChangeAt as the trigger of the database does.
+func (l *Link) setNextChange() {
+	if l.NextChangeAt = nil; len(l.pending) > 0 {
+		l.NextChangeAt = &l.pending[0].DueAt
+	}
+}
+
+// loadPending loads the pending changes of links. Most links have none, and need no statement.
+func loadPending(ctx context.Context, conn bun.IDB, links ...*Link) error {
+	byID, ids := map[string]*Link{}, []string{}
+	for _, l := range links {
+		if l.NextChangeAt != nil {
+			byID[l.ID], l.pending = l, nil
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var changes []*ScheduledChange
+	err := conn.NewSelect().Model(&changes).Where("link_id IN (?)", bun.In(ids)).Order("link_id", "due_at", "id").
+		Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading scheduled changes: %w", err)
+	}
+	for _, c := range changes {
+		l := byID[c.LinkID]
+		c.DueAt, l.pending = c.DueAt.UTC(), append(l.pending, c)
+	}
+	for _, l := range byID {
+		l.setNextChange()
+	}
+	return nil
+}
+
+// dueRow is the row of a link with one of its due changes, if there is one.
+type dueRow struct {
+	Link `bun:",extend"`
+
+	DueAt         *time.Time      `bun:",scanonly"`
+	ScheduledBy   *string         `bun:",scanonly"`
+	ScheduledWhat *schedule.Patch `bun:",scanonly"`
+}
+
+// dueState is a state of a link that has begun, and is not written yet.
+type dueState struct {
+	link *Link
+	// at is the planned instant; from is when the version begins.
+	at, from time.Time
+	actor    string
+}
+
+// ApplyDue gives links the state that they have at an instant: with the scheduled changes that have taken
+// effect and are not written yet. Version, UpdatedAt, lists and searches follow once they are. A link and
+// its changes are read again by one statement, in case they are written meanwhile.
+func ApplyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
+	byID, ids := map[string][]*Link{}, []string{}
+	for _, l := range links {
+		if l.NextChangeAt != nil && !l.NextChangeAt.After(now) {
+			byID[l.ID], ids = append(byID[l.ID], l), append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var rows []dueRow
+	err := conn.NewSelect().Model(&rows).ColumnExpr("?TableColumns").
+		ColumnExpr("scheduled.due_at, scheduled.actor_id AS scheduled_by, scheduled.patch AS scheduled_what").
+		Join("LEFT JOIN scheduled_changes AS scheduled ON scheduled.link_id = ?TableAlias.id AND scheduled.due_at <= ?",
+			db.Instant(now)).
+		Where("?TableAlias.id IN (?)", bun.In(ids)).OrderExpr("?TableAlias.id, scheduled.due_at, scheduled.id").Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading due changes: %w", err)
+	}
+	for i, row := range rows {
+		if i > 0 && rows[i-1].ID == row.ID {
+			continue
+		}
+		group := rows[i:]
+		for n := range group {
+			if group[n].ID != row.ID {
+				group = group[:n]
+				break
+			}
+		}
+		for _, l := range byID[row.ID] {
+			l.applyRows(group)
+		}
+	}
+	return nil
+}
+
+// applyRows makes the link the one of the rows, with the changes of the rows.
+func (l *Link) applyRows(rows []dueRow) {
+	stored := rows[0].Link
+	stored.In = l.In
+	*l = stored
+	from := l.versionFrom()
+	for _, row := range rows {
+		if row.DueAt == nil {
+			continue
+		}
+		l.applyPatch(row.ScheduledWhat, *row.DueAt)
+		if n := len(l.due); n > 0 && l.due[n-1].at.Equal(*row.DueAt) {
+			l.due = l.due[:n-1] // one version for all changes of an instant
+		} else {
+			from = startAfter(from, *row.DueAt)
+		}
+		state := *l
+		state.due = nil
+		l.due = append(l.due, dueState{&state, *row.DueAt, from, optional.Value(row.ScheduledBy)})
+	}
+	if len(l.due) > 0 {
+		l.stored = &stored
+	}
+}

@@ -1,0 +1,435 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// minLead is how far ahead a change must be: every connected node learns of it in less time.
+	minLead = 5 * time.Second
+	// maxLeadYears is how far ahead a change may be.
+	maxLeadYears = 2
+	// maxScheduled is how many changes of a link may be pending.
+	maxScheduled = 20
+)
+
+// ScheduledChange is a change of a link at an instant.
+type ScheduledChange struct {
+	bun.BaseModel `bun:"table:scheduled_changes,alias:scheduled"`
+
+	ID          string `bun:",pk"`
+	LinkID      string
+	WorkspaceID string
+	// DueAt is when it takes effect.
+	DueAt time.Time
+	Patch schedule.Patch
+	// ActorID is the account or API key that scheduled it.
+	ActorID   string
+	CreatedAt time.Time
+
+	// Link is the link as it is now; after is the link as it will be.
+	Link  *Link `bun:"-"`
+	after *Link
+}
+
+// isDue reports whether the change has taken effect.
+func (c *ScheduledChange) isDue(now time.Time) bool { return !c.DueAt.After(now) }
+
+// Changes returns the fields that it sets, with their values now and after it. The link has the tags now.
+func (c *ScheduledChange) Changes(tags []string) []*audit.FieldChange {
+	return audit.Pick(c.Link.snapshotWith(tags).fields(), c.after.snapshotWith(tags).fields(), c.Patch.Names()...)
+}
+
+// applyPatch changes the link as the patch says. The patch has been validated, so that it cannot fail.
+func (l *Link) applyPatch(p *schedule.Patch, now time.Time) {
+	before := l.OriginalURL
+	p.Apply(&l.OriginalURL, &l.Settings)
+	p.Title.Apply(&l.Title)
+	p.Note.Apply(&l.Note)
+	if p.Tags.Set {
+		l.tags = append([]string{}, p.Tags.To...)
+	}
+	if l.OriginalURL != before {
+		_ = l.setDestination(l.OriginalURL) // its URL is valid
+		l.Check = Check{CheckAt: &now}
+	}
+}
+
+// states returns the pending changes of the link with the states after them: each with all changes that are
+// due before.
+func (l *Link) states() []*ScheduledChange {
+	states, state := make([]*ScheduledChange, 0, len(l.pending)), l
+	for _, c := range l.pending {
+		after := *state
+		after.applyPatch(&c.Patch, c.DueAt)
+		state = &after
+		copied := *c
+		copied.Link, copied.after = l, state
+		states = append(states, &copied)
+	}
+	return states
+}
+
+// validStates is states. It returns the error of the first one that is not valid.
+func (s *Store) validStates(l *Link) ([]*ScheduledChange, error) {
+	states := l.states()
+	for _, c := range states {
+		if err := s.checkState(c.after, c.DueAt); err != nil {
+			return nil, c.errBroken(err)
+		}
+	}
+	return states, nil
+}
+
+// checkState validates a state that begins at an instant.
+func (s *Store) checkState(l *Link, at time.Time) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	if err := l.Routing.Revalidate(); err != nil {
+		return err
+	}
+	return s.runTestsAt(l, at)
+}
+
+// errBroken is the error of an operation after which the state after the change is not valid.
+func (c *ScheduledChange) errBroken(err error) error {
+	e := errs.From(err)
+	if !e.Kind.IsUserError() {
+		return err
+	}
+	return errs.New(e.Kind, "This would break the scheduled change %s, due at %s: %s Cancel it first.", c.ID,
+		c.DueAt.UTC().Format(time.RFC3339), e.Message)
+}
+
+// Schedule changes a link at an instant, 5 seconds to 2 years ahead: its URL, title, note, tags, redirect
+// status and routing. It returns the errors of Update.
+func (s *Store) Schedule(
+	ctx context.Context, m workspace.Membership, linkID string, at time.Time, c Change,
+) (scheduled *ScheduledChange, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkLead(at); err != nil {
+		return nil, err
+	}
+	if err := s.fillTemplates(ctx, m, []*routing.Change{c.Routing.To}); err != nil {
+		return nil, inChange(err)
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		links, err := s.lock(ctx, tx, m, []string{linkID})
+		if err != nil {
+			return err
+		}
+		l := links[linkID]
+		if l == nil || l.PurgedAt != nil {
+			return errs.From(errNotFound()).At("linkId")
+		}
+		scheduled = &ScheduledChange{
+			ID: id.New(id.Scheduled), LinkID: l.ID, WorkspaceID: l.WorkspaceID, DueAt: db.Instant(at), ActorID: m.ActorID(),
+			CreatedAt: s.now(),
+		}
+		if err := s.addPending(ctx, tx, l, scheduled, c); err != nil {
+			return err
+		}
+		return s.insertScheduled(ctx, tx, scheduled)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scheduling a change: %w", err)
+	}
+	s.forget(scheduled.Link)
+	return scheduled, nil
+}
+
+// checkLead checks how far ahead an instant is.
+func (s *Store) checkLead(at time.Time) error {
+	now := s.Now()
+	if at.Before(now.Add(minLead)) || at.After(now.AddDate(maxLeadYears, 0, 0)) {
+		return errs.New(errs.InvalidInput, "at must be 5 seconds to 2 years ahead.").At("at")
+	}
+	return nil
+}
+
+// inChange adds the position of the change to an error.
+func inChange(err error) error {
+	e := errs.From(err)
+	return e.At(append([]string{"change"}, e.Field...)...)
+}
+
+// addPending validates a new change, completes its patch, and adds it to the pending changes of the link,
+// whose row is locked.
+func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, c Change) error {
+	if len(l.pending) >= maxScheduled {
+		return errs.New(errs.InvalidInput, "At most %d changes of a link can be pending. Cancel one first.", maxScheduled).
+			At("linkId")
+	}
+	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(one *ScheduledChange, at time.Time) int {
+		if one.isDue(at) {
+			return -1
+		}
+		return 1
+	})
+	base := *l
+	for _, one := range l.pending[:earlier] {
+		base.applyPatch(&one.Patch, one.DueAt)
+	}
+	var err error
+	if added.Patch, err = s.patchOf(&c, base, added.DueAt); err != nil {
+		return inChange(err)
+	}
+	l.pending = slices.Insert(slices.Clone(l.pending), earlier, added)
+	states, err := s.validStates(l)
+	if err != nil {
+		return err
+	}
+	l.NextChangeAt = &l.pending[0].DueAt
+	*added = *states[earlier]
+	return s.refuseStates(ctx, tx, states[earlier:], added.ID)
+}
+
+// patchOf validates a change of a link as it will be at an instant, and returns it with normalized values,
+// and ids of new rules and targets.
+func (s *Store) patchOf(c *Change, l Link, at time.Time) (p schedule.Patch, err error) {
+	if err := c.mutate(&l, s.now()); err != nil {
+		return p, err
+	}
+	if c.Routing.Set {
+		if err := l.changeRouting(c.Routing.To); err != nil {
+			return p, err
+		}
+		p.Routing = optional.Set(c.Routing.To.Complete(l.Routing))
+	}
+	if c.URL.Set {
+		p.URL = optional.Set(l.OriginalURL)
+	}
+	if c.Title.Set {
+		p.Title = optional.Set(l.Title)
+	}
+	if c.Note.Set {
+		p.Note = optional.Set(l.Note)
+	}
+	if c.Tags.Set {
+		p.Tags = optional.Set(l.tags)
+	}
+	p.RedirectStatus = c.RedirectStatus
+	if len(p.Names()) == 0 {
+		return p, errs.New(errs.InvalidInput, "The change must set at least one field.")
+	}
+	return p, s.checkState(&l, at)
+}
+
+// refuseStates returns an UnsafeURL error if one of the states has a URL that is refused by package
+// destination. The field of the state after the change with the id is that of the input.
+func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*ScheduledChange, ownID string) error {
+	links := make([]*Link, 0, len(states))
+	for _, state := range states {
+		links = append(links, state.after)
+	}
+	refused, err := s.refused(ctx, conn, links)
+	if err != nil || len(refused) == 0 {
+		return err
+	}
+	for _, state := range states {
+		switch e := refused[state.after]; {
+		case e == nil:
+		case state.ID != ownID:
+			return state.errBroken(e)
+		case len(e.Field) == 0:
+			return inChange(e.At("url"))
+		default:
+			return inChange(e)
+		}
+	}
+	return nil
+}
+
+// refusePending returns an error if a state after a pending change of the link is not valid, or has a URL
+// that is refused.
+func (s *Store) refusePending(ctx context.Context, conn bun.IDB, l *Link) error {
+	states, err := s.validStates(l)
+	if err != nil {
+		return err
+	}
+	return s.refuseStates(ctx, conn, states, "")
+}
+
+// insertScheduled writes a new change, its URLs, and the maxima of its targets.
+func (s *Store) insertScheduled(ctx context.Context, tx bun.Tx, c *ScheduledChange) error {
+	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
+		return fmt.Errorf("writing a scheduled change: %w", err)
+	}
+	if err := db.InsertRows(ctx, tx, db.Insert{}, c.urlRows(s.now())); err != nil {
+		return fmt.Errorf("adding the URLs of a scheduled change: %w", err)
+	}
+	var grants []targetGrant
+	for target, maxClicks := range c.after.Routing.MaxClicks() {
+		grants = append(grants, targetGrant{
+			TargetID: target, LinkID: c.LinkID, WorkspaceID: c.WorkspaceID, MaxClicks: maxClicks,
+		})
+	}
+	// Targets that exist have the present maximum until the change is written.
+	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT DO NOTHING"}, grants); err != nil {
+		return fmt.Errorf("writing the maxima of targets: %w", err)
+	}
+	return s.auditSchedule(ctx, tx, c, audit.LinkChangeScheduled)
+}
+
+// auditSchedule records that the change was scheduled or canceled. These are no changes of the link, so
+// they have no version.
+func (s *Store) auditSchedule(ctx context.Context, tx bun.Tx, c *ScheduledChange, action audit.Action) error {
+	details := audit.Details{"id": c.ID, "at": c.DueAt.UTC().Format(time.RFC3339Nano), "fields": c.Patch.Names()}
+	return c.Link.In.Audit(ctx, tx, s.Now(), action, c.LinkID, details)
+}
+
+// urlRows returns the rows of link_urls of the URLs that the change sets.
+func (c *ScheduledChange) urlRows(now time.Time) (rows []linkURL) {
+	only := Link{ID: c.LinkID, WorkspaceID: c.WorkspaceID}
+	c.Patch.Apply(&only.OriginalURL, &only.Settings)
+	rows = only.urlRows(now)
+	if c.Patch.URL.Set {
+		row := linkURL{
+			LinkID: c.LinkID, Field: "url", WorkspaceID: c.WorkspaceID, URL: c.Patch.URL.To, Check: Check{CheckAt: &now},
+		}
+		if u, err := canonical(row.URL); err == nil {
+			row.Host = u.Host()
+		}
+		rows = append(rows, row)
+	}
+	for i := range rows {
+		rows[i].Field = c.ID + "." + rows[i].Field
+	}
+	return rows
+}
+
+// Cancel removes a pending change, and returns its link. It returns NotFound, also for a change that has
+// taken effect, and InvalidInput if a later change depends on it.
+func (s *Store) Cancel(ctx context.Context, m workspace.Membership, changeID string) (l *Link, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var linkID string
+		err := tx.NewSelect().Model((*ScheduledChange)(nil)).Column("link_id").Where("id = ?", changeID).
+			Where("workspace_id = ?", m.ID()).Scan(ctx, &linkID)
+		if err != nil {
+			return db.NoRowsAs(errNoScheduledChange(), err, "reading a scheduled change")
+		}
+		links, err := s.lock(ctx, tx, m, []string{linkID})
+		if err != nil {
+			return err
+		}
+		if l = links[linkID]; l == nil {
+			return errNoScheduledChange()
+		}
+		return s.removePending(ctx, tx, l, changeID)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("canceling a scheduled change: %w", err)
+	}
+	s.forget(l)
+	return l, nil
+}
+
+// removePending removes one of the pending changes of a link, whose row is locked.
+func (s *Store) removePending(ctx context.Context, tx bun.Tx, l *Link, changeID string) error {
+	at := slices.IndexFunc(l.pending, func(c *ScheduledChange) bool { return c.ID == changeID })
+	if at < 0 {
+		return errNoScheduledChange()
+	}
+	canceled := l.pending[at]
+	canceled.Link = l
+	l.pending = slices.Delete(slices.Clone(l.pending), at, at+1)
+	if _, err := s.validStates(l); err != nil {
+		return errs.From(err).At("id")
+	}
+	l.setNextChange()
+	if err := s.deleteScheduled(ctx, tx, canceled); err != nil {
+		return err
+	}
+	return s.auditSchedule(ctx, tx, canceled, audit.LinkChangeCanceled)
+}
+
+// deleteScheduled deletes changes and their URLs. A trigger updates the rows of their links.
+func (s *Store) deleteScheduled(ctx context.Context, tx bun.Tx, changes ...*ScheduledChange) error {
+	ids, linkIDs := make([]string, 0, len(changes)), make([]string, 0, len(changes))
+	for _, c := range changes {
+		ids, linkIDs = append(ids, c.ID), append(linkIDs, c.LinkID)
+	}
+	_, err := tx.NewDelete().Model((*linkURL)(nil)).Where("link_id IN (?)", bun.In(linkIDs)).
+		Where("substr(field, 1, ?) IN (?)", len(changes[0].ID), bun.In(ids)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("removing the URLs of scheduled changes: %w", err)
+	}
+	if _, err := tx.NewDelete().Model((*ScheduledChange)(nil)).Where("id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
+		return fmt.Errorf("removing scheduled changes: %w", err)
+	}
+	return nil
+}
+
+func errNoScheduledChange() error {
+	return errs.New(errs.NotFound, "There is no such pending change: it has taken effect, or was canceled.").At("id")
+}
+
+// WorkspaceOfChange returns the workspace of a pending change. It checks no permission. It returns NotFound.
+func (s *Store) WorkspaceOfChange(ctx context.Context, changeID string) (workspaceID string, err error) {
+	if !id.Valid(id.Scheduled, changeID) {
+		return "", errNoScheduledChange()
+	}
+	err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Column("workspace_id").Where("id = ?", changeID).
+		Scan(db.AsResolver(ctx), &workspaceID)
+	if err != nil {
+		return "", db.NoRowsAs(errNoScheduledChange(), err, "reading a scheduled change")
+	}
+	return workspaceID, nil
+}
+
+// Scheduled returns the changes of links of the workspace that are not written yet, soonest first, by the
+// links' ids.
+func (s *Store) Scheduled(
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
+) (map[string][]*ScheduledChange, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*ScheduledChange
+	err = s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
+		Order("link_id", "due_at", "id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading scheduled changes: %w", err)
+	}
+	changes := map[string][]*ScheduledChange{}
+	for _, c := range rows {
+		changes[c.LinkID] = append(changes[c.LinkID], c)
+	}
+	return changes, nil
+}
+
+// Pending returns those of the changes that have not taken effect, with the link as it is now and will be.
+func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledChange {
+	of := *l
+	of.pending = slices.DeleteFunc(slices.Clone(changes), func(c *ScheduledChange) bool { return c.isDue(now) })
+	return of.states()
+}
+
+// EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as
+// stored.
+func (l *Link) EffectiveTags() (tags []string, ok bool) {
+	return l.tags, l.stored != nil && l.tags != nil
+}
