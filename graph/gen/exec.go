@@ -319,6 +319,7 @@ type ComplexityRoot struct {
 		Link         func(childComplexity int) int
 		OperationID  func(childComplexity int) int
 		TargetID     func(childComplexity int) int
+		URL          func(childComplexity int) int
 		Version      func(childComplexity int) int
 		WorkspaceID  func(childComplexity int) int
 	}
@@ -2205,6 +2206,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Event.TargetID(childComplexity), true
+	case "Event.url":
+		if e.ComplexityRoot.Event.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.URL(childComplexity), true
 	case "Event.version":
 		if e.ComplexityRoot.Event.Version == nil {
 			break
@@ -7920,6 +7927,8 @@ type Event {
   operationId: ID
   "The changed fields; empty for creation, deletion, restoring and purged links."
   changes: [FieldChange!]!
+  "The URL that failed or recovered; null for other types."
+  url: String
 }
 
 "The types of events."
@@ -7942,8 +7951,14 @@ enum EventType {
   LINK_PURGED
   "Clicks were recorded. Only webhooks receive it, in batches; see linkClicked and clicks."
   LINK_CLICKED
+  "A URL of a link failed two checks in a row."
+  DESTINATION_FAILED
+  "A URL that had failed passed a check."
+  DESTINATION_RECOVERED
   "A domain was verified."
   DOMAIN_VERIFIED
+  "The record of a verified domain is missing."
+  DOMAIN_FAILING
   "A domain is no longer verified."
   DOMAIN_LOST
   "A webhook was disabled after failed deliveries, by 410, or by the operator."
@@ -8265,6 +8280,8 @@ enum AuditAction {
   DOMAIN_VERIFIED
   "The primary domain was set."
   DOMAIN_MADE_PRIMARY
+  "The record of a verified domain is missing."
+  DOMAIN_FAILING
   "A domain's record was missing for too long, or another workspace verified it."
   DOMAIN_LOST
   "A domain was removed."
@@ -8289,6 +8306,10 @@ enum AuditAction {
   LINK_CHANGE_SCHEDULED
   "A scheduled change was canceled."
   LINK_CHANGE_CANCELED
+  "A URL of a link failed two checks in a row."
+  DESTINATION_FAILED
+  "A URL that had failed passed a check."
+  DESTINATION_RECOVERED
   "The settings of a domain were changed."
   DOMAIN_UPDATED
   "A UTM template was created."
@@ -10041,6 +10062,8 @@ func (ec *executionContext) childFields_Event(ctx context.Context, field graphql
 		return ec.fieldContext_Event_operationId(ctx, field)
 	case "changes":
 		return ec.fieldContext_Event_changes(ctx, field)
+	case "url":
+		return ec.fieldContext_Event_url(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Event", field.Name)
 }
@@ -16969,6 +16992,29 @@ func (ec *executionContext) fieldContext_Event_changes(_ context.Context, field 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Event_url(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
@@ -38336,6 +38382,11 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 		case "changes":
 			out.Values[i] = ec._Event_changes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "url":
+			out.Values[i] = ec._Event_url(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:

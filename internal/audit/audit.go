@@ -42,6 +42,7 @@ const (
 	DomainAdded          Action = "DOMAIN_ADDED"
 	DomainVerified       Action = "DOMAIN_VERIFIED"
 	DomainPrimary        Action = "DOMAIN_MADE_PRIMARY"
+	DomainFailing        Action = "DOMAIN_FAILING"
 	DomainLost           Action = "DOMAIN_LOST"
 	DomainRemoved        Action = "DOMAIN_REMOVED"
 	DomainUpdated        Action = "DOMAIN_UPDATED"
@@ -63,6 +64,8 @@ const (
 	WebhookDisabled      Action = "WEBHOOK_DISABLED"
 	LinkChangeScheduled  Action = "LINK_CHANGE_SCHEDULED"
 	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
+	DestinationFailed    Action = "DESTINATION_FAILED"
+	DestinationRecovered Action = "DESTINATION_RECOVERED"
 )
 
 // LinkClicked is a type of event that is never in the log.
@@ -93,6 +96,8 @@ type Event struct {
 	OperationID *string
 	// EffectiveAt is when the change took effect, if that is not CreatedAt.
 	EffectiveAt *time.Time
+	// URL is the destination that the event is about; nil for other events, and for a purged link.
+	URL *string
 }
 
 // New returns an event to Write.
@@ -123,8 +128,8 @@ func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 
 // ForgetValues removes the values before and after changes from the events of objects.
 func ForgetValues(ctx context.Context, tx bun.Tx, targetIDs ...string) error {
-	_, err := tx.NewUpdate().Model((*Event)(nil)).Set("changes = NULL").Where("target_id IN (?)", bun.In(targetIDs)).
-		Where("changes IS NOT NULL").Exec(ctx)
+	_, err := tx.NewUpdate().Model((*Event)(nil)).Set("changes = NULL").Set("url = NULL").
+		Where("target_id IN (?)", bun.In(targetIDs)).Where("changes IS NOT NULL OR url IS NOT NULL").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("removing values from the audit log: %w", err)
 	}

@@ -99,18 +99,24 @@ func (e *Event) From(at time.Time) *Event {
 // At returns when the change took effect. The order of events is that of their commits, not of At.
 func (e *Event) At() time.Time { return optional.Or(e.EffectiveAt, e.CreatedAt) }
 
-// WithChanges adds the changed fields of an object without versions.
-func (e *Event) WithChanges(changes []*FieldChange) *Event {
+// OfVersion adds the version of the link after the change, and the changed fields.
+func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
+	e.Version = &number
+	return e.Changing(changes)
+}
+
+// About adds the destination that the event is about.
+func (e *Event) About(url string) *Event {
+	e.URL = &url
+	return e
+}
+
+// Changing adds the changed fields.
+func (e *Event) Changing(changes []*FieldChange) *Event {
 	if len(changes) > 0 {
 		e.Changes = new(string(encode(changes)))
 	}
 	return e
-}
-
-// OfVersion adds the version of the link after the change, and the changed fields.
-func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
-	e.Version = &number
-	return e.WithChanges(changes)
 }
 
 // OfVersions returns the events about links that name a version. The history of a link that was purged

@@ -24,8 +24,9 @@ const FeedRetention = 30 * 24 * time.Hour
 var (
 	LinkActions = []Action{
 		LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed, LinkDisabled, LinkEnabled, LinkPurged,
+		DestinationFailed, DestinationRecovered,
 	}
-	DomainActions  = []Action{DomainVerified, DomainLost}
+	DomainActions  = []Action{DomainVerified, DomainFailing, DomainLost}
 	WebhookActions = []Action{WebhookDisabled}
 )
 

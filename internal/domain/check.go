@@ -9,6 +9,8 @@ import (
 
 	"github.com/uptrace/bun"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/linkforge/linkforge/internal/audit"
 )
 
 const (
@@ -70,22 +72,56 @@ func (s *Store) checkEach(ctx context.Context, due []*Domain, start time.Time) e
 // check queries a domain's record and stores the result. If DNS does not respond, the status stays.
 func (s *Store) check(ctx context.Context, d *Domain, start time.Time) error {
 	found, err := s.lookUp(ctx, d, start)
-	q := s.DB.NewUpdate().Model(d).Set("checked_at = ?", start)
-	switch {
-	case err != nil:
-	case found.prove(d):
-		q = q.Set("failed_at = NULL")
-	case d.FailedAt != nil && !start.Before(d.FailedAt.Add(grace)):
+	isFound, isMissing := err == nil && found.prove(d), err == nil && !found.prove(d)
+	if isMissing && d.FailedAt != nil && !start.Before(d.FailedAt.Add(grace)) {
 		return s.drop(ctx, d, found)
-	default:
-		q = q.Set("failed_at = COALESCE(failed_at, ?)", s.now())
 	}
-	// A verification in the meantime is more current.
-	_, err = q.WherePK().Where("verified_at IS NOT NULL").Where(lastCheck+" < ?", start).Exec(ctx)
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		checked := &Domain{}
+		// A verification in the meantime is more current.
+		q := tx.NewSelect().Model(checked).Where("id = ?", d.ID).Where("verified_at IS NOT NULL").
+			Where(lastCheck+" < ?", start)
+		err := s.DB.ForUpdate(q).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		before := checked.Status()
+		checked.CheckedAt = &start
+		switch {
+		case isFound:
+			checked.FailedAt = nil
+		case isMissing && checked.FailedAt == nil:
+			checked.FailedAt = new(s.now())
+		}
+		if _, err := tx.NewUpdate().Model(checked).Column("checked_at", "failed_at").WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		return s.writeStatus(ctx, tx, "", before, checked)
+	})
 	if err != nil {
 		return fmt.Errorf("recording the check of a domain: %w", err)
 	}
 	return nil
+}
+
+// statusActions are the events of new statuses.
+var statusActions = map[Status]audit.Action{
+	Verified: audit.DomainVerified, Failing: audit.DomainFailing, Pending: audit.DomainLost,
+}
+
+// writeStatus writes the event of a domain that has a new status; none if it is the same. An empty actor
+// is the server.
+func (s *Store) writeStatus(ctx context.Context, tx bun.Tx, actorID string, before Status, d *Domain) error {
+	if d.Status() == before {
+		return nil
+	}
+	details := audit.Details{"host": d.Host}
+	event := audit.New(d.WorkspaceID, actorID, statusActions[d.Status()], d.ID, details, s.Now())
+	return audit.Write(ctx, tx, event.Changing(audit.Compare(
+		[]audit.Field{{Name: "status", Value: before}}, []audit.Field{{Name: "status", Value: d.Status()}})))
 }
 
 // drop takes a domain from its workspace, unless the record was found or the domain was lost since.

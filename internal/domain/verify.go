@@ -11,7 +11,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -91,8 +90,8 @@ func (s *Store) verify(
 		if d, err = s.lock(ctx, tx, m, domainID); err != nil {
 			return err
 		}
-		again := d.VerifiedAt != nil
-		if !again {
+		before := d.Status()
+		if d.VerifiedAt == nil {
 			if err := s.displace(ctx, tx, d, found); err != nil {
 				return err
 			}
@@ -103,10 +102,10 @@ func (s *Store) verify(
 		}
 		d.CheckedAt, d.FailedAt = &found.queriedAt, nil
 		_, err := tx.NewUpdate().Model(d).Column("verified_at", "checked_at", "failed_at").WherePK().Exec(ctx)
-		if err != nil || again {
+		if err != nil {
 			return err
 		}
-		return m.Audit(ctx, tx, s.Now(), audit.DomainVerified, d.ID, audit.Details{"host": d.Host})
+		return s.writeStatus(ctx, tx, m.ActorID(), before, d)
 	})
 	if db.IsUniqueViolation(err) {
 		return nil, errDomainTaken() // verified by another workspace at the same time
@@ -138,8 +137,9 @@ func (s *Store) displace(ctx context.Context, tx bun.Tx, d *Domain, found record
 
 // lose turns a verified domain, whose row is locked, into a mere claim.
 func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) error {
-	_, err := tx.NewUpdate().Model(d).Set("verified_at = NULL").Set("failed_at = NULL").
-		Set("checked_at = ?", found.queriedAt).WherePK().Exec(ctx)
+	before := d.Status()
+	d.VerifiedAt, d.FailedAt, d.CheckedAt = nil, nil, &found.queriedAt
+	_, err := tx.NewUpdate().Model(d).Column("verified_at", "failed_at", "checked_at").WherePK().Exec(ctx)
 	if err != nil {
 		return err
 	}
@@ -149,8 +149,7 @@ func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) e
 	if err := workspace.ClearPrimaryHost(ctx, tx, d.WorkspaceID, d.Host, s.now()); err != nil {
 		return err
 	}
-	return audit.Write(ctx, tx,
-		audit.New(d.WorkspaceID, "", audit.DomainLost, d.ID, audit.Details{"host": d.Host}, s.Now()))
+	return s.writeStatus(ctx, tx, "", before, d)
 }
 
 func errDomainTaken() error {

@@ -1,7 +1,10 @@
 package link
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,7 +13,9 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -26,6 +31,9 @@ type Check struct {
 	// CheckAt is when the next check is due, CheckFailures how many in a row have failed.
 	CheckAt       *time.Time
 	CheckFailures int
+	// ReportedState is the state that the event log has: BROKEN or UNREACHABLE after DESTINATION_FAILED,
+	// otherwise OK, or empty before the first response.
+	ReportedState DestinationState `bun:",nullzero"`
 }
 
 // Due is a URL to check: the destination of a link, or a URL of its routing.
@@ -84,25 +92,109 @@ func (s *Store) whereCheckable(links *bun.SelectQuery) *bun.SelectQuery {
 		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)")
 }
 
-// RecordCheck records a check: the status (nil for none), d.Failures, and when the next one is due. It does so
-// wherever the link has the URL: as its destination, or in its routing. Links
-// that no longer have the URL are unchanged. The link's UpdatedAt does not change.
-func (s *Store) RecordCheck(ctx context.Context, d Due, status *int, at, next time.Time) error {
-	columns := []assignment{
-		{"destination_status", status}, {"last_checked_at", db.Instant(at)},
-		{"check_at", db.Instant(next)}, {"check_failures", d.Failures},
-	}
-	ctx = db.AsSystem(ctx)
-	_, err := s.applyMachine(columns...).Where("id = ?", d.LinkID).Where("original_url = ?", d.URL).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("recording the response of a destination: %w", err)
-	}
-	_, err = setColumns(s.DB.NewUpdate().Table("link_urls"), columns).Where("link_id = ?", d.LinkID).
-		Where("url = ?", d.URL).Exec(ctx)
+// failuresToReport is how many checks in a row must fail before the event log has it.
+const failuresToReport = 2
+
+// CheckResult is the result of a check.
+type CheckResult struct {
+	// Status is the HTTP status; nil means that there was no response.
+	Status *int
+	// At is when the URL was checked, Next when the next check is due.
+	At, Next time.Time
+	// IsDoubtful means that the failure may be the server's own: no event is written.
+	IsDoubtful bool
+}
+
+// State returns the state of the URL.
+func (r *CheckResult) State() DestinationState {
+	return stateOf(r.Status)
+}
+
+// RecordCheck records a check and d.Failures wherever the link has the URL: as its destination, or in its
+// routing. The second failure in a row, and the first success after it, write an event. Links that no longer
+// have the URL are unchanged. The link's UpdatedAt does not change.
+func (s *Store) RecordCheck(ctx context.Context, d Due, r CheckResult) error {
+	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		l := &Link{}
+		// The lock orders the checks of a link, so that each event is written once.
+		err := s.DB.ForUpdate(tx.NewSelect().Model(l).Where("id = ?", d.LinkID)).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		before, err := reportedState(ctx, tx, l, d.URL)
+		if err != nil {
+			return err
+		}
+		after, action := r.report(l, before, d.Failures)
+		if err := s.writeCheck(ctx, tx, d, r, after); err != nil || action == "" {
+			return err
+		}
+		event := audit.New(l.WorkspaceID, "", action, l.ID, nil, r.At).About(d.URL)
+		return audit.Write(ctx, tx, event.Changing(audit.Compare(
+			[]audit.Field{{Name: "destinationState", Value: cmp.Or(before, DestinationUnchecked)}},
+			[]audit.Field{{Name: "destinationState", Value: after}})))
+	})
 	if err != nil {
 		return fmt.Errorf("recording the response of a URL: %w", err)
 	}
 	return nil
+}
+
+// reportedState returns the reported state of a URL of the link, the worst one of its positions.
+func reportedState(ctx context.Context, tx bun.Tx, l *Link, url string) (state DestinationState, err error) {
+	var rows []linkURL
+	err = tx.NewSelect().Model(&rows).Where("link_id = ?", l.ID).Where("url = ?", url).Scan(ctx)
+	if err != nil {
+		return "", err
+	}
+	if l.OriginalURL == url {
+		state = l.ReportedState
+	}
+	for _, row := range rows {
+		if row.ReportedState.hasFailed() || state == "" {
+			state = row.ReportedState
+		}
+	}
+	return state, nil
+}
+
+func (s DestinationState) hasFailed() bool {
+	return s == DestinationBroken || s == DestinationUnreachable
+}
+
+// report returns the state to report after a check, and the event; none if it is empty. Links without
+// an account, and those that are deleted or disabled, have no events.
+func (r *CheckResult) report(l *Link, before DestinationState, failures int) (DestinationState, audit.Action) {
+	state := r.State()
+	mayReport := !r.IsDoubtful && l.WorkspaceID != workspace.PublicID && l.DeletedAt == nil && l.DisabledAt == nil &&
+		l.PurgedAt == nil
+	switch {
+	case state == DestinationOK && !before.hasFailed():
+		return state, ""
+	case !mayReport || before.hasFailed() == state.hasFailed() || state.hasFailed() && failures < failuresToReport:
+		return before, ""
+	case state.hasFailed():
+		return state, audit.DestinationFailed
+	}
+	return state, audit.DestinationRecovered
+}
+
+// writeCheck writes the result of a check to all positions of the URL.
+func (s *Store) writeCheck(ctx context.Context, tx bun.Tx, d Due, r CheckResult, reported DestinationState) error {
+	columns := []assignment{
+		{"destination_status", r.Status}, {"last_checked_at", db.Instant(r.At)}, {"check_at", db.Instant(r.Next)},
+		{"check_failures", d.Failures}, {"reported_state", optional.Of(string(reported))},
+	}
+	_, err := s.applyMachine(columns...).Conn(tx).Where("id = ?", d.LinkID).Where("original_url = ?", d.URL).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = setColumns(tx.NewUpdate().Table("link_urls"), columns).Where("link_id = ?", d.LinkID).
+		Where("url = ?", d.URL).Exec(ctx)
+	return err
 }
 
 // RequestChecks makes the URLs of a link's routing due for a check.
@@ -156,23 +248,28 @@ const (
 	DestinationUnreachable DestinationState = "UNREACHABLE"
 )
 
-// State returns the state. Sites that refuse programs, or demand a login, are OK: they respond.
+// State returns the state.
 func (c *URLCheck) State() DestinationState {
-	switch {
-	case c.LastCheckedAt == nil:
+	if c.LastCheckedAt == nil {
 		return DestinationUnchecked
-	case c.DestinationStatus == nil:
+	}
+	return stateOf(c.DestinationStatus)
+}
+
+// stateOf returns the state of a URL that was checked. Sites that refuse programs, or demand a login, are OK:
+// they respond.
+func stateOf(status *int) DestinationState {
+	if status == nil {
 		return DestinationUnreachable
 	}
-	switch status := *c.DestinationStatus; status {
+	switch *status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusTooManyRequests:
 		return DestinationOK
-	default:
-		if status < http.StatusBadRequest {
-			return DestinationOK
-		}
-		return DestinationBroken
 	}
+	if *status < http.StatusBadRequest {
+		return DestinationOK
+	}
+	return DestinationBroken
 }
 
 // Checks returns the last check of each URL of the link, in the order of their positions. ofRouting are

@@ -152,7 +152,8 @@ func TestStore_Checked(t *testing.T) {
 		seen := b.get(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		record := func(url string, status *int, failures int) *Link {
-			if err := b.RecordCheck(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures}, status, at, next); err != nil {
+			if err := b.RecordCheck(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures},
+				CheckResult{Status: status, At: at, Next: next}); err != nil {
 				t.Fatal(err)
 			}
 			return b.get(t, l)
@@ -270,7 +271,7 @@ func TestStore_CheckedRecordsRoutings(t *testing.T) {
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		for url, status := range map[string]*int{"own/a": new(403), "a": new(200), "b": new(404), "c": nil} {
 			due := Due{LinkID: l.ID, URL: "https://example.com/" + url, Failures: 2}
-			if err := b.RecordCheck(t.Context(), due, status, at, next); err != nil {
+			if err := b.RecordCheck(t.Context(), due, CheckResult{Status: status, At: at, Next: next}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -280,7 +280,7 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/old", Strategy: new(Random)})
 		due := Due{LinkID: l.ID, URL: l.OriginalURL, Failures: 3}
-		if err := b.RecordCheck(t.Context(), due, new(500), noon, noon.Add(24*time.Hour)); err != nil {
+		if err := b.RecordCheck(t.Context(), due, CheckResult{Status: new(500), At: noon, Next: noon.Add(24 * time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		got := b.update(t, l, Change{URL: to("https://example.com/new")})

@@ -190,7 +190,8 @@ func namesOf(fields []*audit.FieldChange) (names []string) {
 
 // machineColumns are the columns that applyMachine may write: no user changes them, and no observer
 // sees the change. The other one is granted, which belongs to hitquota.
-var machineColumns = []string{"ended_at", "destination_status", "last_checked_at", "check_at", "check_failures"}
+var machineColumns = []string{"ended_at", "destination_status", "last_checked_at", "check_at", "check_failures",
+	"reported_state"}
 
 // assignment is a column and its new value.
 type assignment struct {

@@ -21,7 +21,7 @@ const (
 	// again after firstBackoff, which doubles with each consecutive failure up to maxBackoff.
 	healthyInterval = 24 * time.Hour
 	firstBackoff    = time.Hour
-	maxBackoff      = 7 * 24 * time.Hour
+	maxBackoff      = healthyInterval
 	// checkDeadline bounds a check on request of a member, recordDeadline the storing of a result.
 	checkDeadline  = 12 * time.Second
 	recordDeadline = 5 * time.Second
@@ -69,7 +69,7 @@ func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID stri
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("checking a destination: %w", err) // which has not had its time
 	}
-	if err := c.record(ctx, d, a); err != nil {
+	if err := c.record(ctx, result{d, a, c.Now()}, false); err != nil {
 		return nil, err
 	}
 	if err := c.Links.RequestChecks(ctx, l.ID); err != nil {
@@ -84,17 +84,27 @@ func (c *Checker) askInTime(ctx context.Context, d link.Due) answer {
 	return c.ask(ctx, d)
 }
 
-// record stores the result of a check and the time of the next one.
-func (c *Checker) record(ctx context.Context, d link.Due, a answer) error {
+// result is the answer of a destination that was due.
+type result struct {
+	due link.Due
+	answer
+	at time.Time
+}
+
+// record stores a result and the time of the next check. isDoubtful suppresses the events.
+func (c *Checker) record(ctx context.Context, r result, isDoubtful bool) error {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
-	now := c.Now()
-	if a.isWell() {
+	d, wait := r.due, healthyInterval
+	check := link.CheckResult{Status: r.status, At: r.at, IsDoubtful: isDoubtful}
+	if check.State() == link.DestinationOK {
 		d.Failures = 0
-		return c.Links.RecordCheck(ctx, d, a.status, now, now.Add(healthyInterval))
+	} else {
+		d.Failures++
+		wait = max(backoff(d.Failures), r.rest)
 	}
-	d.Failures++
-	return c.Links.RecordCheck(ctx, d, a.status, now, now.Add(max(backoff(d.Failures), a.rest)))
+	check.Next = r.at.Add(wait)
+	return c.Links.RecordCheck(ctx, d, check)
 }
 
 // lasting returns a context that stores known results even after the caller has gone.

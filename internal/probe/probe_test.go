@@ -367,7 +367,7 @@ func TestCheck_BacksOff(t *testing.T) {
 			}
 			b.now = b.now.Add(time.Second)
 		}
-		for i, hours := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 168, 168, 168} {
+		for i, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
 			step(hours*time.Hour, i+1)
 		}
 		status = "200"

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +45,12 @@ type run struct {
 	*Checker
 	// hosts are the checked hosts by name.
 	hosts map[string]*host
+
+	mu sync.Mutex
+	// results are those of the present batch, of which nothing is stored yet.
+	results []result
+	// checks is the number of checks in the run, unanswered that of checks without a response.
+	checks, unanswered int
 }
 
 // host is the state of a host in a run. One goroutine at a time uses it.
@@ -68,7 +75,35 @@ func (r *run) batch(ctx context.Context) (more bool, err error) {
 	for _, h := range r.group(due) {
 		checking.Go(func() error { return r.checkHost(ctx, h) })
 	}
-	return true, checking.Wait()
+	err = checking.Wait()
+	return true, errors.Join(err, r.recordAll(ctx))
+}
+
+// add adds the result of a check to the batch.
+func (r *run) add(d link.Due, a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = append(r.results, result{d, a, r.Now()})
+	r.checks++
+	if a.status == nil {
+		r.unanswered++
+	}
+}
+
+// isDoubtful reports whether more than half of all checks had no response: the fault is the server's own
+// network. A run of one host cannot tell.
+func (r *run) isDoubtful() bool { return len(r.hosts) > 1 && 2*r.unanswered > r.checks }
+
+// recordAll stores the results of the batch, once it is known whether they are doubtful.
+func (r *run) recordAll(ctx context.Context) error {
+	results, isDoubtful := r.results, r.isDoubtful()
+	r.results = nil
+	for _, one := range results {
+		if err := r.record(ctx, one, isDoubtful); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // group gives the destinations to their hosts, and returns the hosts that have any.
@@ -115,9 +150,7 @@ func (r *run) checkHost(ctx context.Context, h *host) error {
 		if ctx.Err() != nil {
 			return nil // the failure may be on our side
 		}
-		if err := r.record(ctx, d, a); err != nil {
-			return err
-		}
+		r.add(d, a)
 		if a.rest > 0 {
 			h.until = r.Now().Add(a.rest)
 		}
