@@ -15,7 +15,7 @@ import (
 )
 
 // linkWriters are the functions that update links: all else goes through them.
-var linkWriters = []string{"hitquota.updateGranted", "link.applyMachine", "link.write"}
+var linkWriters = []string{"hitquota.updateGranted", "link.applyMachine", "link.releaseExternalIDs", "link.write"}
 
 var (
 	linksTag   = regexp.MustCompile(`\btable:links\b`)

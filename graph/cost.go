@@ -101,11 +101,12 @@ func costs() gen.ComplexityRoot {
 	costRouting(&c)
 	c.Link.HitQuota = func(int) int { return hitQuotaCost }
 	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textCost, textCost, textCost
+	c.Link.Metadata, c.LinkVersion.Metadata = textCost, textCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
 		size := 0
 		for _, l := range in.Links {
-			size += textSize(l.URL, optional.Value(l.Title), optional.Value(l.Note), l.Tags)
+			size += textSize(l.URL, optional.Value(l.Title), optional.Value(l.Note), l.Tags) + pairsSize(l.Metadata)
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint
 	}
@@ -113,7 +114,15 @@ func costs() gen.ComplexityRoot {
 		size := 0
 		for _, l := range in.Links {
 			size += textSize(optional.Value(l.URL), optional.Value(l.Title.Value()), optional.Value(l.Note.Value()),
-				l.Tags.Value())
+				l.Tags.Value()) + pairsSize(l.Metadata.Value())
+		}
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+	}
+	c.Mutation.UpsertLinks = func(child int, in gen.UpsertLinksInput) int {
+		size := 0
+		for _, l := range in.Links {
+			size += textSize(l.URL, optional.Value(l.Title.Value()), optional.Value(l.Note.Value()), l.Tags.Value()) +
+				pairsSize(l.Metadata.Value())
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint
 	}
@@ -157,6 +166,15 @@ func textSize(url, title, note string, tags []string) int {
 	size := len(url) + len(title) + len(note)
 	for _, tag := range tags {
 		size += len(tag)
+	}
+	return size
+}
+
+// pairsSize is the number of bytes of metadata.
+func pairsSize(pairs []*link.Pair) int {
+	size := 0
+	for _, p := range pairs {
+		size += len(p.Key) + len(p.Value)
 	}
 	return size
 }

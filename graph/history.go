@@ -65,6 +65,10 @@ func (r *linkVersionResolver) ActorID(_ context.Context, v *link.Version) (*stri
 	return visibleActor(v.Link.In, v.ActorID), nil
 }
 
+func (r *linkVersionResolver) Metadata(_ context.Context, v *link.Version) ([]*link.Pair, error) {
+	return v.Metadata.Pairs()
+}
+
 func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*account.Account, error) {
 	if !v.Link.In.May(workspace.ReadMembers) || !id.Valid(id.Account, v.ActorID) {
 		return nil, nil

@@ -36,6 +36,8 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 			ExpiresAt:      in.ExpiresAt,
 			MaxClicks:      in.MaxClicks,
 			Routing:        routingChange(in.Routing),
+			ExternalID:     in.ExternalID,
+			Metadata:       in.Metadata,
 		}},
 		IdempotencyKey: in.IdempotencyKey,
 	})
@@ -80,6 +82,8 @@ func newLink(in *gen.NewLinkInput) *link.New {
 		ExpiresAt:      in.ExpiresAt,
 		MaxClicks:      in.MaxClicks,
 		Routing:        routingChange(in.Routing),
+		ExternalID:     in.ExternalID,
+		Metadata:       in.Metadata,
 	}
 }
 
@@ -157,6 +161,8 @@ func changeOf(in gen.UpdateLinkInput) link.Change {
 		Archived:       setUnlessNull(in.Archived),
 		StatsPublic:    setUnlessNull(in.StatsPublic),
 		Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
+		ExternalID:     setOrRemove(in.ExternalID),
+		Metadata:       setOrRemove(in.Metadata),
 		Seen:           in.UpdatedAt,
 	}
 }
@@ -188,10 +194,32 @@ func (r *queryResolver) Link(ctx context.Context, by gen.LinkBy) (*link.Link, er
 	if _, err := account.Current(ctx); err != nil {
 		return nil, err // anonymous users must not learn which codes exist
 	}
-	if by.ID != nil {
+	switch {
+	case by.ID != nil:
 		return ifFound(forItem(ctx, &r.Config, *by.ID, r.Links.WorkspaceOf, r.Links.Get))
+	case by.External != nil:
+		return ifFound(linkIn(ctx, r, by.External.WorkspaceID, by.External.ExternalID, r.Links.ByExternalID))
+	case by.Code != nil:
+		return ifFound(linkIn(ctx, r, by.Code.WorkspaceID, by.Code.Code, r.Links.ByCode))
 	}
-	address, err := r.Links.Resolver.ParseShortURL(*by.ShortURL)
+	return r.linkAt(ctx, *by.ShortURL)
+}
+
+// linkIn looks up a link of a workspace that the caller is a member of.
+func linkIn(
+	ctx context.Context, r *queryResolver, workspaceID, key string,
+	lookUp func(context.Context, workspace.Membership, string) (*link.Link, error),
+) (*link.Link, error) {
+	m, err := r.membership(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
+	return lookUp(ctx, m, key)
+}
+
+// linkAt returns the link at a short URL; nil if there is none, or the caller may not read it.
+func (r *queryResolver) linkAt(ctx context.Context, shortURL string) (*link.Link, error) {
+	address, err := r.Links.Resolver.ParseShortURL(shortURL)
 	if err != nil {
 		return ifFound[link.Link](nil, err)
 	}
@@ -262,6 +290,10 @@ func (r *linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error)
 		tags = []string{}
 	}
 	return tags, err
+}
+
+func (r *linkResolver) Metadata(_ context.Context, l *link.Link) ([]*link.Pair, error) {
+	return l.Metadata.Pairs()
 }
 
 func (r *linkResolver) ShortURL(_ context.Context, l *link.Link) (string, error) {

@@ -26,7 +26,7 @@ var unscoped = map[string]string{
 
 // partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
-	"DestinationCheck", "FieldChange", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation",
+	"DestinationCheck", "FieldChange", "Metadata", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation",
 	"RedirectStep", "RoutingRule", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
@@ -77,8 +77,8 @@ func edges(schema *ast.Schema) (all []edge) {
 			if item, ok := strings.CutSuffix(e.to, "Connection"); ok {
 				e.to, e.connection = schema.Types[item+"Edge"].Fields.ForName("node").Type.Name(), true
 			}
-			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) && e.to != "FieldChange" && e.to != "WebhookAttempt" &&
-				e.field != "asOf" {
+			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) && e.field != "asOf" &&
+				!slices.Contains([]string{"FieldChange", "Metadata", "WebhookAttempt"}, e.to) {
 				all = append(all, e)
 			}
 		}

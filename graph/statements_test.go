@@ -60,6 +60,8 @@ var counted = map[string]string{
 		createLinks(input: {workspaceId: $w, links: $links}) { results { %s } errors { message } } }`,
 	"UpdateLinksPayload.results": `mutation ($w: ID!, $changes: [UpdateLinkInput!]!) {
 		updateLinks(input: {workspaceId: $w, links: $changes}) { results { %s } errors { message } } }`,
+	"UpsertLinksPayload.results": `mutation ($w: ID!, $upserts: [UpsertLinkFields!]!) {
+		upsertLinks(input: {workspaceId: $w, links: $upserts}) { results { %s } errors { message } } }`,
 	"DeleteLinksPayload.results": `mutation ($w: ID!, $ids: [ID!]!) {
 		deleteLinks(input: {workspaceId: $w, ids: $ids}) { results { %s } errors { message } } }`,
 }
@@ -87,6 +89,8 @@ var notCounted = map[string]string{
 	"Link.destinationChecks":         "rows of a routing, whose number is bounded, loaded for all links of a page",
 	"RevertOperationPayload.results": "the statements of updateLinks and two more, however many links",
 	"ClaimLinksPayload.results":      "each claim is a transaction of its own, and is priced as one",
+	"Link.metadata":                  "parts of the link's row",
+	"LinkVersion.metadata":           "parts of the version's row",
 	"Link.scheduledChanges":          "rows whose number is bounded, loaded for all links of a page",
 	"ScheduledChange.changes":        "computed from the link's row and its scheduled changes",
 }
@@ -344,7 +348,7 @@ func (e *estate) count(t *testing.T, name string) {
 
 // variables returns the values of the variables that a query declares.
 func (e *estate) variables(query string, n int) (pairs []any) {
-	ids, links, changes := []string{}, []any{}, []any{}
+	ids, links, changes, upserts := []string{}, []any{}, []any{}, []any{}
 	for i := range n {
 		e.made++
 		ids = append(ids, e.links[i].ID)
@@ -353,9 +357,16 @@ func (e *estate) variables(query string, n int) (pairs []any) {
 		changes = append(changes, map[string]any{"id": e.links[i].ID, "title": fmt.Sprint("title ", e.made),
 			"tags": []string{fmt.Sprint("tag", e.made)}})
 	}
+	for i := range n {
+		upserts = append(upserts, map[string]any{
+			"externalId": fmt.Sprint("id", e.made, "-", i), "url": "https://example.com/upserted", "title": fmt.Sprint(e.made),
+			"tags": []string{fmt.Sprint("tag", i)},
+		})
+	}
 	for name, value := range map[string]any{
 		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0], "$hook: ID!": e.hook,
 		"$links: [NewLinkInput!]!": links, "$changes: [UpdateLinkInput!]!": changes,
+		"$upserts: [UpsertLinkFields!]!": upserts,
 	} {
 		if declared, _, _ := strings.Cut(query, "{"); strings.Contains(declared, name) {
 			pairs = append(pairs, strings.TrimPrefix(strings.Split(name, ":")[0], "$"), value)

@@ -47,6 +47,7 @@ var rows = map[string]string{
 	"link_texts":      `INSERT INTO link_texts VALUES ('lnk_$', 'ws_$', 's')`,
 	"link_text_queue": `INSERT INTO link_text_queue (link_id, workspace_id) VALUES ('lnk_$', 'ws_$')`,
 	"link_urls":       `INSERT INTO link_urls VALUES ('lnk_$', 'endedUrl', 'ws_$', 'h', 'u')`,
+	"link_metadata":   `INSERT INTO link_metadata VALUES ('lnk_$', 'k', 'ws_$', 'v')`,
 	"target_grants":   `INSERT INTO target_grants VALUES ('tgt_$', 'lnk_$', 'ws_$', 5, 0)`,
 	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"link_versions": `INSERT INTO link_versions VALUES ('lnk_$', 1, 'ws_$', now(), now(), 'CREATED', 'usr_$',
@@ -66,7 +67,7 @@ var rows = map[string]string{
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
-	"link_text_queue", "link_urls", "link_versions", "target_grants", "utm_templates", "webhooks", "webhook_deliveries",
+	"link_text_queue", "link_urls", "link_versions", "link_metadata", "target_grants", "utm_templates", "webhooks", "webhook_deliveries",
 	"webhook_attempts", "scheduled_changes", "host_owners", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
@@ -145,6 +146,46 @@ func TestURLChecks_AreDue(t *testing.T) {
 				Scan(system, &due)
 			if diff := cmp.Diff([]string{"endedUrl", "rules.0.targets.0.url"}, due); diff != "" || err != nil {
 				t.Errorf("due (-want +got): %v\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// TestHostKeys_OfExistingLinks: the migration computes the keys of hosts as package link does.
+func TestHostKeys_OfExistingLinks(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.Migrated(t, open(t))
+			rollBackTo(t, d, "0024_external_ids")
+			system := db.AsSystem(t.Context())
+			want := map[string]string{}
+			for i, url := range []string{
+				"https://example.com/a.b/c", "http://www.example.com:8080/", "https://a/?x=b.c:d",
+				"http://[2001:db8::1]:81/a", "http://192.0.2.1/", "",
+			} {
+				linkID := fmt.Sprint("lnk_", i)
+				if _, err := d.ExecContext(system, `INSERT INTO links (id, workspace_id, code, strategy, original_url,
+					canonical_url, canonical_hash, redirect_status, created_at, updated_at)
+					VALUES (?0, ?1, ?0, 'RANDOM', 'u', ?2, ?3, 302, ?4, ?4)`, linkID, public, url, []byte{1}, instant); err != nil {
+					t.Fatal(err)
+				}
+				if want[linkID] = ""; url != "" {
+					want[linkID] = link.HostKey((&link.Link{CanonicalURL: url}).Host())
+				}
+			}
+			up(t, d)
+			var rows []struct{ ID, HostKey string }
+			if err := d.NewSelect().Table("links").Column("id", "host_key").Scan(system, &rows); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, row := range rows {
+				got[row.ID] = row.HostKey
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

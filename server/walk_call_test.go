@@ -71,17 +71,26 @@ func (t target) alternatives() []variant {
 	if len(all) == 0 {
 		all = []variant{{}}
 	}
-	groups := map[string][]string{}
+	groups := map[string]map[string][]string{} // the places by input and field
 	for _, p := range t.places {
-		if p.oneOf != "" {
-			groups[p.oneOf] = append(groups[p.oneOf], p.key)
+		if p.oneOf == "" {
+			continue
 		}
+		if groups[p.oneOf] == nil {
+			groups[p.oneOf] = map[string][]string{}
+		}
+		groups[p.oneOf][p.oneField] = append(groups[p.oneOf][p.oneField], p.key)
 	}
-	for _, keys := range groups {
+	for _, fields := range groups {
 		var more []variant
 		for _, v := range all {
-			for _, key := range keys {
-				others := slices.DeleteFunc(slices.Clone(keys), func(other string) bool { return other == key })
+			for _, field := range slices.Sorted(maps.Keys(fields)) {
+				var others []string
+				for _, other := range slices.Sorted(maps.Keys(fields)) {
+					if other != field {
+						others = append(others, fields[other]...)
+					}
+				}
 				more = append(more, variant{only: v.only, without: slices.Concat(v.without, others), set: v.set, rare: v.rare})
 			}
 		}

@@ -49,7 +49,7 @@ type estate struct {
 
 // pooled is the destination of two links of a tenant: a DETERMINISTIC one, and a CUSTOM one with
 // the code.
-type pooled struct{ url, code, key string }
+type pooled struct{ url, code, key, externalID string }
 
 // user is a logged-in user.
 type user struct {
@@ -215,7 +215,11 @@ func (e *estate) key(scopes ...string) (keyID, secret string) {
 func (e *estate) createLinks() {
 	e.t.Helper()
 	owner := e.members["OWNER"]
-	e.link(owner, "plain", nil)
+	external := e.text("external")
+	e.link(owner, "plain", map[string]any{
+		"externalId": external, "metadata": []any{map[string]any{"key": "a", "value": e.text("metadata")}},
+	})
+	e.ids[externalIDs] = []string{external}
 	custom := e.link(e.bridge, "custom", map[string]any{"strategy": "CUSTOM", "customCode": e.text("code")})
 	e.link(owner, "archived", nil)
 	e.mutate(owner, "updateLink", map[string]any{"id": e.links["archived"], "archived": true}, "")
@@ -255,6 +259,7 @@ func (e *estate) createLinks() {
 	}, "scheduledChange { id }")
 	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
 	code := textAt(custom, "code")
+	e.ids[linkCodes] = []string{code}
 	e.ids[shortURLs] = []string{
 		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
 			e.mark,
@@ -334,9 +339,11 @@ func (e *estate) fillPool(n int) {
 	var links []map[string]any
 	for i := range n {
 		p := pooled{fmt.Sprintf("https://example.com/%s/%d", e.mark, i), fmt.Sprintf("%s-%d", e.mark, i),
-			fmt.Sprintf("again-%s-%d", e.mark, i)}
+			fmt.Sprintf("again-%s-%d", e.mark, i), fmt.Sprintf("external-%s-%d", e.mark, i)}
 		e.pool = append(e.pool, p)
-		links = append(links, map[string]any{"url": p.url, "strategy": "CUSTOM", "customCode": p.code})
+		links = append(links, map[string]any{
+			"url": p.url, "strategy": "CUSTOM", "customCode": p.code, "externalId": p.externalID,
+		})
 		e.mutate(owner, "createLink", map[string]any{
 			"workspaceId": e.workspaceID(), "url": p.url, "strategy": "DETERMINISTIC", "idempotencyKey": p.key}, "")
 	}

@@ -171,10 +171,10 @@ type place struct {
 	required, must bool
 	// list reports whether the place takes a list.
 	list bool
-	// oneOf is the input that accepts only one field, or empty; firstOfOne marks the first of its
-	// fields.
-	oneOf      string
-	firstOfOne bool
+	// oneOf is the input that accepts only one field, or empty; oneField is the field that the place
+	// is part of, and firstOfOne marks the first.
+	oneOf, oneField string
+	firstOfOne      bool
 }
 
 // places are those of a field's arguments.
@@ -200,7 +200,7 @@ func (s *schema) below(key string, a argument, needed bool) (all []place) {
 				p.input = d.Name
 			}
 			if p.required = p.required && needed; d.IsOneOf {
-				p.oneOf, p.firstOfOne = d.Name, i == 0
+				p.oneOf, p.oneField, p.firstOfOne = d.Name, f.Name, i == 0
 			}
 			all = append(all, p)
 		}

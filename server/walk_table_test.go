@@ -90,6 +90,12 @@ var (
 	slugs     = &kind{}
 	newSlugs  = &kind{of: []*kind{slugs}, fresh: func() string { return word("slug") }}
 	shortURLs = &kind{}
+	// externalIDs are ids of links, newExternalIDs ids that a call gives a link.
+	externalIDs    = &kind{}
+	newExternalIDs = &kind{
+		pool: func(p pooled) string { return p.externalID }, fresh: func() string { return word("external") },
+	}
+	linkCodes = &kind{}
 	hosts     = &kind{fresh: func() string { return word("host") + ".example" }}
 	emails    = &kind{fresh: func() string { return word("mail") + "@example.com" }}
 	// oneEmail is an address where each try hashes a password.
@@ -168,6 +174,9 @@ var conditions = []any{
 	map[string]any{"bot": false},
 }
 
+// pairs are metadata of links.
+var pairs = []any{map[string]any{"key": "a", "value": "b"}}
+
 // secret is a token that was never issued. A real token authorizes its bearer by design, so it is
 // not part of this test.
 var secret = put("unknown-secret")
@@ -184,6 +193,10 @@ var fillers = map[string]filler{
 	"WorkspaceBy.slug":              names(slugs),
 	"LinkBy.id":                     names(linkIDs),
 	"LinkBy.shortUrl":               names(shortURLs),
+	"ExternalLinkBy.workspaceId":    names(workspaceIDs),
+	"ExternalLinkBy.externalId":     names(externalIDs),
+	"CodeLinkBy.workspaceId":        names(workspaceIDs),
+	"CodeLinkBy.code":               names(linkCodes),
 	"Query.resolvedAt.shortUrl":     names(shortURLs),
 	"Query.resolvedAt.at":           later(0),
 	"Query.previewCode.workspaceId": names(workspaceIDs),
@@ -363,6 +376,23 @@ var fillers = map[string]filler{
 	"UpdateLinkInput.statsPublic":      put(true),
 	"UpdateLinkInput.updatedAt":        later(-time.Hour),
 	"UpdateLinksInput.workspaceId":     names(workspaceIDs),
+	"UpsertLinkInput.workspaceId":      names(workspaceIDs),
+	"UpsertLinksInput.workspaceId":     names(workspaceIDs),
+	"UpsertLinksInput.onError":         put("SKIP_FAILED"),
+	"UpsertLinkFields.externalId":      names(newExternalIDs),
+	"UpsertLinkFields.url":             names(urls),
+	"UpsertLinkFields.strategy":        put("RANDOM"),
+	"UpsertLinkFields.customCode":      names(codes),
+	"UpsertLinkFields.title":           put("A title"),
+	"UpsertLinkFields.note":            put("A note"),
+	"UpsertLinkFields.tags":            put([]string{"a tag"}),
+	"UpsertLinkFields.metadata":        put(pairs),
+	"UpsertLinkFields.startsAt":        later(time.Hour),
+	"UpsertLinkFields.expiresAt":       later(48 * time.Hour),
+	"UpsertLinkFields.maxClicks":       put(5),
+	"UpsertLinkFields.redirectStatus":  put(307),
+	"UpsertLinkFields.archived":        put(false),
+	"UpsertLinkFields.statsPublic":     put(true),
 	"UpdateLinksInput.onError":         put("SKIP_FAILED"),
 	"DeleteLinkInput.id":               names(linkIDs),
 	"DeleteLinksInput.workspaceId":     names(workspaceIDs),
@@ -378,6 +408,12 @@ var fillers = map[string]filler{
 	"ReportLinkInput.shortUrl":         names(shortURLs),
 	"ReportLinkInput.reason":           put("OTHER"),
 	"ReportLinkInput.details":          put("It is not what it says."),
+	"CreateLinkInput.externalId":       names(newExternalIDs),
+	"NewLinkInput.externalId":          names(newExternalIDs),
+	"UpdateLinkInput.externalId":       names(newExternalIDs),
+	"CreateLinkInput.metadata":         put(pairs),
+	"NewLinkInput.metadata":            put(pairs),
+	"UpdateLinkInput.metadata":         put(pairs),
 	"ScheduleLinkChangeInput.linkId":   names(linkIDs),
 	"ScheduleLinkChangeInput.at":       later(time.Hour),
 	"LinkChangeInput.url":              put("https://example.com/scheduled"),
@@ -524,7 +560,10 @@ var operations = map[string]calls{
 	"Query.resolvedAt": {},
 	// Rules and targets of its own a caller has none that belong to any link.
 	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
-		{}, {only: []string{"LinkBy.id", "LinkBy.shortUrl"}},
+		{}, {only: []string{
+			"LinkBy.id", "LinkBy.shortUrl", "ExternalLinkBy.workspaceId", "ExternalLinkBy.externalId",
+			"CodeLinkBy.workspaceId", "CodeLinkBy.code",
+		}},
 	}},
 	"Query.previewCode":   {},
 	"Query.platformStats": {public: "they are figures of the whole instance"},
@@ -601,6 +640,11 @@ var operations = map[string]calls{
 		{without: unrouted("CreateLinksInput.idempotencyKey"), set: map[string]any{"NewLinkInput.strategy": "CUSTOM"},
 			rare: true},
 	}},
+	"Mutation.upsertLink": {variants: []variant{
+		{without: unrouted("UpsertLinkFields.customCode")},
+		{without: unrouted(), set: map[string]any{"UpsertLinkFields.strategy": "CUSTOM"}},
+	}},
+	"Mutation.upsertLinks":         {variants: []variant{{without: unrouted("UpsertLinkFields.customCode")}}},
 	"Mutation.createAnonymousLink": {},
 	"Mutation.claimLinks":          {alone: true},
 	"Mutation.updateLink": {variants: []variant{

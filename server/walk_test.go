@@ -99,7 +99,7 @@ type caller struct {
 }
 
 // poolSize is how many links of the other tenant can be tried to be made again.
-const poolSize = 60
+const poolSize = 120
 
 // createTenants creates both tenants, the foreign one last: its objects are the newest, so a leak
 // would list them first.

@@ -409,11 +409,13 @@ type ComplexityRoot struct {
 		DestinationState  func(childComplexity int) int
 		DestinationStatus func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
+		ExternalID        func(childComplexity int) int
 		HitQuota          func(childComplexity int) int
 		ID                func(childComplexity int) int
 		Kind              func(childComplexity int) int
 		LastCheckedAt     func(childComplexity int) int
 		MaxClicks         func(childComplexity int) int
+		Metadata          func(childComplexity int) int
 		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
 		RedirectStatus    func(childComplexity int) int
@@ -464,10 +466,12 @@ type ComplexityRoot struct {
 		Deleted        func(childComplexity int) int
 		Disabled       func(childComplexity int) int
 		ExpiresAt      func(childComplexity int) int
+		ExternalID     func(childComplexity int) int
 		From           func(childComplexity int) int
 		Link           func(childComplexity int) int
 		LinkRouting    func(childComplexity int) int
 		MaxClicks      func(childComplexity int) int
+		Metadata       func(childComplexity int) int
 		Note           func(childComplexity int) int
 		Number         func(childComplexity int) int
 		OperationID    func(childComplexity int) int
@@ -525,6 +529,11 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	Metadata struct {
+		Key   func(childComplexity int) int
+		Value func(childComplexity int) int
+	}
+
 	Mutation struct {
 		AcceptInvitation         func(childComplexity int, input AcceptInvitationInput) int
 		AddDomain                func(childComplexity int, input AddDomainInput) int
@@ -579,6 +588,8 @@ type ComplexityRoot struct {
 		UpdateWebhook            func(childComplexity int, input UpdateWebhookInput) int
 		UpdateWorkspace          func(childComplexity int, input UpdateWorkspaceInput) int
 		UpdateWorkspaceRouting   func(childComplexity int, input UpdateWorkspaceRoutingInput) int
+		UpsertLink               func(childComplexity int, input UpsertLinkInput) int
+		UpsertLinks              func(childComplexity int, input UpsertLinksInput) int
 		VerifyDomain             func(childComplexity int, input VerifyDomainInput) int
 		VerifyEmail              func(childComplexity int, input VerifyEmailInput) int
 	}
@@ -919,6 +930,24 @@ type ComplexityRoot struct {
 		Workspace func(childComplexity int) int
 	}
 
+	UpsertLinkPayload struct {
+		Errors  func(childComplexity int) int
+		Link    func(childComplexity int) int
+		Outcome func(childComplexity int) int
+	}
+
+	UpsertLinkResult struct {
+		Errors  func(childComplexity int) int
+		Link    func(childComplexity int) int
+		Outcome func(childComplexity int) int
+	}
+
+	UpsertLinksPayload struct {
+		Errors      func(childComplexity int) int
+		OperationID func(childComplexity int) int
+		Results     func(childComplexity int) int
+	}
+
 	Usage struct {
 		Limit     func(childComplexity int) int
 		Links     func(childComplexity int) int
@@ -1151,6 +1180,8 @@ type LinkResolver interface {
 
 	Tags(ctx context.Context, obj *link.Link) ([]string, error)
 
+	Metadata(ctx context.Context, obj *link.Link) ([]*link.Pair, error)
+
 	Status(ctx context.Context, obj *link.Link) (routing.Status, error)
 
 	CreatedBy(ctx context.Context, obj *link.Link) (*account.Account, error)
@@ -1178,6 +1209,8 @@ type LinkRoutingResolver interface {
 type LinkVersionResolver interface {
 	ActorID(ctx context.Context, obj *link.Version) (*string, error)
 	Actor(ctx context.Context, obj *link.Version) (*account.Account, error)
+
+	Metadata(ctx context.Context, obj *link.Version) ([]*link.Pair, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -1217,6 +1250,8 @@ type MutationResolver interface {
 	ClaimLinks(ctx context.Context, input ClaimLinksInput) (*ClaimLinksPayload, error)
 	UpdateLink(ctx context.Context, input UpdateLinkInput) (*UpdateLinkPayload, error)
 	UpdateLinks(ctx context.Context, input UpdateLinksInput) (*UpdateLinksPayload, error)
+	UpsertLink(ctx context.Context, input UpsertLinkInput) (*UpsertLinkPayload, error)
+	UpsertLinks(ctx context.Context, input UpsertLinksInput) (*UpsertLinksPayload, error)
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
@@ -2552,6 +2587,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.ExpiresAt(childComplexity), true
+	case "Link.externalId":
+		if e.ComplexityRoot.Link.ExternalID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.ExternalID(childComplexity), true
 	case "Link.hitQuota":
 		if e.ComplexityRoot.Link.HitQuota == nil {
 			break
@@ -2582,6 +2623,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.MaxClicks(childComplexity), true
+	case "Link.metadata":
+		if e.ComplexityRoot.Link.Metadata == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Metadata(childComplexity), true
 	case "Link.note":
 		if e.ComplexityRoot.Link.Note == nil {
 			break
@@ -2824,6 +2871,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.ExpiresAt(childComplexity), true
+	case "LinkVersion.externalId":
+		if e.ComplexityRoot.LinkVersion.ExternalID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.ExternalID(childComplexity), true
 	case "LinkVersion.from":
 		if e.ComplexityRoot.LinkVersion.From == nil {
 			break
@@ -2848,6 +2901,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.MaxClicks(childComplexity), true
+	case "LinkVersion.metadata":
+		if e.ComplexityRoot.LinkVersion.Metadata == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Metadata(childComplexity), true
 	case "LinkVersion.note":
 		if e.ComplexityRoot.LinkVersion.Note == nil {
 			break
@@ -3042,6 +3101,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.MemberEdge.Node(childComplexity), true
+
+	case "Metadata.key":
+		if e.ComplexityRoot.Metadata.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Metadata.Key(childComplexity), true
+	case "Metadata.value":
+		if e.ComplexityRoot.Metadata.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Metadata.Value(childComplexity), true
 
 	case "Mutation.acceptInvitation":
 		if e.ComplexityRoot.Mutation.AcceptInvitation == nil {
@@ -3626,6 +3698,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateWorkspaceRouting(childComplexity, args["input"].(UpdateWorkspaceRoutingInput)), true
+	case "Mutation.upsertLink":
+		if e.ComplexityRoot.Mutation.UpsertLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_upsertLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpsertLink(childComplexity, args["input"].(UpsertLinkInput)), true
+	case "Mutation.upsertLinks":
+		if e.ComplexityRoot.Mutation.UpsertLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_upsertLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpsertLinks(childComplexity, args["input"].(UpsertLinksInput)), true
 	case "Mutation.verifyDomain":
 		if e.ComplexityRoot.Mutation.VerifyDomain == nil {
 			break
@@ -4820,6 +4914,63 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Workspace(childComplexity), true
 
+	case "UpsertLinkPayload.errors":
+		if e.ComplexityRoot.UpsertLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkPayload.Errors(childComplexity), true
+	case "UpsertLinkPayload.link":
+		if e.ComplexityRoot.UpsertLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkPayload.Link(childComplexity), true
+	case "UpsertLinkPayload.outcome":
+		if e.ComplexityRoot.UpsertLinkPayload.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkPayload.Outcome(childComplexity), true
+
+	case "UpsertLinkResult.errors":
+		if e.ComplexityRoot.UpsertLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkResult.Errors(childComplexity), true
+	case "UpsertLinkResult.link":
+		if e.ComplexityRoot.UpsertLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkResult.Link(childComplexity), true
+	case "UpsertLinkResult.outcome":
+		if e.ComplexityRoot.UpsertLinkResult.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinkResult.Outcome(childComplexity), true
+
+	case "UpsertLinksPayload.errors":
+		if e.ComplexityRoot.UpsertLinksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinksPayload.Errors(childComplexity), true
+	case "UpsertLinksPayload.operationId":
+		if e.ComplexityRoot.UpsertLinksPayload.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinksPayload.OperationID(childComplexity), true
+	case "UpsertLinksPayload.results":
+		if e.ComplexityRoot.UpsertLinksPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpsertLinksPayload.Results(childComplexity), true
+
 	case "Usage.limit":
 		if e.ComplexityRoot.Usage.Limit == nil {
 			break
@@ -5732,6 +5883,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCheckLinkInput,
 		ec.unmarshalInputClaimLinksInput,
 		ec.unmarshalInputClickFilter,
+		ec.unmarshalInputCodeLinkBy,
 		ec.unmarshalInputCreateAnonymousLinkInput,
 		ec.unmarshalInputCreateApiKeyInput,
 		ec.unmarshalInputCreateLinkInput,
@@ -5747,6 +5899,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteWorkspaceInput,
 		ec.unmarshalInputExportClicksInput,
 		ec.unmarshalInputExportMyDataInput,
+		ec.unmarshalInputExternalLinkBy,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputLinkBy,
 		ec.unmarshalInputLinkChangeInput,
@@ -5756,6 +5909,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLoginInput,
 		ec.unmarshalInputLogoutEverywhereInput,
 		ec.unmarshalInputLogoutInput,
+		ec.unmarshalInputMetadataInput,
 		ec.unmarshalInputNewLinkInput,
 		ec.unmarshalInputPeriodInput,
 		ec.unmarshalInputQueryConditionInput,
@@ -5793,6 +5947,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputUpdateWebhookInput,
 		ec.unmarshalInputUpdateWorkspaceInput,
 		ec.unmarshalInputUpdateWorkspaceRoutingInput,
+		ec.unmarshalInputUpsertLinkFields,
+		ec.unmarshalInputUpsertLinkInput,
+		ec.unmarshalInputUpsertLinksInput,
 		ec.unmarshalInputUtmInput,
 		ec.unmarshalInputVerifyDomainInput,
 		ec.unmarshalInputVerifyEmailInput,
@@ -5940,6 +6097,8 @@ enum ErrorCode {
   CODE_TAKEN
   "The code is a word that the server reserves."
   CODE_RESERVED
+  "Another link of the workspace has this external id."
+  EXTERNAL_ID_TAKEN
   """
   All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
   another strategy.
@@ -6060,12 +6219,32 @@ input WorkspaceBy @oneOf {
   slug: String
 }
 
-"Selects a link by one of two keys."
+"Selects a link by one of four keys."
 input LinkBy @oneOf {
   "Its id."
   id: ID
   "Its short URL, in any form that redirects."
   shortUrl: String
+  "Its workspace and external id."
+  external: ExternalLinkBy
+  "Its workspace and code."
+  code: CodeLinkBy
+}
+
+"Names a link by the caller's own id."
+input ExternalLinkBy {
+  "The workspace."
+  workspaceId: ID!
+  "The caller's own id."
+  externalId: String!
+}
+
+"Names a link by its code."
+input CodeLinkBy {
+  "The workspace."
+  workspaceId: ID!
+  "The code."
+  code: String!
 }
 
 """
@@ -6227,6 +6406,17 @@ type Mutation {
   Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
+  """
+  Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
+  of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
+  URL belongs to a link with another external id.
+  """
+  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload!
+  """
+  Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
+  LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
+  """
+  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload!
   """
   Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
   it. Deleting it again changes nothing. Requires the role EDITOR. Error: NOT_FOUND.
@@ -6844,6 +7034,10 @@ input CreateLinkInput {
   idempotencyKey: String
   "How the link answers visitors. Absent fields: the workspace's routingDefaults."
   routing: LinkRoutingInput
+  "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
+  externalId: String
+  "Up to 20 pairs of the caller's own data, with distinct keys."
+  metadata: [MetadataInput!]
 }
 
 "Payload of createLink."
@@ -6932,6 +7126,10 @@ input NewLinkInput {
   redirectStatus: Int
   "How the link answers visitors. Absent fields: the workspace's routingDefaults."
   routing: LinkRoutingInput
+  "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
+  externalId: String
+  "Up to 20 pairs of the caller's own data, with distinct keys."
+  metadata: [MetadataInput!]
 }
 
 "Effects of one failed link on a batch."
@@ -7054,6 +7252,10 @@ input UpdateLinkInput {
   updatedAt: Time
   "How the link answers visitors; absent fields of it stay. Null: a plain link."
   routing: LinkRoutingInput
+  "The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN."
+  externalId: String
+  "The caller's own data, all of it; null removes it."
+  metadata: [MetadataInput!]
 }
 
 "Payload of updateLink."
@@ -7062,6 +7264,98 @@ type UpdateLinkPayload {
   link: Link
   "User errors. Empty on success."
   errors: [UserError!]!
+}
+
+"Input of upsertLink."
+input UpsertLinkInput {
+  "The workspace."
+  workspaceId: ID!
+  "The link."
+  link: UpsertLinkFields!
+}
+
+"A link by its external id; createLink and updateLink describe the fields."
+input UpsertLinkFields {
+  "The caller's own id."
+  externalId: String!
+  "The destination."
+  url: String!
+  "How the code is made. Absent: CUSTOM with a customCode, else RANDOM. IMMUTABLE when it differs from the existing link's."
+  strategy: CodeStrategy
+  "The code of a CUSTOM link. IMMUTABLE when it differs from the existing link's."
+  customCode: String
+  "The title."
+  title: String
+  "The note for the members."
+  note: String
+  "The tags, all of them."
+  tags: [String!]
+  "The caller's own data, all of it."
+  metadata: [MetadataInput!]
+  "From when on the link redirects."
+  startsAt: Time
+  "From when on the link has ended."
+  expiresAt: Time
+  "How many redirects the link answers."
+  maxClicks: Int64
+  "The HTTP status of the redirect."
+  redirectStatus: Int
+  "How the link answers visitors."
+  routing: LinkRoutingInput
+  "Whether the link is archived."
+  archived: Boolean
+  "Whether anyone may see its statistics."
+  statsPublic: Boolean
+}
+
+"Payload of upsertLink."
+type UpsertLinkPayload {
+  "The link; null when there are errors."
+  link: Link
+  "The outcome; null when there are errors."
+  outcome: UpsertOutcome
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of upsertLinks."
+input UpsertLinksInput {
+  "The workspace."
+  workspaceId: ID!
+  "The links, 1 to 1,000, with distinct external ids."
+  links: [UpsertLinkFields!]!
+  "How the other links are treated when one has an error. Absent: SKIP_FAILED."
+  onError: BatchPolicy
+}
+
+"Payload of upsertLinks."
+type UpsertLinksPayload {
+  "A result for each link, in the order of the input; empty when there are errors of the whole call."
+  results: [UpsertLinkResult!]!
+  "The id for revertOperation, which undoes the call; null when nothing was changed."
+  operationId: ID
+  "User errors of the whole call. Empty on success."
+  errors: [UserError!]!
+}
+
+"The result for one link of upsertLinks."
+type UpsertLinkResult {
+  "The link; null when there are errors."
+  link: Link
+  "The outcome; null when there are errors."
+  outcome: UpsertOutcome
+  "User errors; fields are those of this link's input."
+  errors: [UserError!]!
+}
+
+"The outcome of an upsert."
+enum UpsertOutcome {
+  "The link was created."
+  CREATED
+  "The link existed and was changed, adopted or restored."
+  UPDATED
+  "The link was equal already; nothing was written."
+  UNCHANGED
 }
 
 "Input of updateLinks."
@@ -7124,6 +7418,22 @@ type DeleteLinkResult {
 input CheckLinkInput {
   "The link's id."
   id: ID!
+}
+
+"A pair of the caller's own data."
+type Metadata {
+  "The key."
+  key: String!
+  "The value."
+  value: String!
+}
+
+"Input for Metadata."
+input MetadataInput {
+  "The key, 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -."
+  key: String!
+  "The value, at most 500 characters."
+  value: String!
 }
 
 "How a URL responded at its last check."
@@ -7833,6 +8143,10 @@ type LinkVersion {
   note: String
   "The tags."
   tags: [String!]!
+  "The caller's own id."
+  externalId: String
+  "The caller's own data."
+  metadata: [Metadata!]!
   "Whether it was archived."
   archived: Boolean!
   "Whether its statistics were public."
@@ -8505,6 +8819,10 @@ type Link implements Node {
   note: String
   "Its tags, in the order of their code points."
   tags: [String!]!
+  "The caller's own id, unique in the workspace."
+  externalId: String
+  "The caller's own data, in the order of the keys."
+  metadata: [Metadata!]!
   "Whether it is archived. Archived links redirect."
   archived: Boolean!
   "Whether it is temporary."
@@ -10230,6 +10548,10 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_note(ctx, field)
 	case "tags":
 		return ec.fieldContext_Link_tags(ctx, field)
+	case "externalId":
+		return ec.fieldContext_Link_externalId(ctx, field)
+	case "metadata":
+		return ec.fieldContext_Link_metadata(ctx, field)
 	case "archived":
 		return ec.fieldContext_Link_archived(ctx, field)
 	case "kind":
@@ -10358,6 +10680,10 @@ func (ec *executionContext) childFields_LinkVersion(ctx context.Context, field g
 		return ec.fieldContext_LinkVersion_note(ctx, field)
 	case "tags":
 		return ec.fieldContext_LinkVersion_tags(ctx, field)
+	case "externalId":
+		return ec.fieldContext_LinkVersion_externalId(ctx, field)
+	case "metadata":
+		return ec.fieldContext_LinkVersion_metadata(ctx, field)
 	case "archived":
 		return ec.fieldContext_LinkVersion_archived(ctx, field)
 	case "statsPublic":
@@ -10468,6 +10794,16 @@ func (ec *executionContext) childFields_MemberEdge(ctx context.Context, field gr
 		return ec.fieldContext_MemberEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MemberEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Metadata(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "key":
+		return ec.fieldContext_Metadata_key(ctx, field)
+	case "value":
+		return ec.fieldContext_Metadata_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Metadata", field.Name)
 }
 
 func (ec *executionContext) childFields_Orphan(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11104,6 +11440,42 @@ func (ec *executionContext) childFields_UpdateWorkspaceRoutingPayload(ctx contex
 		return ec.fieldContext_UpdateWorkspaceRoutingPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspaceRoutingPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpsertLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_UpsertLinkPayload_link(ctx, field)
+	case "outcome":
+		return ec.fieldContext_UpsertLinkPayload_outcome(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpsertLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpsertLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpsertLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_UpsertLinkResult_link(ctx, field)
+	case "outcome":
+		return ec.fieldContext_UpsertLinkResult_outcome(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpsertLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpsertLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_UpsertLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_UpsertLinksPayload_results(ctx, field)
+	case "operationId":
+		return ec.fieldContext_UpsertLinksPayload_operationId(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpsertLinksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpsertLinksPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12464,6 +12836,34 @@ func (ec *executionContext) field_Mutation_updateWorkspace_args(ctx context.Cont
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateWorkspaceInput, error) {
 			return ec.unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_upsertLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpsertLinkInput, error) {
+			return ec.unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_upsertLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpsertLinksInput, error) {
+			return ec.unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -18206,6 +18606,61 @@ func (ec *executionContext) fieldContext_Link_tags(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Link_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_externalId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExternalID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_externalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Link_metadata(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_metadata(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Metadata(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_metadata(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Metadata(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19630,6 +20085,61 @@ func (ec *executionContext) fieldContext_LinkVersion_tags(_ context.Context, fie
 	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _LinkVersion_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_externalId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExternalID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_externalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkVersion_metadata(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_metadata(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkVersion().Metadata(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_metadata(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersion",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Metadata(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LinkVersion_archived(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20426,6 +20936,52 @@ func (ec *executionContext) fieldContext_MemberEdge_node(_ context.Context, fiel
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Metadata_key(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Metadata_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Metadata_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Metadata", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Metadata_value(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Metadata_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Metadata_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Metadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Mutation_register(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -21918,6 +22474,94 @@ func (ec *executionContext) fieldContext_Mutation_updateLinks(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_updateLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_upsertLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpsertLink(ctx, fc.Args["input"].(UpsertLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpsertLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_upsertLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_upsertLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpsertLinks(ctx, fc.Args["input"].(UpsertLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpsertLinksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_upsertLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -27901,6 +28545,267 @@ func (ec *executionContext) fieldContext_UpdateWorkspaceRoutingPayload_errors(_ 
 	return fc, nil
 }
 
+func (ec *executionContext) _UpsertLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpsertLinkPayload", field, false, false, errors.New("field of type UpsertOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _UpsertLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinkResult_outcome(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkResult_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkResult_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpsertLinkResult", field, false, false, errors.New("field of type UpsertOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _UpsertLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinksPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UpsertLinkResult) graphql.Marshaler {
+			return ec.marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinksPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpsertLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpsertLinksPayload_operationId(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinksPayload_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpsertLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _UpsertLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpsertLinksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpsertLinksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpsertLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Usage_links(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32937,6 +33842,43 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj any) (CodeLinkBy, error) {
+	var it CodeLinkBy
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "code"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCreateAnonymousLinkInput(ctx context.Context, obj any) (CreateAnonymousLinkInput, error) {
 	var it CreateAnonymousLinkInput
 	if obj == nil {
@@ -33029,7 +33971,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -33127,6 +34069,20 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Routing = data
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = data
 		}
 	}
 	return it, nil
@@ -33618,6 +34574,43 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputExternalLinkBy(ctx context.Context, obj any) (ExternalLinkBy, error) {
+	var it ExternalLinkBy
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "externalId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context, obj any) (InviteMemberInput, error) {
 	var it InviteMemberInput
 	if obj == nil {
@@ -33673,7 +34666,7 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "shortUrl"}
+	fieldsInOrder := [...]string{"id", "shortUrl", "external", "code"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -33694,6 +34687,20 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 				return it, err
 			}
 			it.ShortURL = data
+		case "external":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("external"))
+			data, err := ec.unmarshalOExternalLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExternalLinkBy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.External = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCodeLinkBy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
 		}
 	}
 	return it, nil
@@ -34049,6 +35056,43 @@ func (ec *executionContext) unmarshalInputLogoutInput(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj any) (link.Pair, error) {
+	var it link.Pair
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"key", "value"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "key":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("key"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Key = data
+		case "value":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("value"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Value = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj any) (NewLinkInput, error) {
 	var it NewLinkInput
 	if obj == nil {
@@ -34060,7 +35104,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -34144,6 +35188,20 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Routing = data
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = data
 		}
 	}
 	return it, nil
@@ -35345,7 +36403,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -35443,6 +36501,20 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Routing = graphql.OmittableOf(data)
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = graphql.OmittableOf(data)
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -35763,6 +36835,215 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 				return it, err
 			}
 			it.EndedURL = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpsertLinkFields(ctx context.Context, obj any) (UpsertLinkFields, error) {
+	var it UpsertLinkFields
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"externalId", "url", "strategy", "customCode", "title", "note", "tags", "metadata", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "archived", "statsPublic"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "externalId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalID = data
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "strategy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("strategy"))
+			data, err := ec.unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Strategy = data
+		case "customCode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("customCode"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CustomCode = data
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = graphql.OmittableOf(data)
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = graphql.OmittableOf(data)
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = graphql.OmittableOf(data)
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = graphql.OmittableOf(data)
+		case "startsAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StartsAt = graphql.OmittableOf(data)
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = graphql.OmittableOf(data)
+		case "maxClicks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxClicks = graphql.OmittableOf(data)
+		case "redirectStatus":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RedirectStatus = graphql.OmittableOf(data)
+		case "routing":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
+			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Routing = graphql.OmittableOf(data)
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = graphql.OmittableOf(data)
+		case "statsPublic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StatsPublic = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpsertLinkInput(ctx context.Context, obj any) (UpsertLinkInput, error) {
+	var it UpsertLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "link"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "link":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("link"))
+			data, err := ec.unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Link = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpsertLinksInput(ctx context.Context, obj any) (UpsertLinksInput, error) {
+	var it UpsertLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "links", "onError"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "links":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("links"))
+			data, err := ec.unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Links = data
+		case "onError":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onError"))
+			data, err := ec.unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OnError = data
 		}
 	}
 	return it, nil
@@ -39152,6 +40433,49 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "externalId":
+			out.Values[i] = ec._Link_externalId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "metadata":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_metadata(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "archived":
 			out.Values[i] = ec._Link_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -40105,6 +41429,49 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "externalId":
+			out.Values[i] = ec._LinkVersion_externalId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "metadata":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._LinkVersion_metadata(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "archived":
 			out.Values[i] = ec._LinkVersion_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -40573,6 +41940,49 @@ func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var metadataImplementors = []string{"Metadata"}
+
+func (ec *executionContext) _Metadata(ctx context.Context, sel ast.SelectionSet, obj *link.Pair) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, metadataImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Metadata")
+		case "key":
+			out.Values[i] = ec._Metadata_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._Metadata_value(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -40827,6 +42237,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "updateLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "upsertLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_upsertLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "upsertLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_upsertLinks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -44242,6 +45666,150 @@ func (ec *executionContext) _UpdateWorkspaceRoutingPayload(ctx context.Context, 
 			}
 		case "errors":
 			out.Values[i] = ec._UpdateWorkspaceRoutingPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var upsertLinkPayloadImplementors = []string{"UpsertLinkPayload"}
+
+func (ec *executionContext) _UpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpsertLinkPayload")
+		case "link":
+			out.Values[i] = ec._UpsertLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._UpsertLinkPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpsertLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var upsertLinkResultImplementors = []string{"UpsertLinkResult"}
+
+func (ec *executionContext) _UpsertLinkResult(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpsertLinkResult")
+		case "link":
+			out.Values[i] = ec._UpsertLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._UpsertLinkResult_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpsertLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var upsertLinksPayloadImplementors = []string{"UpsertLinksPayload"}
+
+func (ec *executionContext) _UpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpsertLinksPayload")
+		case "results":
+			out.Values[i] = ec._UpsertLinksPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "operationId":
+			out.Values[i] = ec._UpsertLinksPayload_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpsertLinksPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -48471,6 +50039,37 @@ func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._MemberEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, sel ast.SelectionSet, v *link.Pair) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Metadata(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, v any) (*link.Pair, error) {
+	res, err := ec.unmarshalInputMetadataInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInputᚄ(ctx context.Context, v any) ([]*NewLinkInput, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
@@ -49602,6 +51201,81 @@ func (ec *executionContext) marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗco
 	return ec._UpdateWorkspaceRoutingPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx context.Context, v any) ([]*UpsertLinkFields, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*UpsertLinkFields, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx context.Context, v any) (*UpsertLinkFields, error) {
+	res, err := ec.unmarshalInputUpsertLinkFields(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkInput(ctx context.Context, v any) (UpsertLinkInput, error) {
+	res, err := ec.unmarshalInputUpsertLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpsertLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpsertLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpsertLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksInput(ctx context.Context, v any) (UpsertLinksInput, error) {
+	res, err := ec.unmarshalInputUpsertLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpsertLinksPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -50289,6 +51963,14 @@ func (ec *executionContext) unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCodeLinkBy(ctx context.Context, v any) (*CodeLinkBy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCodeLinkBy(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx context.Context, v any) ([]link.Strategy, error) {
 	if v == nil {
 		return nil, nil
@@ -50466,6 +52148,14 @@ func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋl
 	_ = ctx
 	res := scalar.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) unmarshalOExternalLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExternalLinkBy(ctx context.Context, v any) (*ExternalLinkBy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputExternalLinkBy(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOFloat2ᚖfloat64(ctx context.Context, v any) (*float64, error) {
@@ -50679,6 +52369,23 @@ func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx context.Context, v any) ([]*link.Pair, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*link.Pair, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx context.Context, sel ast.SelectionSet, v scalar.Node) graphql.Marshaler {
@@ -50915,6 +52622,25 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(*v)
+	return res
+}
+
+func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx context.Context, v any) (*link.UpsertOutcome, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.UpsertOutcome(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx context.Context, sel ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
 	return res
 }
 

@@ -250,6 +250,14 @@ type ClickFilter struct {
 	Target *string `json:"target,omitempty"`
 }
 
+// Names a link by its code.
+type CodeLinkBy struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The code.
+	Code string `json:"code"`
+}
+
 // Input of createAnonymousLink.
 type CreateAnonymousLinkInput struct {
 	// The destination: http or https, at most 8,192 bytes.
@@ -318,6 +326,10 @@ type CreateLinkInput struct {
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
 	Routing *LinkRoutingInput `json:"routing,omitempty"`
+	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
+	ExternalID *string `json:"externalId,omitempty"`
+	// Up to 20 pairs of the caller's own data, with distinct keys.
+	Metadata []*link.Pair `json:"metadata,omitempty"`
 }
 
 // Payload of createLink.
@@ -602,6 +614,14 @@ type ExportMyDataPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Names a link by the caller's own id.
+type ExternalLinkBy struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The caller's own id.
+	ExternalID string `json:"externalId"`
+}
+
 // The hit quota of a link in the current calendar month (UTC).
 type HitQuota struct {
 	// The quota.
@@ -650,12 +670,16 @@ type InviteMemberPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Selects a link by one of two keys.
+// Selects a link by one of four keys.
 type LinkBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
 	// Its short URL, in any form that redirects.
 	ShortURL *string `json:"shortUrl,omitempty"`
+	// Its workspace and external id.
+	External *ExternalLinkBy `json:"external,omitempty"`
+	// Its workspace and code.
+	Code *CodeLinkBy `json:"code,omitempty"`
 }
 
 // Fields that can be changed at an instant in the future: at least one; as in updateLink.
@@ -816,6 +840,10 @@ type NewLinkInput struct {
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
 	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
 	Routing *LinkRoutingInput `json:"routing,omitempty"`
+	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
+	ExternalID *string `json:"externalId,omitempty"`
+	// Up to 20 pairs of the caller's own data, with distinct keys.
+	Metadata []*link.Pair `json:"metadata,omitempty"`
 }
 
 // Information about a page of a connection.
@@ -1297,6 +1325,10 @@ type UpdateLinkInput struct {
 	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
 	// How the link answers visitors; absent fields of it stay. Null: a plain link.
 	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
+	// The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN.
+	ExternalID graphql.Omittable[*string] `json:"externalId,omitempty"`
+	// The caller's own data, all of it; null removes it.
+	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
 }
 
 // Payload of updateLink.
@@ -1441,6 +1473,88 @@ type UpdateWorkspaceRoutingPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// A link by its external id; createLink and updateLink describe the fields.
+type UpsertLinkFields struct {
+	// The caller's own id.
+	ExternalID string `json:"externalId"`
+	// The destination.
+	URL string `json:"url"`
+	// How the code is made. Absent: CUSTOM with a customCode, else RANDOM. IMMUTABLE when it differs from the existing link's.
+	Strategy *link.Strategy `json:"strategy,omitempty"`
+	// The code of a CUSTOM link. IMMUTABLE when it differs from the existing link's.
+	CustomCode *string `json:"customCode,omitempty"`
+	// The title.
+	Title graphql.Omittable[*string] `json:"title,omitempty"`
+	// The note for the members.
+	Note graphql.Omittable[*string] `json:"note,omitempty"`
+	// The tags, all of them.
+	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The caller's own data, all of it.
+	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
+	// From when on the link redirects.
+	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
+	// From when on the link has ended.
+	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
+	// How many redirects the link answers.
+	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
+	// The HTTP status of the redirect.
+	RedirectStatus graphql.Omittable[*int] `json:"redirectStatus,omitempty"`
+	// How the link answers visitors.
+	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
+	// Whether the link is archived.
+	Archived graphql.Omittable[*bool] `json:"archived,omitempty"`
+	// Whether anyone may see its statistics.
+	StatsPublic graphql.Omittable[*bool] `json:"statsPublic,omitempty"`
+}
+
+// Input of upsertLink.
+type UpsertLinkInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The link.
+	Link *UpsertLinkFields `json:"link"`
+}
+
+// Payload of upsertLink.
+type UpsertLinkPayload struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// The outcome; null when there are errors.
+	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// The result for one link of upsertLinks.
+type UpsertLinkResult struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// The outcome; null when there are errors.
+	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
+	// User errors; fields are those of this link's input.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of upsertLinks.
+type UpsertLinksInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The links, 1 to 1,000, with distinct external ids.
+	Links []*UpsertLinkFields `json:"links"`
+	// How the other links are treated when one has an error. Absent: SKIP_FAILED.
+	OnError *link.Policy `json:"onError,omitempty"`
+}
+
+// Payload of upsertLinks.
+type UpsertLinksPayload struct {
+	// A result for each link, in the order of the input; empty when there are errors of the whole call.
+	Results []*UpsertLinkResult `json:"results"`
+	// The id for revertOperation, which undoes the call; null when nothing was changed.
+	OperationID *string `json:"operationId,omitempty"`
+	// User errors of the whole call. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // The link quota of the current calendar month (UTC).
 type Usage struct {
 	// The number of created links.
@@ -1580,6 +1694,8 @@ const (
 	ErrorCodeCodeTaken ErrorCode = "CODE_TAKEN"
 	// The code is a word that the server reserves.
 	ErrorCodeCodeReserved ErrorCode = "CODE_RESERVED"
+	// Another link of the workspace has this external id.
+	ErrorCodeExternalIDTaken ErrorCode = "EXTERNAL_ID_TAKEN"
 	// All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
 	// another strategy.
 	ErrorCodeCodeExhausted ErrorCode = "CODE_EXHAUSTED"
@@ -1614,6 +1730,7 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeNotFound,
 	ErrorCodeCodeTaken,
 	ErrorCodeCodeReserved,
+	ErrorCodeExternalIDTaken,
 	ErrorCodeCodeExhausted,
 	ErrorCodeSlugTaken,
 	ErrorCodeEmailTaken,
@@ -1630,7 +1747,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken:
 		return true
 	}
 	return false

@@ -20,6 +20,7 @@ const (
 	UnsafeURL                       // the destination is refused
 	NotFound                        // the object does not exist, or the caller may not read it
 	CodeTaken                       // the code is in use for another URL
+	ExternalIDTaken                 // another link of the workspace has the external id
 	CodeReserved                    // the code is reserved by the server
 	CodeExhausted                   // all candidate codes are taken
 	SlugTaken                       // another workspace has or had the slug, or it is reserved
@@ -62,6 +63,7 @@ var responses = map[Kind]response{
 	UnsafeURL:           {code: "UNSAFE_URL", status: http.StatusBadRequest, user: true},
 	NotFound:            {code: "NOT_FOUND", status: http.StatusNotFound, user: true},
 	CodeTaken:           {code: "CODE_TAKEN", status: http.StatusConflict, user: true},
+	ExternalIDTaken:     {code: "EXTERNAL_ID_TAKEN", status: http.StatusConflict, user: true},
 	CodeReserved:        {code: "CODE_RESERVED", status: http.StatusConflict, user: true},
 	CodeExhausted:       {code: "CODE_EXHAUSTED", status: http.StatusConflict, user: true},
 	SlugTaken:           {code: "SLUG_TAKEN", status: http.StatusConflict, user: true},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
@@ -26,6 +27,8 @@ type batch struct {
 	policy Policy
 	key    *idempotency.Key // may be nil
 	items  []*item
+	// operationID is the bulk call of an upsert; empty for none.
+	operationID string
 }
 
 // item is one requested link of a batch.
@@ -34,13 +37,19 @@ type item struct {
 	in          *New
 	operationID string // of its call; empty for none
 
+	// upsert is the input of an upsert, or nil. holder is the link that has its external id, or nil, and
+	// versionBefore the version of the link that it changes.
+	upsert        *Upsert
+	holder        *Link
+	versionBefore int
+
 	draft *Link
 	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
 	// are tried: nearly always the first is free.
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
-	// duplicateOf is the earlier item with the same identity, or nil.
+	// duplicateOf is the earlier item with the same identity and external id, or nil.
 	duplicateOf *item
 	Result
 
@@ -54,6 +63,12 @@ type item struct {
 // identity is what two requests for the same link have in common: the URL, and the code if the
 // caller chose one.
 type identity struct{ hash, code string }
+
+// request is what equal requests have in common: the link, and the external id that it must have.
+type request struct {
+	identity
+	externalID string
+}
 
 var (
 	// errFailed rolls back an AllOrNothing batch.
@@ -82,9 +97,15 @@ func (b *batch) create(ctx context.Context) ([]Result, error) {
 
 // prepare validates the input, detects duplicates, and assigns codes.
 func (b *batch) prepare(ctx context.Context) error {
-	first := map[identity]*item{}
+	first := map[request]*item{}
 	for _, it := range b.items {
+		if it.isKnown() {
+			continue
+		}
 		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
+			it.Err = b.draftUpsert(it)
+		}
+		if it.Err == nil {
 			it.draft.VersionOperation = optional.Of(it.operationID)
 			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
 		}
@@ -95,8 +116,9 @@ func (b *batch) prepare(ctx context.Context) error {
 			continue
 		}
 		it.identity = identity{hash: string(it.draft.CanonicalHash), code: optional.Value(it.in.CustomCode)}
-		if it.duplicateOf = first[it.identity]; it.duplicateOf == nil {
-			first[it.identity] = it
+		same := request{it.identity, optional.Value(it.in.ExternalID)}
+		if it.duplicateOf = first[same]; it.duplicateOf == nil {
+			first[same] = it
 		}
 	}
 	if err := b.refuseDestinations(ctx); err != nil {
@@ -140,13 +162,13 @@ func customCodes(strategy Strategy, custom *string) ([]string, error) {
 func (b *batch) refuseDestinations(ctx context.Context) error {
 	var drafts []*Link
 	for _, it := range b.items {
-		if it.pending() {
+		if it.pending() && !it.isKnown() {
 			drafts = append(drafts, it.draft)
 		}
 	}
 	refused, err := b.refused(ctx, b.DB, drafts)
 	for _, it := range b.items {
-		if e := refused[it.draft]; it.pending() && e != nil {
+		if e := refused[it.draft]; it.pending() && !it.isKnown() && e != nil {
 			if it.Err = e; len(e.Field) == 0 {
 				it.Err = e.At("url")
 			}
@@ -159,7 +181,7 @@ func (b *batch) refuseDestinations(ctx context.Context) error {
 func (b *batch) generateCodes(ctx context.Context) error {
 	var counters []*item
 	for _, it := range b.items {
-		if !it.pending() || len(it.codes) > 0 {
+		if !it.pending() || it.isKnown() || len(it.codes) > 0 {
 			continue
 		}
 		switch it.draft.Strategy {
@@ -199,7 +221,7 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 		}
 	}
 	err := b.DB.Tx(ctx, b.insert)
-	for errors.Is(err, errRetry) {
+	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
 		if err = b.generateCodes(ctx); err == nil {
 			err = b.DB.Tx(ctx, b.insert)
 		}
@@ -233,6 +255,11 @@ func (b *batch) finish() {
 
 // pending reports whether the item has no final result yet.
 func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
+
+// isKnown reports whether the item needs no new link: it has failed, or its link exists.
+func (it *item) isKnown() bool {
+	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
+}
 
 // unresolved returns the items that have no result yet, neither final nor in this attempt.
 func (b *batch) unresolved() (items []*item) {

@@ -31,6 +31,10 @@ type New struct {
 	ExpiresAt      *time.Time
 	// MaxClicks is the limit of redirects; nil means no limit.
 	MaxClicks *int64
+	// ExternalID is the caller's own id; nil means none.
+	ExternalID *string
+	// Metadata is the caller's own data, in any order.
+	Metadata []*Pair
 	// Routing is how the link answers visitors otherwise; absent fields have the workspace's defaults.
 	Routing *routing.Change
 
@@ -71,6 +75,12 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		return nil, err
 	}
 	if l.tags, err = CheckTags(in.Tags); err != nil {
+		return nil, err
+	}
+	if l.ExternalID, err = checkExternalID(in.ExternalID); err != nil {
+		return nil, err
+	}
+	if l.Metadata, err = newMetadata(in.Metadata); err != nil {
 		return nil, err
 	}
 	if err := l.checkExpiry(now); err != nil {

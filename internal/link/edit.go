@@ -9,11 +9,15 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
+
+// maxRaces is how often a transaction runs again that has lost a race for an external id.
+const maxRaces = 5
 
 // edits are changes to links of a workspace, in one transaction.
 type edits struct {
@@ -38,46 +42,61 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 	if err := checkBatch(len(e.ids), e.field); err != nil {
 		return nil, err
 	}
-	var changed map[string]*Link
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		links, err := s.lock(ctx, tx, m, e.ids)
-		if err != nil {
-			return err
-		}
-		if e.needClicks {
-			if err := s.countClicks(ctx, tx, links); err != nil {
-				return err
-			}
-		}
-		if results, changed, err = s.mutateAll(ctx, tx, e, links); err != nil {
-			return err
-		}
-		if e.policy == AllOrNothing && failAll(results) {
-			return errFailed
-		}
-		changes := map[cause][]change{}
-		for linkID, after := range changed {
-			why := e.cause
-			if e.causeOf != nil {
-				why = e.causeOf(links[linkID])
-			}
-			changes[why] = append(changes[why], change{before: links[linkID], after: after, operation: e.operationID})
-		}
-		for why, some := range changes {
-			if err := s.apply(ctx, tx, why, some); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	change := func(ctx context.Context, tx bun.Tx) (err error) {
+		results, err = s.editIn(ctx, tx, m, e)
+		return err
+	}
+	err = s.DB.Tx(ctx, change)
+	for races := 0; db.IsUniqueViolation(err) && races < maxRaces; races++ { // another one took an external id
+		err = s.DB.Tx(ctx, change)
+	}
 	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
+	}
+	for _, r := range results {
+		if r.Link != nil {
+			s.forget(r.Link)
+		}
+	}
+	return results, nil
+}
+
+// editIn is edit within a transaction. It returns errFailed with the results of an AllOrNothing batch
+// that has an error.
+func (s *Store) editIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e edits) ([]Result, error) {
+	links, err := s.lock(ctx, tx, m, e.ids)
+	if err != nil {
+		return nil, err
+	}
+	if e.needClicks {
+		if err := s.countClicks(ctx, tx, links); err != nil {
+			return nil, err
+		}
+	}
+	results, changed, err := s.mutateAll(ctx, tx, m, e, links)
+	if err != nil {
+		return nil, err
+	}
+	if e.policy == AllOrNothing && failAll(results) {
+		return results, errFailed
+	}
+	changes := map[cause][]change{}
+	for linkID, after := range changed {
+		why := e.cause
+		if e.causeOf != nil {
+			why = e.causeOf(links[linkID])
+		}
+		changes[why] = append(changes[why], change{before: links[linkID], after: after, operation: e.operationID})
+	}
+	for why, some := range changes {
+		if err := s.apply(ctx, tx, why, some); err != nil {
+			return nil, err
+		}
 	}
 	for i, r := range results {
 		if r.Link == nil {
 			continue
 		}
-		s.forget(r.Link)
 		if after := changed[r.Link.ID]; after != nil { // the last of several changes of the link
 			results[i].Link = after
 			results[i].OperationID = e.operationOf(after)
@@ -96,14 +115,15 @@ func (e *edits) operationOf(l *Link) string {
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
 // change that gives a link a new destination, or makes it active again, fails if the destination is
-// refused: all other changes are then applied again without it.
+// refused, and one that gives it an external id fails if another link has that: all other changes are then
+// applied again without it.
 func (s *Store) mutateAll(
-	ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link,
+	ctx context.Context, tx bun.Tx, m workspace.Membership, e edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
 	failed, now := map[int]error{}, s.now()
 	for {
 		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
-		unchecked, pending := map[*Link]int{}, map[*Link]*ScheduledChange{}
+		unchecked, pending, takers := map[*Link]int{}, map[*Link]*ScheduledChange{}, map[string]int{}
 		for i, linkID := range e.ids {
 			before := links[linkID]
 			results[i] = mutateCopy(before, func(l *Link) error {
@@ -133,7 +153,20 @@ func (s *Store) mutateAll(
 					unchecked[c.after], pending[c.after] = i, c
 				}
 			}
+			if !sameExternalID(after.ExternalID, before.ExternalID) {
+				takers[linkID] = i
+			}
 			links[linkID] = after
+		}
+		taken, err := s.takenExternalIDs(ctx, tx, m, takers, links)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range taken {
+			failed[i] = errExternalIDTaken()
+		}
+		if len(taken) > 0 {
+			continue
 		}
 		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(unchecked)))
 		if err != nil || len(refused) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -30,12 +31,19 @@ const (
 // its row, so batches of a workspace run one after the other and cannot deadlock.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.items {
-		if it.attempt, it.tried, it.revived = (Result{}), 0, false; it.pending() {
+		it.attempt, it.tried, it.revived = (Result{}), 0, false
+		switch {
+		case it.pending() && it.isKnown():
+			it.attempt.Link = it.holder
+		case it.pending():
 			b.assignCode(it)
 		}
 	}
 	unresolved := b.unresolved()
 	consumed := len(unresolved)
+	if consumed == 0 && b.key == nil {
+		return b.changeFound(ctx, tx)
+	}
 	left, err := b.consumeQuota(ctx, tx, b.member, b.now, consumed)
 	if err != nil {
 		return err
@@ -70,8 +78,8 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	if err := b.revive(ctx, tx); err != nil {
 		return err
 	}
-	if b.policy == AllOrNothing && b.failed() {
-		return errFailed
+	if err := b.changeFound(ctx, tx); err != nil {
+		return err
 	}
 	if err := b.recordCreated(ctx, tx); err != nil {
 		return err
@@ -114,11 +122,17 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 // insertNew omits the columns that are null or zero in every new link.
 var insertNew = db.Insert{
 	Without: []string{
-		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at",
+		"granted", "deleted_at", "disabled_at", "ended_at", "purged_at",
 		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
 		"version_starts_at", "next_change_at",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
+}
+
+// insertPlain is insertNew of links without an id or data of the caller, which are no upserts either.
+var insertPlain = db.Insert{
+	Without: append([]string{"external_id", "metadata", "archived_at", "stats_public"}, insertNew.Without...),
+	Rest:    insertNew.Rest,
 }
 
 // insertDrafts inserts the drafts that no unique index refuses, and returns how many.
@@ -129,7 +143,11 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (cre
 	}
 	for chunk := range statements(records) {
 		var ids []string
-		if err := db.InsertReturning(ctx, tx, insertNew, chunk, &ids); err != nil {
+		in := insertPlain
+		if slices.ContainsFunc(chunk, (*record).hasOwnData) {
+			in = insertNew
+		}
+		if err := db.InsertReturning(ctx, tx, in, chunk, &ids); err != nil {
 			return created, err
 		}
 		for _, linkID := range ids {
@@ -149,7 +167,7 @@ func statements(rows []*record) iter.Seq[[]*record] {
 			for n < len(rows) && (n == 0 || size < statementBytes) {
 				r := rows[n]
 				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) +
-					len(optional.Value(r.Note)) + len(r.Search) + 512
+					len(optional.Value(r.Note)) + len(r.Search) + len(r.Metadata) + 512
 				if r.Routing != nil {
 					size += routing.MaxStored
 				}
@@ -164,12 +182,15 @@ func statements(rows []*record) iter.Seq[[]*record] {
 }
 
 // findExisting gives items their existing links: the deterministic one for the URL, or the one with
-// both the custom code and the URL. An item fails if its custom code belongs to another URL, or if
-// the operator has disabled the link.
+// both the custom code and the URL. An item fails if its custom code belongs to another URL, if the
+// operator has disabled the link, if the link has another external id, or if another link has that.
 func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) error {
 	var hashes [][]byte
-	var codes []string
+	var codes, externalIDs []string
 	for _, it := range items {
+		if it.draft.ExternalID != nil {
+			externalIDs = append(externalIDs, *it.draft.ExternalID)
+		}
 		switch it.draft.Strategy {
 		case Deterministic:
 			hashes = append(hashes, it.draft.CanonicalHash)
@@ -185,9 +206,17 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	if err != nil {
 		return err
 	}
-	existing, taken := map[identity]*Link{}, map[string]bool{}
+	byExternalID, err := lookUp(ctx, b, conn, "external_id", "TEXT", externalIDs)
+	if err != nil {
+		return err
+	}
+	holders := make(map[string]*Link, len(byExternalID))
+	for _, l := range byExternalID {
+		holders[*l.ExternalID] = l
+	}
+	existing, taken := map[identity]*Link{}, map[string]*Link{}
 	for _, l := range append(byHash, byCode...) {
-		taken[l.Code] = true
+		taken[l.Code] = l
 		existing[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
 		if l.Strategy == Deterministic {
 			existing[identity{hash: string(l.CanonicalHash)}] = l
@@ -196,15 +225,36 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	for _, it := range items {
 		l := existing[it.identity]
 		switch {
+		case it.upsert != nil:
+			it.adopt(holders, existing, taken)
 		case l != nil && l.DisabledAt != nil:
 			it.attempt.Err = errDisabled().At("url")
+		case it.wantsOtherID(l):
+			it.attempt.Err = errHasOtherID()
+		case it.isExternalIDTaken(holders, l):
+			it.attempt.Err = errExternalIDTaken()
 		case l != nil:
 			l.In, it.attempt.Link = it.member, l
-		case it.draft.Strategy == Custom && taken[it.codes[0]]:
+		case it.draft.Strategy == Custom && taken[it.codes[0]] != nil:
 			it.attempt.Err = errNoCode(Custom)
 		}
 	}
 	return nil
+}
+
+// wantsOtherID reports whether the existing link has not the external id of the item.
+func (it *item) wantsOtherID(existing *Link) bool {
+	return existing != nil && existing.PurgedAt == nil && it.draft.ExternalID != nil &&
+		!sameExternalID(it.draft.ExternalID, existing.ExternalID)
+}
+
+// isExternalIDTaken reports whether another link than the existing one has the item's external id.
+func (it *item) isExternalIDTaken(holders map[string]*Link, existing *Link) bool {
+	if it.draft.ExternalID == nil {
+		return false
+	}
+	holder := holders[*it.draft.ExternalID]
+	return holder != nil && (existing == nil || holder.ID != existing.ID)
 }
 
 // lookUp finds links of the workspace by a unique key. The lateral join makes PostgreSQL look up
@@ -250,6 +300,9 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 		}
 	}
 	if err := insertTags(ctx, tx, tags); err != nil {
+		return err
+	}
+	if err := writeMetadata(ctx, tx, created); err != nil {
 		return err
 	}
 	if err := b.writeRouting(ctx, tx, created); err != nil {

@@ -63,6 +63,10 @@ type Link struct {
 	Title         *string
 	// Note is visible to members only.
 	Note *string
+	// ExternalID is the caller's own id: unique among the links of the workspace that are not purged.
+	ExternalID *string
+	// Metadata is the caller's own data.
+	Metadata Metadata
 	routing.Settings
 	// Granted is how many redirects have been granted; it is counted only if there is a MaxClicks.
 	Granted int64
@@ -116,6 +120,7 @@ type record struct {
 	// TitleKey is the sort key of the title, Search the text that searches match.
 	TitleKey string
 	Search   string
+	HostKey  string
 }
 
 func recordOf(l *Link) *record {
@@ -127,9 +132,13 @@ func recordOf(l *Link) *record {
 			texts = append(texts, Fold(u.URL))
 		}
 		r.Search = strings.Join(texts, "\n")
+		r.HostKey = HostKey(l.Host())
 	}
 	return r
 }
+
+// hasOwnData reports whether the link has an id or data of its caller.
+func (r *record) hasOwnData() bool { return r.ExternalID != nil || r.Metadata != "" }
 
 // Fold returns text as links are searched and sorted by it: in lower case. The databases do not
 // fold it, because each does so differently.

@@ -13,7 +13,7 @@ import (
 func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var ids []string
 	for _, it := range b.items {
-		if l := it.attempt.Link; l != nil && l.DeletedAt != nil {
+		if l := it.attempt.Link; l != nil && it.revives(l) {
 			ids = append(ids, l.ID)
 		}
 	}
@@ -29,7 +29,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	}
 	var changes []change
 	for _, it := range b.items {
-		if it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil {
+		if it.attempt.Link == nil || !it.revives(it.attempt.Link) {
 			continue
 		}
 		l := links[it.attempt.Link.ID]
@@ -59,14 +59,20 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	return b.apply(ctx, tx, revived, changes)
 }
 
+// revives reports whether the item gives a link the fields of its draft. An upsert restores a deleted
+// link with the fields that it has, unless it was purged.
+func (it *item) revives(l *Link) bool {
+	return l.DeletedAt != nil && (it.upsert == nil || l.PurgedAt != nil)
+}
+
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.
 func (b *batch) reviveAs(l, draft *Link) {
 	if l.PurgedAt != nil {
-		l.Granted, l.CreatedBy = 0, draft.CreatedBy
+		l.Granted, l.CreatedBy, l.ExternalID = 0, draft.CreatedBy, draft.ExternalID
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.Settings = draft.Settings
+	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)
 }

@@ -17,6 +17,8 @@ type Snapshot struct {
 	Title          *string          `json:"title,omitempty"`
 	Note           *string          `json:"note,omitempty"`
 	Tags           []string         `json:"tags,omitempty"`
+	ExternalID     *string          `json:"externalId,omitempty"`
+	Metadata       Metadata         `json:"metadata,omitempty"`
 	Archived       bool             `json:"archived,omitempty"`
 	StatsPublic    bool             `json:"statsPublic,omitempty"`
 	StartsAt       *time.Time       `json:"startsAt,omitempty"`
@@ -31,7 +33,8 @@ type Snapshot struct {
 // snapshot returns the present state of the link, which has the tags.
 func (l *Link) snapshot(tags []string) *Snapshot {
 	s := &Snapshot{
-		URL: l.OriginalURL, Title: l.Title, Note: l.Note, Archived: l.Archived(), StatsPublic: l.StatsPublic,
+		URL: l.OriginalURL, Title: l.Title, Note: l.Note, ExternalID: l.ExternalID, Metadata: l.Metadata,
+		Archived: l.Archived(), StatsPublic: l.StatsPublic,
 		StartsAt: utc(l.StartsAt), ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
 		Routing: l.Routing, Deleted: l.DeletedAt != nil, Disabled: l.DisabledAt != nil,
 	}
@@ -66,7 +69,8 @@ func (s *Snapshot) fields() []audit.Field {
 	}
 	return []audit.Field{
 		{Name: "url", Value: s.URL}, {Name: "title", Value: s.Title}, {Name: "note", Value: s.Note},
-		{Name: "tags", Value: tags}, {Name: "archived", Value: s.Archived}, {Name: "statsPublic", Value: s.StatsPublic},
+		{Name: "tags", Value: tags}, {Name: "externalId", Value: s.ExternalID}, {Name: "metadata", Value: s.Metadata},
+		{Name: "archived", Value: s.Archived}, {Name: "statsPublic", Value: s.StatsPublic},
 		{Name: "startsAt", Value: s.StartsAt}, {Name: "expiresAt", Value: s.ExpiresAt},
 		{Name: "maxClicks", Value: s.MaxClicks}, {Name: "redirectStatus", Value: s.RedirectStatus},
 		{Name: "routing", Value: s.Routing},
@@ -91,6 +95,7 @@ func (s *Snapshot) restore(l *Link, now time.Time) error {
 		return err
 	}
 	isExpiryChanged := !sameInstant(l.ExpiresAt, s.ExpiresAt)
+	l.ExternalID, l.Metadata = s.ExternalID, s.Metadata
 	l.Title, l.Note, l.StatsPublic, l.tags = s.Title, s.Note, s.StatsPublic, append([]string{}, s.Tags...)
 	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
 	if s.Archived != l.Archived() {

@@ -37,7 +37,7 @@ type bundle struct {
 	leases  int64
 }
 
-func setup(t *testing.T, d *db.DB) *bundle {
+func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{now: noon}
 	clock := func() time.Time { return b.now }

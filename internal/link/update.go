@@ -26,6 +26,8 @@ type Change struct {
 	RedirectStatus optional.Edit[int]
 	Archived       optional.Edit[bool]
 	StatsPublic    optional.Edit[bool]
+	ExternalID     optional.Edit[*string]
+	Metadata       optional.Edit[[]*Pair]
 	// Routing makes the link plain if it is set to nil.
 	Routing optional.Edit[*routing.Change]
 	// Seen is the UpdatedAt that the link must have; nil means any.
@@ -38,7 +40,7 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*
 }
 
 // UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
-// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, Immutable and, for a link
+// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, ExternalIDTaken, Immutable and, for a link
 // that does not have the UpdatedAt in Seen, Conflict. An error means that nothing was changed:
 // InvalidInput or Forbidden. The call is an operation, see RevertOperation.
 func (s *Store) UpdateMany(
@@ -117,6 +119,17 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 			return err
 		}
 	}
+	if c.ExternalID.Set {
+		if l.ExternalID, err = checkExternalID(c.ExternalID.To); err != nil {
+			return err
+		}
+	}
+	if c.Metadata.Set {
+		if l.Metadata, err = newMetadata(c.Metadata.To); err != nil {
+			return err
+		}
+	}
+	before := l.ExpiresAt
 	c.StartsAt.Apply(&l.StartsAt)
 	c.ExpiresAt.Apply(&l.ExpiresAt)
 	c.MaxClicks.Apply(&l.MaxClicks)
@@ -128,7 +141,7 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 			l.ArchivedAt = &now
 		}
 	}
-	if c.ExpiresAt.Set {
+	if c.ExpiresAt.Set && !sameInstant(utc(before), utc(l.ExpiresAt)) {
 		if err := l.checkExpiry(now); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,6 +98,14 @@ func (l *Link) Hosts() []string {
 		hosts = append(hosts, row.Host)
 	}
 	return hosts
+}
+
+// HostKey returns the labels of a canonical host in reverse, each followed by a dot, so that a host is a
+// prefix of all hosts below it: www.example.com becomes com.example.www.
+func HostKey(host string) string {
+	labels := strings.Split(host, ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".") + "."
 }
 
 // Host returns the host of the destination; empty for a purged link.

@@ -75,11 +75,10 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 	}
 	effective := make([]change, 0, len(changes))
 	for _, c := range changes {
-		is := c.after.snapshotWith(tags[c.before.ID])
-		c.was = c.before.snapshot(tags[c.before.ID])
-		c.fields = audit.Compare(c.was.fields(), is.fields())
-		isSame := len(c.fields) == 0 && c.was.Deleted == is.Deleted && c.was.Disabled == is.Disabled
-		if isSame && c.before.WorkspaceID == c.after.WorkspaceID {
+		stored := tags[c.before.ID]
+		c.was = c.before.snapshot(stored)
+		isSame, fields := compare(c.was, c.after.snapshotWith(stored))
+		if c.fields = fields; isSame && c.before.WorkspaceID == c.after.WorkspaceID {
 			unchanged := *c.before
 			unchanged.In = c.after.In
 			*c.after = unchanged
@@ -124,6 +123,9 @@ func startAfter(predecessor, planned time.Time) time.Time {
 // write writes the rows of changed links, and what is derived of them.
 func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.after.ID, b.after.ID) })
+	if err := releaseExternalIDs(ctx, tx, changes); err != nil {
+		return err
+	}
 	rows := make([]*record, 0, len(changes))
 	for _, c := range changes {
 		rows = append(rows, recordOf(c.after))
@@ -139,6 +141,9 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 		}
 	}
 	if err := s.writeTags(ctx, tx, rows); err != nil {
+		return err
+	}
+	if err := writeMetadata(ctx, tx, changes); err != nil {
 		return err
 	}
 	return s.writeRouting(ctx, tx, changes)

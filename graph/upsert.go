@@ -1,0 +1,82 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *mutationResolver) UpsertLink(ctx context.Context, in gen.UpsertLinkInput) (*gen.UpsertLinkPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	one, err := r.Links.Upsert(ctx, m, upsertOf(m, in.Link))
+	if err != nil {
+		return nil, below("link", err)
+	}
+	return &gen.UpsertLinkPayload{Link: one.Link, Outcome: &one.Outcome}, nil
+}
+
+func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksInput) (*gen.UpsertLinksPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	links := make([]*link.Upsert, 0, len(in.Links))
+	for _, one := range in.Links {
+		links = append(links, upsertOf(m, one))
+	}
+	upserted, err := r.Links.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
+	results, found := make([]*gen.UpsertLinkResult, 0, len(upserted)), []*link.Link{}
+	for _, one := range upserted {
+		errors, _ := userErrors(one.Err) // UpsertMany returns other errors for the whole call
+		results = append(results, &gen.UpsertLinkResult{Link: one.Link, Outcome: optional.Of(one.Outcome), Errors: errors})
+		if one.Link != nil {
+			found = append(found, one.Link)
+		}
+	}
+	loader.Of(ctx).Expect(found)
+	return &gen.UpsertLinksPayload{Results: results, OperationID: link.UpsertOperation(upserted)}, err
+}
+
+func upsertOf(m workspace.Membership, in *gen.UpsertLinkFields) *link.Upsert {
+	return &link.Upsert{
+		ExternalID: in.ExternalID, URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
+		Fields: link.Change{
+			Title:          setOrRemove(in.Title),
+			Note:           setOrRemove(in.Note),
+			Tags:           setOrRemove(in.Tags),
+			Metadata:       setOrRemove(in.Metadata),
+			StartsAt:       setOrRemove(in.StartsAt),
+			ExpiresAt:      setOrRemove(in.ExpiresAt),
+			MaxClicks:      setOrRemove(in.MaxClicks),
+			RedirectStatus: setOrDefault(in.RedirectStatus, m.Workspace().DefaultRedirectStatus),
+			Archived:       setOrDefault(in.Archived, false),
+			StatsPublic:    setOrDefault(in.StatsPublic, false),
+			Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
+		},
+	}
+}
+
+// setOrDefault is the change of a field that null resets to a default.
+func setOrDefault[T any](value graphql.Omittable[*T], otherwise T) optional.Edit[T] {
+	return optional.Edit[T]{Set: value.IsSet(), To: optional.Or(value.Value(), otherwise)}
+}
+
+// below returns the error of an object within the input, with the path of its fields there.
+func below(object string, err error) error {
+	e := *errs.From(err)
+	if len(e.Field) == 0 {
+		return err
+	}
+	return e.At(append([]string{object}, e.Field...)...)
+}

@@ -1,0 +1,156 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxExternalID is a length in characters.
+const maxExternalID = 255
+
+// checkExternalID returns the id as it is: ids are compared byte by byte. It returns InvalidInput.
+func checkExternalID(externalID *string) (*string, error) {
+	if externalID == nil {
+		return nil, nil
+	}
+	if err := CheckExternalID(*externalID); err != nil {
+		return nil, errs.From(err).At("externalId")
+	}
+	return externalID, nil
+}
+
+// CheckExternalID checks a caller's own id. It returns InvalidInput.
+func CheckExternalID(externalID string) error {
+	if n := utf8.RuneCountInString(externalID); n < 1 || n > maxExternalID {
+		return errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.", maxExternalID, n)
+	}
+	if !utf8.ValidString(externalID) || strings.ContainsFunc(externalID, unicode.IsControl) {
+		return errs.New(errs.InvalidInput, "externalId must be text without control characters.")
+	}
+	return nil
+}
+
+func sameExternalID(a, b *string) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
+func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
+	return s.by(ctx, m, "external_id = ?", externalID)
+}
+
+// ByCode returns the link with the code, in any state but purged. It returns NotFound.
+func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string) (*Link, error) {
+	return s.by(ctx, m, "code = ?", code)
+}
+
+func (s *Store) by(ctx context.Context, m workspace.Membership, where, value string) (*Link, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) { // no database stores it
+		return nil, errNotFound()
+	}
+	return s.find(ctx, m, where, value)
+}
+
+// takenExternalIDs returns which of the edits fail because another link keeps the external id. Takers are
+// the last edits of external ids by the ids of their links; after are the links of the batch.
+func (s *Store) takenExternalIDs(
+	ctx context.Context, conn bun.IDB, m workspace.Membership, takers map[string]int, after map[string]*Link,
+) (failed []int, err error) {
+	var wanted []string
+	for linkID := range takers {
+		if l := after[linkID]; l.ExternalID != nil {
+			wanted = append(wanted, *l.ExternalID)
+		}
+	}
+	holders, err := externalIDHolders(ctx, conn, m, wanted)
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]bool{}
+	inOrder := slices.SortedFunc(maps.Keys(takers), func(a, b string) int { return cmp.Compare(takers[a], takers[b]) })
+	for _, linkID := range inOrder {
+		wanted := after[linkID].ExternalID
+		if wanted == nil {
+			continue
+		}
+		holder, isHeld := holders[*wanted]
+		isKept := isHeld && holder != linkID && (after[holder] == nil || sameExternalID(after[holder].ExternalID, wanted))
+		if isKept || given[*wanted] {
+			failed = append(failed, takers[linkID])
+		}
+		given[*wanted] = true
+	}
+	return failed, nil
+}
+
+// externalIDHolders returns the ids of the links that have external ids.
+func externalIDHolders(
+	ctx context.Context, conn bun.IDB, m workspace.Membership, externalIDs []string,
+) (map[string]string, error) {
+	if len(externalIDs) == 0 {
+		return nil, nil
+	}
+	var links []*Link
+	err := conn.NewSelect().Model(&links).Column("id", "external_id").Where("workspace_id = ?", m.ID()).
+		Where("external_id IN (?)", bun.In(externalIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking up external ids: %w", err)
+	}
+	holders := make(map[string]string, len(links))
+	for _, l := range links {
+		holders[*l.ExternalID] = l.ID
+	}
+	return holders, nil
+}
+
+// releaseExternalIDs removes external ids that other links of the same statement get: the unique index
+// compares each row as it is written.
+func releaseExternalIDs(ctx context.Context, tx bun.Tx, changes []change) error {
+	wanted := map[string]bool{}
+	for _, c := range changes {
+		if c.after.ExternalID != nil && !sameExternalID(c.before.ExternalID, c.after.ExternalID) {
+			wanted[*c.after.ExternalID] = true
+		}
+	}
+	var released []string
+	for _, c := range changes {
+		if c.before.ExternalID != nil && wanted[*c.before.ExternalID] {
+			released = append(released, c.after.ID)
+		}
+	}
+	if len(released) == 0 {
+		return nil
+	}
+	_, err := tx.NewUpdate().Model((*Link)(nil)).Set("external_id = NULL").Where("id IN (?)", bun.In(released)).
+		Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("releasing external ids: %w", err)
+	}
+	return nil
+}
+
+func errExternalIDTaken() *errs.Error {
+	return errs.New(errs.ExternalIDTaken, "Another link of the workspace has this externalId. Choose another one, or look "+
+		"up the link by it.").At("externalId")
+}
+
+// errHasOtherID is the error of a creation that finds its link with another external id.
+func errHasOtherID() *errs.Error {
+	return errs.New(errs.Conflict, "The link exists already, without this externalId. createLink does not change it: "+
+		"use upsertLink.").At("externalId")
+}

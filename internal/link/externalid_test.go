@@ -1,0 +1,296 @@
+package link
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// pairs is metadata with one pair.
+func pairs(key, value string) []*Pair { return []*Pair{{Key: key, Value: value}} }
+
+// kindOf is the code of an error; empty for none.
+func kindOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return errs.From(err).Kind.Code()
+}
+
+// external is a change of the external id of a link.
+func external(l *Link, to string) Change {
+	return Change{ID: l.ID, ExternalID: optional.Set(optional.Of(to))}
+}
+
+func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		url, promo := "https://example.com/a", "promo"
+		const taken = "EXTERNAL_ID_TAKEN"
+		plain, _ := b.create(t, New{URL: "https://example.com/plain"})
+		own, _ := b.create(t, New{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
+		custom, _ := b.create(t, New{URL: url, CustomCode: &promo, ExternalID: new("A-2")})
+		for name, c := range map[string]struct {
+			in    New
+			there *Link
+			want  string
+		}{
+			"the same":                {in: New{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
+			"none":                    {in: New{URL: url}, there: own},
+			"another":                 {in: New{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"in other letters":        {in: New{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
+			"with a space":            {in: New{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
+			"of a link without":       {in: New{URL: "https://example.com/plain", ExternalID: new("A-9")}, want: "CONFLICT"},
+			"the same with a code":    {in: New{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
+			"another with a code":     {in: New{URL: url, CustomCode: &promo, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"taken":                   {in: New{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
+			"taken, of a random code": {in: New{URL: url, Strategy: new(Random), ExternalID: new("A-1")}, want: taken},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, created, err := b.Create(t.Context(), b.mine, c.in)
+				if kindOf(err) != c.want || created {
+					t.Errorf("created %t, %v", created, err)
+				}
+				if c.want == "CONFLICT" && !strings.Contains(err.Error(), "upsertLink") {
+					t.Error("the error does not name upsertLink:", err)
+				}
+				if c.there != nil && (l.ID != c.there.ID || l.Title != nil) {
+					t.Errorf("%+v, want %s", l, c.there.ID)
+				}
+			})
+		}
+		l, _, err := b.Create(t.Context(), b.foreign, New{URL: url, ExternalID: new("A-1")})
+		if err != nil || l.ID == own.ID {
+			t.Errorf("in another workspace: %v", err)
+		}
+		if l, err := b.Get(t.Context(), b.mine, plain.ID); err != nil || l.ExternalID != nil || l.Version != 1 {
+			t.Errorf("a refused creation has changed %+v: %v", l, err)
+		}
+	})
+}
+
+func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		url := "https://example.com/a"
+		results := b.createMany(t, SkipFailed,
+			&New{URL: url, ExternalID: new("1")},
+			&New{URL: url, ExternalID: new("1")},
+			&New{URL: url},
+			&New{URL: url, ExternalID: new("2")},
+			&New{URL: "https://example.com/b", ExternalID: new("1")},
+			&New{URL: url, Strategy: new(Random), ExternalID: new("3")},
+			&New{URL: url, Strategy: new(Random), ExternalID: new("3")},
+		)
+		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
+		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestStore_UpdateChangesExternalIDs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		one, _ := b.create(t, New{URL: "https://example.com/1", ExternalID: new("1")})
+		two, _ := b.create(t, New{URL: "https://example.com/2", ExternalID: new("2")})
+		three, _ := b.create(t, New{URL: "https://example.com/3"})
+		for _, c := range []struct {
+			name    string
+			changes []Change
+			want    []string
+			ids     []string
+		}{
+			{"taken", []Change{external(three, "1")}, []string{"EXTERNAL_ID_TAKEN"}, []string{"1", "2", ""}},
+			{"its own", []Change{external(one, "1")}, []string{"there"}, []string{"1", "2", ""}},
+			{"exchanged", []Change{external(one, "2"), external(two, "1")}, []string{"there", "there"}, []string{"2", "1", ""}},
+			{"given up", []Change{external(one, ""), external(three, "2")}, []string{"there", "there"},
+				[]string{"", "1", "2"}},
+			{"wanted twice", []Change{external(one, "9"), external(two, "9")}, []string{"there", "EXTERNAL_ID_TAKEN"},
+				[]string{"9", "1", "2"}},
+			{"in a circle", []Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
+				[]string{"there", "there", "there", "INVALID_INPUT"}, []string{"1", "2", "3"}},
+			{"for a moment", []Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
+				[]string{"8", "2", "3"}},
+		} {
+			results, err := b.UpdateMany(t.Context(), b.mine, c.changes, SkipFailed)
+			if diff := cmp.Diff(c.want, outcomes(results)); diff != "" || err != nil {
+				t.Errorf("%s: %v (-want +got):\n%s", c.name, err, diff)
+			}
+			links, err := b.Many(t.Context(), b.mine, one.ID, two.ID, three.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{}
+			for _, l := range []*Link{one, two, three} {
+				got = append(got, optional.Value(links[l.ID].ExternalID))
+			}
+			if diff := cmp.Diff(c.ids, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.name, diff)
+			}
+		}
+	})
+}
+
+// TestStore_UpdatesRaceForExternalIDs: of concurrent calls that want one id, one gets it and the others
+// fail with a user error.
+func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const n = 8
+		results := make([]string, n)
+		var all sync.WaitGroup
+		for i := range n {
+			l, _ := b.create(t, New{URL: fmt.Sprint("https://example.com/", i)})
+			all.Go(func() {
+				_, err := b.Update(t.Context(), b.mine, external(l, "wanted"))
+				results[i] = kindOf(err)
+			})
+		}
+		all.Wait()
+		got := map[string]int{}
+		for _, r := range results {
+			got[r]++
+		}
+		if diff := cmp.Diff(map[string]int{"": 1, "EXTERNAL_ID_TAKEN": n - 1}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
+		random, _ := b.create(t, New{URL: "https://example.com/b", Strategy: new(Random), ExternalID: new("2"),
+			Metadata: pairs("k", "v")})
+		for _, one := range []*Link{l, random} {
+			if _, err := b.Delete(t.Context(), b.mine, one.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := b.ByExternalID(t.Context(), b.mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
+			t.Errorf("deleted: %+v, %v", got, err)
+		}
+		b.refuse(t, New{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
+		// Revived without an id, it has the one that it had.
+		revived, created := b.create(t, New{URL: "https://example.com/a"})
+		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
+			t.Errorf("revived: %t, %+v", created, revived)
+		}
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.now = b.now.Add(b.Tombstones + time.Hour)
+		if err := b.CleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
+			t.Errorf("%d pairs of purged links: %v", n, err)
+		}
+		other, created := b.create(t, New{URL: "https://example.com/c", ExternalID: new("1")})
+		if !created {
+			t.Error("the id of a purged link is taken")
+		}
+		b.refuse(t, New{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
+		if again, created := b.create(t, New{URL: "https://example.com/a", ExternalID: new("3")}); created ||
+			optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
+			t.Errorf("revived with another id: %t, %+v", created, again)
+		}
+	})
+}
+
+func TestStore_ChecksOwnData(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var many []*Pair
+		for i := range maxPairs + 1 {
+			many = append(many, &Pair{Key: fmt.Sprint("k", i)})
+		}
+		for name, in := range map[string]New{
+			"no id":           {ExternalID: new("")},
+			"a long id":       {ExternalID: new(strings.Repeat("ä", 256))},
+			"a line break":    {ExternalID: new("a\nb")},
+			"no text":         {ExternalID: new("a\xff")},
+			"no key":          {Metadata: pairs("", "v")},
+			"a bad key":       {Metadata: pairs("a b", "v")},
+			"a long key":      {Metadata: pairs(strings.Repeat("a", 51), "v")},
+			"a long value":    {Metadata: pairs("k", strings.Repeat("ä", 501))},
+			"a zero":          {Metadata: pairs("k", "\x00")},
+			"the same key":    {Metadata: append(pairs("k", "1"), pairs("k", "2")...)},
+			"too many pairs":  {Metadata: many},
+			"value not UTF-8": {Metadata: pairs("k", "\xff")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				in.URL = "https://example.com/bad"
+				b.refuse(t, in, errs.InvalidInput)
+			})
+		}
+		longest := New{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:maxPairs]}
+		for _, p := range longest.Metadata {
+			p.Value = strings.Repeat("𝄞", maxPairValue)
+		}
+		l, _ := b.create(t, longest)
+		got, err := b.Get(t.Context(), b.mine, l.ID)
+		if err != nil || *got.ExternalID != *longest.ExternalID {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		stored, err := got.Metadata.Pairs()
+		if err != nil || len(stored) != maxPairs || stored[0].Value != longest.Metadata[0].Value {
+			t.Errorf("%d pairs, %v", len(stored), err)
+		}
+	})
+}
+
+// TestStore_RevertsOwnData: an id and data are part of versions and events, and a revert restores them
+// unless another link has the id.
+func TestStore_RevertsOwnData(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a", ExternalID: new("1"),
+			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
+		changed := b.update(t, l, Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
+		if changed.Version != 2 || changed.ExternalID != nil {
+			t.Fatalf("%+v", changed)
+		}
+		versions, err := b.Versions(t.Context(), changed, 10, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := versions.Items[0].Changes
+		if len(fields) != 2 || *fields[0].Before != `"1"` || *fields[0].After != "null" ||
+			*fields[1].Before != `[{"key":"a","value":"1"},{"key":"b","value":"2"}]` ||
+			*fields[1].After != `[{"key":"c","value":"3"}]` {
+			t.Errorf("%+v", fields)
+		}
+		again := b.update(t, l, Change{Metadata: optional.Set(pairs("c", "3"))})
+		if again.Version != 2 {
+			t.Errorf("equal data has made version %d", again.Version)
+		}
+		reverted, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil)
+		if err != nil || optional.Value(reverted.ExternalID) != "1" || reverted.Metadata != l.Metadata {
+			t.Errorf("%+v, %v", reverted, err)
+		}
+		b.update(t, l, Change{ExternalID: optional.Set[*string](nil)})
+		b.create(t, New{URL: "https://example.com/b", ExternalID: new("1")})
+		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
+			t.Errorf("a revert to an id that is taken: %v", err)
+		}
+	})
+}

@@ -1,0 +1,383 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Upsert is the input for creating the link with an external id, or changing it.
+type Upsert struct {
+	ExternalID string
+	// URL is the destination in the caller's spelling.
+	URL string
+	// Strategy and CustomCode must be those of an existing link. A new link without a Strategy is Custom
+	// if there is a CustomCode, or else Random.
+	Strategy   *Strategy
+	CustomCode *string
+	// Fields are all other fields. Those that are not set stay, or have the defaults of a new link. ID,
+	// URL, ExternalID and Seen are not used.
+	Fields Change
+}
+
+// UpsertOutcome is what an upsert did.
+type UpsertOutcome string
+
+// The outcomes.
+const (
+	UpsertCreated   UpsertOutcome = "CREATED"
+	UpsertUpdated   UpsertOutcome = "UPDATED" // also one that was adopted or restored
+	UpsertUnchanged UpsertOutcome = "UNCHANGED"
+)
+
+// Upserted is the result of an upsert.
+type Upserted struct {
+	Result
+	// Outcome is empty if there is an error.
+	Outcome UpsertOutcome
+}
+
+// Upsert is UpsertMany for one link.
+func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) (Upserted, error) {
+	results, err := s.upsert(ctx, m, []*Upsert{in}, SkipFailed, "")
+	if err != nil {
+		return Upserted{}, err
+	}
+	return results[0], results[0].Err
+}
+
+// UpsertMany creates or changes up to MaxBatch links, with one result each, in the same order. A link that
+// has all the values already is only read. One without an external id that has the URL of a Deterministic
+// input, or the code of a Custom one, is adopted. A deleted link is restored. Of any number of concurrent
+// calls exactly one creates a link.
+//
+// The results' errors are those of Create and Update, Immutable for another strategy or code, and Conflict
+// or CodeTaken for a URL or code of a link with another external id. An error means that nothing was
+// changed: InvalidInput or Forbidden. The call is an operation, see RevertOperation.
+func (s *Store) UpsertMany(
+	ctx context.Context, m workspace.Membership, in []*Upsert, policy Policy,
+) ([]Upserted, error) {
+	return s.upsert(ctx, m, in, policy, id.New(id.Operation))
+}
+
+func (s *Store) upsert(
+	ctx context.Context, m workspace.Membership, in []*Upsert, policy Policy, operationID string,
+) ([]Upserted, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBatch(len(in), "links"); err != nil {
+		return nil, err
+	}
+	if err := checkDistinct(in); err != nil {
+		return nil, err
+	}
+	routings, needClicks := make([]*routing.Change, 0, len(in)), false
+	for _, u := range in {
+		routings = append(routings, u.Fields.Routing.To)
+		needClicks = needClicks || u.Fields.MaxClicks.Set
+	}
+	if err := s.fillTemplates(ctx, m, routings); err != nil {
+		return nil, err
+	}
+	if needClicks { // the redirects of this node count towards new limits
+		if err := s.Clicks.Flush(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for races := 0; ; races++ {
+		b := &batch{Store: s, member: m, now: s.now(), policy: policy, operationID: operationID}
+		for _, u := range in {
+			b.items = append(b.items, &item{member: m, in: u.creation(), upsert: u, operationID: operationID})
+		}
+		results, err := b.upsert(ctx)
+		isLost := errors.Is(err, errRetry) || db.IsUniqueViolation(err) // a race with another call
+		if isLost && races < maxRaces {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("upserting links: %w", err)
+		}
+		return results, nil
+	}
+}
+
+func checkDistinct(in []*Upsert) error {
+	known := make(map[string]bool, len(in))
+	for _, u := range in {
+		if known[u.ExternalID] {
+			return errs.New(errs.InvalidInput, "The externalId %q occurs twice. Each link must have its own.", u.ExternalID).
+				At("links")
+		}
+		known[u.ExternalID] = true
+	}
+	return nil
+}
+
+// creation is the part of the input that a new link cannot do without.
+func (u *Upsert) creation() *New {
+	in := &New{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, ExternalID: &u.ExternalID}
+	if u.Strategy == nil && u.CustomCode == nil {
+		in.Strategy = new(Random)
+	}
+	return in
+}
+
+// upsert returns a result for each item. It returns errRetry, or a unique violation, if another call has
+// interfered.
+func (b *batch) upsert(ctx context.Context) ([]Upserted, error) {
+	if err := b.findUpserted(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	isDone := !slices.ContainsFunc(b.items, (*item).pending)
+	if !isDone && (b.policy != AllOrNothing || !b.failed()) {
+		if err := b.DB.Tx(ctx, b.insert); err != nil && !errors.Is(err, errFailed) {
+			return nil, err
+		}
+		b.finish()
+	}
+	results := b.results()
+	upserted := make([]Upserted, 0, len(results))
+	for i, r := range results {
+		one := Upserted{Result: r, Outcome: b.items[i].outcome(r)}
+		if one.Outcome == UpsertCreated || one.Outcome == UpsertUpdated {
+			b.forget(r.Link)
+		}
+		upserted = append(upserted, one)
+	}
+	return upserted, internalError(results)
+}
+
+func (it *item) outcome(r Result) UpsertOutcome {
+	switch {
+	case r.Err != nil:
+		return ""
+	case r.Created:
+		return UpsertCreated
+	case it.revived || r.Link.Version != it.versionBefore:
+		return UpsertUpdated
+	}
+	return UpsertUnchanged
+}
+
+// findUpserted looks up the links with the items' external ids. An item whose link has all values already
+// gets its result: nothing is locked or written for it.
+func (b *batch) findUpserted(ctx context.Context) error {
+	var externalIDs, tagged []string
+	for _, it := range b.items {
+		if err := CheckExternalID(it.upsert.ExternalID); err != nil {
+			it.Err = errs.From(err).At("externalId")
+			continue
+		}
+		externalIDs = append(externalIDs, it.upsert.ExternalID)
+	}
+	links, err := lookUp(ctx, b, b.DB, "external_id", "TEXT", externalIDs)
+	if err != nil {
+		return err
+	}
+	holders := make(map[string]*Link, len(links))
+	for _, l := range links {
+		holders[*l.ExternalID] = l
+	}
+	for _, it := range b.items {
+		if it.holder = holders[it.upsert.ExternalID]; it.holder != nil && it.upsert.Fields.Tags.Set {
+			tagged = append(tagged, it.holder.ID)
+		}
+	}
+	tags := map[string][]string{}
+	if len(tagged) > 0 {
+		if tags, err = b.TagsOf(ctx, b.member, tagged...); err != nil {
+			return err
+		}
+	}
+	for _, it := range b.items {
+		l := it.holder
+		if l == nil || it.Err != nil || l.NextChangeAt != nil && !l.NextChangeAt.After(b.now) {
+			continue // a scheduled change that is due is written first
+		}
+		l.In = it.member
+		after := *l
+		if err := b.applyUpsert(it, &after); err != nil { // decided again once the link is locked
+			continue
+		}
+		if isSame, _ := compare(l.snapshot(tags[l.ID]), after.snapshotWith(tags[l.ID])); isSame {
+			it.Result = Result{Link: l}
+		}
+	}
+	return nil
+}
+
+// compare returns the fields that differ between two states of a link, and whether nothing differs.
+func compare(was, is *Snapshot) (isSame bool, fields []*audit.FieldChange) {
+	fields = audit.Compare(was.fields(), is.fields())
+	return len(fields) == 0 && was.Deleted == is.Deleted && was.Disabled == is.Disabled, fields
+}
+
+// draftUpsert gives a draft the fields of its upsert.
+func (b *batch) draftUpsert(it *item) error {
+	if it.upsert == nil {
+		return nil
+	}
+	fields := &it.upsert.Fields
+	if err := fields.mutate(it.draft, b.now); err != nil {
+		return err
+	}
+	it.draft.UpdatedAt = it.draft.CreatedAt
+	if !fields.Routing.Set {
+		return nil
+	}
+	return it.draft.changeRouting(fields.Routing.To)
+}
+
+// adopt gives an item the link that it changes: the one with its external id, or one without that has the
+// item's URL or code. It fails if that has another external id.
+func (it *item) adopt(holders map[string]*Link, existing map[identity]*Link, byCode map[string]*Link) {
+	l := existing[it.identity]
+	if l == nil && it.draft.Strategy == Custom {
+		l = byCode[it.codes[0]]
+	}
+	holder := holders[it.upsert.ExternalID]
+	switch {
+	case holder != nil:
+		it.attempt.Link, it.holder = holder, holder
+	case l == nil:
+	case l.DisabledAt != nil:
+		it.attempt.Err = errDisabled().At("url")
+	case l.ExternalID != nil, l.PurgedAt != nil && !bytes.Equal(l.CanonicalHash, it.draft.CanonicalHash):
+		it.attempt.Err = errOfOther(it.draft.Strategy)
+	default:
+		it.attempt.Link = l
+	}
+}
+
+// errOfOther is the error of an item whose URL or code belongs to a link with another external id.
+func errOfOther(strategy Strategy) error {
+	if strategy == Custom {
+		return errNoCode(Custom)
+	}
+	return errs.New(errs.Conflict, "The URL belongs to a link with another externalId. Use the strategy RANDOM or "+
+		"COUNTER for another link to it.").At("url")
+}
+
+// changeFound changes the links that the upserts of the batch have found. It returns errFailed for an
+// AllOrNothing batch that has an error.
+func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
+	if err := b.changeUpserted(ctx, tx); err != nil {
+		return err
+	}
+	if b.policy == AllOrNothing && b.failed() {
+		return errFailed
+	}
+	return nil
+}
+
+// changeUpserted locks and changes the links that the upserts of the batch have found.
+func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
+	var found []*item
+	e := edits{field: "links", causeOf: causeOfUpsert, operationID: b.operationID}
+	for _, it := range b.items {
+		if it.upsert != nil && it.attempt.Link != nil && !it.attempt.Created && !it.revived {
+			found, e.ids = append(found, it), append(e.ids, it.attempt.Link.ID)
+			e.needClicks = e.needClicks || it.upsert.Fields.MaxClicks.Set
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	e.mutate = func(i int, l *Link) error { return b.applyUpsert(found[i], l) }
+	results, err := b.editIn(ctx, tx, b.member, e)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if errors.Is(r.Err, errRetry) || errs.Is(r.Err, errs.NotFound) { // it was purged or changed meanwhile
+			return errRetry
+		}
+		found[i].attempt = r
+	}
+	return nil
+}
+
+func causeOfUpsert(before *Link) cause {
+	if before.DeletedAt != nil {
+		return revived
+	}
+	return updated
+}
+
+// applyUpsert changes an existing link to the values of an upsert.
+func (b *batch) applyUpsert(it *item, l *Link) error {
+	u := it.upsert
+	it.versionBefore = l.Version
+	hasID := sameExternalID(l.ExternalID, &u.ExternalID)
+	switch {
+	case !hasID && it.holder != nil:
+		return errRetry
+	case !hasID && l.ExternalID != nil:
+		return errOfOther(it.draft.Strategy)
+	case u.Strategy != nil && *u.Strategy != l.Strategy:
+		return errs.New(errs.Immutable, "The link with this externalId has the strategy %s, which cannot change.",
+			l.Strategy).At("strategy")
+	case u.CustomCode != nil && *u.CustomCode != l.Code:
+		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.Code).
+			At("customCode")
+	}
+	before := l.OriginalURL
+	if err := l.respell(u.URL, b.now); err != nil {
+		return err
+	}
+	if l.ExternalID = &u.ExternalID; l.DeletedAt != nil {
+		if err := l.unmarkDeleted(b.now); err != nil {
+			return err
+		}
+	}
+	if err := b.mutate(&u.Fields, l); err != nil {
+		return err
+	}
+	if l.OriginalURL != before && !u.Fields.Routing.Set {
+		return b.runTests(l)
+	}
+	return nil
+}
+
+// respell changes the URL; that of a deterministic link may change its spelling only.
+func (l *Link) respell(url string, now time.Time) error {
+	if url == l.OriginalURL {
+		return nil
+	}
+	u, err := canonical(url)
+	switch {
+	case err != nil:
+		return err
+	case u.String() == l.CanonicalURL && l.DisabledAt == nil:
+		return l.setDestination(url)
+	}
+	return l.changeDestination(url, now)
+}
+
+// UpsertOperation returns the id of the bulk call with these results; nil if it changed nothing.
+func UpsertOperation(upserted []Upserted) *string {
+	for _, u := range upserted {
+		if u.OperationID != "" {
+			return optional.Of(u.OperationID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+DROP INDEX click_totals_by_last_click;
+DROP INDEX links_with_routing;
+DROP INDEX links_by_host;
+DROP INDEX links_by_creator;
+DROP INDEX links_by_expiration;
+DROP INDEX links_by_update;
+DROP INDEX links_by_external_id;
+DROP TABLE link_metadata;
+ALTER TABLE links DROP host_key;
+ALTER TABLE links DROP metadata;
+ALTER TABLE links DROP external_id;
