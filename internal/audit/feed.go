@@ -27,11 +27,12 @@ var (
 		LinkStarted, LinkExpired, LinkExhausted,
 		DestinationFailed, DestinationRecovered,
 	}
-	DomainActions = []Action{DomainVerified, DomainFailing, DomainLost}
+	DomainActions  = []Action{DomainVerified, DomainFailing, DomainLost}
+	WebhookActions = []Action{WebhookDisabled}
 )
 
 // FeedActions returns all actions that the feed has.
-func FeedActions() []Action { return slices.Concat(LinkActions, DomainActions) }
+func FeedActions() []Action { return slices.Concat(LinkActions, DomainActions, WebhookActions) }
 
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {
