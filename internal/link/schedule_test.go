@@ -367,9 +367,9 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 		// The row gets the target too, and loses it: the maximum stays for the pending change.
 		b.update(t, l, Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
 		own := b.get(t, l).Routing.Rules
-		b.schedule(t, l, 3*time.Hour, Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
+		b.schedule(t, l, time.Minute, Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
 		b.update(t, l, Change{Routing: to[*routing.Change](nil)})
-		last := b.pending(t, l)[2].after.Routing.Rules[0].Targets[0].ID
+		last := b.pending(t, l)[0].after.Routing.Rules[0].Targets[0].ID
 		if got := maximumOf(t, d, last); got == nil || *got != 5 {
 			t.Errorf("of a target that only a pending change has: %v", got)
 		}
