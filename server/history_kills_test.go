@@ -42,7 +42,7 @@ var randomChanges = []struct {
 }{
 	{6, (*editor).createOne}, {2, (*editor).createMany}, {2, (*editor).claimOne}, {12, (*editor).updateOne},
 	{4, (*editor).updateMany}, {4, (*editor).deleteOne}, {2, (*editor).deleteMany}, {6, (*editor).restoreOne},
-	{6, (*editor).revertOne}, {2, (*editor).undo},
+	{6, (*editor).revertOne}, {2, (*editor).undo}, {6, (*editor).scheduleOne},
 }
 
 // TestHistory_AgreesAfterKills changes links at random by all callers on all nodes, which are killed
@@ -64,6 +64,9 @@ func TestHistory_AgreesAfterKills(t *testing.T) {
 		listening.Go(func() { e.follow(following, start[0], received) })
 
 		e.change(t, b)
+		polltest.Within(t, time.Minute, "all scheduled changes are written", func() bool {
+			return countScheduled(t, b) == 0
+		})
 		for _, node := range nodes {
 			node.kill(t)
 		}
@@ -316,6 +319,15 @@ func (e *editor) restoreOne(w tenant) error {
 
 func (e *editor) revertOne(w tenant) error {
 	return w.mutate("revertLink", "RevertLinkInput", map[string]any{"id": e.some(1)[0], "version": 1 + rand.IntN(3)})
+}
+
+// scheduleOne schedules a change in a few seconds.
+func (e *editor) scheduleOne(w tenant) error {
+	change := map[string]any{"title": fmt.Sprint("Scheduled ", rand.IntN(3)), "tags": []string{"scheduled"}}
+	return w.mutate("scheduleLinkChange", "ScheduleLinkChangeInput", map[string]any{
+		"linkId": e.some(1)[0], "at": time.Now().Add(5*time.Second + time.Duration(rand.IntN(2000))*time.Millisecond),
+		"change": change,
+	})
 }
 
 // bulk calls a mutation of several links, and keeps the id of the operation for undo.

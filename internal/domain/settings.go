@@ -66,14 +66,15 @@ func (s *Store) Update(
 		}
 		before := changed.Settings
 		c.apply(&changed.Settings)
-		fields := changed.changedFields(&before)
+		changes, fields := changed.changes(&before)
 		if len(fields) == 0 {
 			return nil
 		}
 		if _, err := tx.NewUpdate().Model(changed).Column(settingColumns...).WherePK().Exec(ctx); err != nil {
 			return err
 		}
-		return m.Audit(ctx, tx, s.Now(), audit.DomainUpdated, domainID, audit.Details{"host": changed.Host, "fields": fields})
+		details := audit.Details{"host": changed.Host, "fields": fields}
+		return audit.Write(ctx, tx, m.Event(s.Now(), audit.DomainUpdated, domainID, details).Changing(changes))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("changing a domain: %w", err)
@@ -93,27 +94,23 @@ func (c *Change) apply(to *Settings) {
 	}
 }
 
-// changedFields returns the GraphQL names of the fields that differ.
-func (s *Settings) changedFields(before *Settings) (fields []string) {
-	for _, field := range []struct {
-		name          string
-		before, after *string
-	}{
-		{"rootUrl", before.RootURL, s.RootURL},
-		{"notFoundUrl", before.NotFoundURL, s.NotFoundURL},
-		{"endedUrl", before.EndedURL, s.EndedURL},
-		{"faviconUrl", before.FaviconURL, s.FaviconURL},
-		{"appleAppSiteAssociation", before.AppleAppSiteAssociation, s.AppleAppSiteAssociation},
-		{"assetLinks", before.AssetLinks, s.AssetLinks},
-	} {
-		if optional.Value(field.before) != optional.Value(field.after) {
-			fields = append(fields, field.name)
-		}
+// changes returns the fields that differ, and their names.
+func (s *Settings) changes(before *Settings) (changes []*audit.FieldChange, fields []string) {
+	changes = audit.Compare(before.fields(), s.fields())
+	for _, c := range changes {
+		fields = append(fields, c.Field)
 	}
-	if before.Indexable != s.Indexable {
-		fields = append(fields, "indexable")
+	return changes, fields
+}
+
+// fields are the settings by their names in the API.
+func (s *Settings) fields() []audit.Field {
+	return []audit.Field{
+		{Name: "rootUrl", Value: s.RootURL}, {Name: "notFoundUrl", Value: s.NotFoundURL},
+		{Name: "endedUrl", Value: s.EndedURL}, {Name: "faviconUrl", Value: s.FaviconURL},
+		{Name: "appleAppSiteAssociation", Value: s.AppleAppSiteAssociation}, {Name: "assetLinks", Value: s.AssetLinks},
+		{Name: "indexable", Value: s.Indexable},
 	}
-	return fields
 }
 
 // checkSettings validates a change. It returns InvalidInput, InvalidURL or UnsafeURL.
@@ -178,7 +175,7 @@ func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (c
 					*url = nil
 				}
 			}
-			fields := d.changedFields(&before)
+			changes, fields := d.changes(&before)
 			if len(fields) == 0 {
 				continue
 			}
@@ -188,7 +185,7 @@ func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (c
 			}
 			details := audit.Details{"host": d.Host, "fields": fields}
 			event := audit.New(d.WorkspaceID, "", audit.DomainUpdated, d.ID, details, s.Now())
-			if err := audit.Write(ctx, tx, event); err != nil {
+			if err := audit.Write(ctx, tx, event.Changing(changes)); err != nil {
 				return err
 			}
 		}

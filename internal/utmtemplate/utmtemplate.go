@@ -168,15 +168,21 @@ func (s *Store) write(
 	if err != nil {
 		return err
 	}
+	before := t.fields()
 	if err := t.apply(c); err != nil {
 		return err
+	}
+	after := t.fields()
+	if action == audit.UTMTemplateDeleted {
+		after = (&Template{}).fields()
 	}
 	t.UpdatedAt = db.Instant(s.Now())
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := statement(ctx, tx); err != nil {
 			return err
 		}
-		return m.Audit(ctx, tx, s.Now(), action, t.ID, audit.Details{"name": t.Name})
+		event := m.Event(s.Now(), action, t.ID, audit.Details{"name": t.Name})
+		return audit.Write(ctx, tx, event.Changing(audit.Compare(before, after)))
 	})
 	if db.IsUniqueViolation(err) {
 		return errs.New(errs.Conflict, "Another UTM template of the workspace has this name.").At("name")
@@ -185,6 +191,11 @@ func (s *Store) write(
 		return fmt.Errorf("writing a UTM template: %w", err)
 	}
 	return nil
+}
+
+// fields are the values that the audit log compares; null for a template that does not exist.
+func (t *Template) fields() []audit.Field {
+	return []audit.Field{{Name: "name", Value: optional.Of(t.Name)}, {Name: "utm", Value: t.UTM}}
 }
 
 // apply changes the template. It returns InvalidInput.

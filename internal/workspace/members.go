@@ -66,8 +66,8 @@ func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, 
 		if err != nil || now[accountID] == role {
 			return err
 		}
-		return m.Audit(ctx, tx, s.Now(), audit.MemberRoleUpdated, accountID,
-			audit.Details{"from": now[accountID], "to": role})
+		event := m.Event(s.Now(), audit.MemberRoleUpdated, accountID, audit.Details{"from": now[accountID], "to": role})
+		return audit.Write(ctx, tx, event.Changing(roleChange(now[accountID], role)))
 	})
 	return changed, err
 }
@@ -94,9 +94,14 @@ func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID s
 		if _, err := s.setRole(ctx, tx, m, m.accountID, Admin); err != nil {
 			return err
 		}
-		return m.Audit(ctx, tx, s.Now(), audit.OwnershipTransferred, accountID, nil)
+		event := m.Event(s.Now(), audit.OwnershipTransferred, accountID, nil)
+		return audit.Write(ctx, tx, event.Changing(roleChange(now[accountID], Owner)))
 	})
 	return owner, err
+}
+
+func roleChange(before, after Role) []*audit.FieldChange {
+	return audit.Compare([]audit.Field{{Name: "role", Value: before}}, []audit.Field{{Name: "role", Value: after}})
 }
 
 // RemoveMember removes a member and revokes the invitations that they sent. Every member may remove

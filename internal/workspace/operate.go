@@ -128,6 +128,7 @@ func (s *Store) operate(
 		if err != nil {
 			return err
 		}
+		before := w
 		w.UpdatedAt = s.now()
 		update := tx.NewUpdate().Model((*Workspace)(nil)).Set("updated_at = ?", w.UpdatedAt).Where("id = ?", w.ID)
 		if err := change(&w, update); err != nil {
@@ -136,7 +137,8 @@ func (s *Store) operate(
 		if _, err := update.Exec(ctx); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.New(w.ID, "", action, w.ID, details, s.Now()))
+		event := audit.New(w.ID, "", action, w.ID, details, s.Now())
+		return audit.Write(ctx, tx, event.Changing(w.changes(&before)))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("changing a workspace: %w", err)

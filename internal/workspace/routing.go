@@ -60,7 +60,8 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 			return err
 		}
 		if details := w.routingDetails(&before); len(details) > 0 {
-			return m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+			event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+			return audit.Write(ctx, tx, event.Changing(w.changes(&before)))
 		}
 		return nil
 	})
@@ -111,7 +112,8 @@ func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (c
 			if _, err := tx.NewUpdate().Model(w).Column("not_found_url", "ended_url").WherePK().Exec(ctx); err != nil {
 				return err
 			}
-			if err := audit.Write(ctx, tx, audit.New(w.ID, "", audit.WorkspaceUpdated, w.ID, details, s.Now())); err != nil {
+			event := audit.New(w.ID, "", audit.WorkspaceUpdated, w.ID, details, s.Now())
+			if err := audit.Write(ctx, tx, event.Changing(w.changes(&before))); err != nil {
 				return err
 			}
 		}

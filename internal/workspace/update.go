@@ -36,6 +36,11 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	changed.workspace = &Workspace{}
 	q, details := c.apply(m.workspace, s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", s.now()))
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		before := Workspace{}
+		lock := tx.NewSelect().Model(&before).Where("id = ?", m.ID())
+		if err := s.DB.ForChange(lock).Scan(ctx); err != nil {
+			return err
+		}
 		// The workspace before its slug, as in Create, which avoids deadlocks.
 		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
 			return err
@@ -51,7 +56,8 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 		if len(details) == 0 {
 			return nil
 		}
-		return m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+		event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+		return audit.Write(ctx, tx, event.Changing(changed.workspace.changes(&before)))
 	})
 	if db.IsUniqueViolation(err) { // only the slug is unique
 		return Membership{}, errSlugTaken()
@@ -84,6 +90,23 @@ func (c Change) apply(before *Workspace, q *bun.UpdateQuery) (*bun.UpdateQuery, 
 		set("default_redirect_status", "defaultRedirectStatus", before.DefaultRedirectStatus, *c.DefaultRedirectStatus)
 	}
 	return q, details
+}
+
+// changes returns the changed settings for the audit log.
+func (w *Workspace) changes(before *Workspace) []*audit.FieldChange {
+	return audit.Compare(before.settings(), w.settings())
+}
+
+// settings are the fields that the audit log compares, by their names in the API.
+func (w *Workspace) settings() []audit.Field {
+	return []audit.Field{
+		{Name: "name", Value: w.Name}, {Name: "slug", Value: w.Slug},
+		{Name: "defaultStrategy", Value: w.DefaultStrategy},
+		{Name: "defaultRedirectStatus", Value: w.DefaultRedirectStatus},
+		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
+		{Name: "endedUrl", Value: w.EndedURL}, {Name: "hitQuota", Value: w.HitQuota},
+		{Name: "linkQuota", Value: w.LinkQuota},
+	}
 }
 
 func (c *Change) check() error {

@@ -1,0 +1,89 @@
+package domain
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// owners returns the owners of a host, oldest first.
+func (z *zone) owners(t *testing.T, host string) []string {
+	t.Helper()
+	var rows []owner
+	err := z.DB.NewSelect().Model(&rows).Where("host = ?", host).Order("starts_at").Scan(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, row := range rows {
+		end := "now"
+		if row.EndsAt != nil {
+			end = row.EndsAt.Sub(dbtest.Noon).String()
+		}
+		name := map[string]string{z.adas.ID(): "ada", z.eves.ID(): "eve"}[row.WorkspaceID]
+		all = append(all, fmt.Sprintf("%s %s to %s", name, row.StartsAt.Sub(dbtest.Noon), end))
+	}
+	return all
+}
+
+func (z *zone) wantOwners(t *testing.T, host string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, z.owners(t, host)); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
+// TestOwners_AreRecordedWithTheirTimes: of a host that is verified, taken by another workspace whose node has
+// a clock behind, removed, verified again, and lost.
+func TestOwners_AreRecordedWithTheirTimes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		z.wantOwners(t, adas.Host)
+		z.prove(adas)
+		verify := func(own *Domain) {
+			t.Helper()
+			m := z.adas
+			if own.WorkspaceID == z.eves.ID() {
+				m = z.eves
+			}
+			if _, err := z.Verify(t.Context(), m, own.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		z.time = dbtest.Noon.Add(time.Hour)
+		verify(adas)
+		verify(adas) // it stays
+		z.wantOwners(t, adas.Host, "ada 1h0m0s to now")
+		z.prove(eves)
+		z.failing(t, adas)
+		z.prove(eves)
+		z.time = dbtest.Noon.Add(time.Minute)
+		verify(eves)
+		z.wantOwners(t, adas.Host, "ada 1h0m0s to 1h0m0.000001s", "eve 1h0m0.000001s to now")
+		z.time = dbtest.Noon.Add(2 * time.Hour)
+		if _, err := z.Remove(t.Context(), z.eves, eves.ID); err != nil {
+			t.Fatal(err)
+		}
+		z.prove(adas)
+		z.time = dbtest.Noon.Add(3 * time.Hour)
+		verify(adas)
+		z.dns.SetTXT(adas.RecordName())
+		z.failing(t, adas)
+		z.time = z.time.Add(grace + checkEvery)
+		z.check(t)
+		z.is(t, adas, Pending, "after it was lost")
+		z.wantOwners(t, adas.Host, "ada 1h0m0s to 1h0m0.000001s", "eve 1h0m0.000001s to 2h0m0s",
+			"ada 3h0m0s to "+z.time.Sub(dbtest.Noon).String())
+		if err := z.Purge(db.AsSystem(t.Context()), z.adas.ID()); err != nil {
+			t.Fatal(err)
+		}
+		z.wantOwners(t, adas.Host, "eve 1h0m0.000001s to 2h0m0s")
+	})
+}

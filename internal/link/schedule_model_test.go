@@ -1,0 +1,198 @@
+package link
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// modelState is what the model knows of a link.
+type modelState struct {
+	url, title string
+	status     int
+	deleted    bool
+}
+
+// modelChange is a change that sets the fields that are not zero.
+type modelChange struct {
+	id  string
+	at  time.Time
+	set modelState
+}
+
+func (s modelState) with(c modelState) modelState {
+	if c.url != "" {
+		s.url = c.url
+	}
+	if c.title != "" {
+		s.title = c.title
+	}
+	if c.status != 0 {
+		s.status = c.status
+	}
+	return s
+}
+
+// scheduleModel is a link with its pending changes, as the specification describes them.
+type scheduleModel struct {
+	*bundle
+	link    *Link
+	state   modelState
+	pending []modelChange
+	// past has the state from an instant on.
+	past []modelChange
+}
+
+// advance moves the clock, and lets changes take effect.
+func (m *scheduleModel) advance(by time.Duration) {
+	m.now = m.now.Add(by)
+	for len(m.pending) > 0 && !m.pending[0].at.After(m.now) {
+		m.state = m.state.with(m.pending[0].set)
+		m.remember(m.pending[0].at)
+		m.pending = m.pending[1:]
+	}
+}
+
+func (m *scheduleModel) remember(at time.Time) {
+	m.past = append(m.past, modelChange{at: at, set: m.state})
+}
+
+func randomModelChange(random *rand.Rand) (c modelState) {
+	for c == (modelState{}) {
+		if random.IntN(2) == 0 {
+			c.url = fmt.Sprint("https://example.com/", random.IntN(4))
+		}
+		if random.IntN(3) == 0 {
+			c.title = fmt.Sprint("title ", random.IntN(3))
+		}
+		if random.IntN(4) == 0 {
+			c.status = []int{301, 302, 307}[random.IntN(3)]
+		}
+	}
+	return c
+}
+
+func (c modelState) change() (in Change) {
+	if c.url != "" {
+		in.URL = to(c.url)
+	}
+	if c.title != "" {
+		in.Title = to(&c.title)
+	}
+	if c.status != 0 {
+		in.RedirectStatus = to(c.status)
+	}
+	return in
+}
+
+// step does something at random, in the model and in the store.
+func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	var err error
+	switch set := randomModelChange(random); random.IntN(7) {
+	case 0, 1:
+		at := m.now.Add(time.Duration(5+random.IntN(4)*30) * time.Second)
+		var c *ScheduledChange
+		if c, err = m.Schedule(t.Context(), m.mine, m.link.ID, at, set.change()); err == nil {
+			m.pending = append(m.pending, modelChange{c.ID, at, set})
+			slices.SortStableFunc(m.pending, func(a, b modelChange) int { return a.at.Compare(b.at) })
+		} else if errs.Is(err, errs.InvalidInput) && len(m.pending) == maxScheduled {
+			err = nil
+		}
+	case 2:
+		in := set.change()
+		in.ID = m.link.ID
+		_, err = m.Update(t.Context(), m.mine, in)
+		m.state = m.state.with(set)
+	case 3:
+		if len(m.pending) == 0 {
+			return
+		}
+		i := random.IntN(len(m.pending))
+		_, err = m.Cancel(t.Context(), m.mine, m.pending[i].id)
+		m.pending = slices.Delete(m.pending, i, i+1)
+	case 4:
+		err = m.ApplyScheduledChanges(t.Context())
+	case 5:
+		if m.state.deleted = !m.state.deleted; m.state.deleted {
+			_, err = m.Store.Delete(t.Context(), m.mine, m.link.ID)
+		} else {
+			_, err = m.Restore(t.Context(), m.mine, m.link.ID)
+		}
+	case 6:
+		m.advance(time.Duration(random.IntN(60)) * time.Second)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.remember(m.now)
+}
+
+// TestSchedule_AgreesWithModel schedules, cancels, edits, deletes and waits at random: reads, redirects and
+// the history agree with the model at every instant.
+func TestSchedule_AgreesWithModel(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for seed := range uint64(3) {
+			random := rand.New(rand.NewPCG(28, seed))
+			l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), RedirectStatus: new(302)})
+			m := &scheduleModel{bundle: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
+			m.remember(m.now)
+			for range 80 {
+				m.advance(time.Second)
+				m.step(t, random)
+				got := m.mustGet(t, l)
+				is := modelState{got.OriginalURL, optional.Value(got.Title), got.RedirectStatus, got.DeletedAt != nil}
+				if is != m.state {
+					t.Fatalf("seed %d: %+v, want %+v", seed, is, m.state)
+				}
+				want := m.state.url
+				if m.state.deleted {
+					want = ""
+				}
+				if err := m.Resolver.CatchUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := m.location(t, l); got != want {
+					t.Fatalf("seed %d: redirects to %q, want %q", seed, got, want)
+				}
+			}
+			m.checkPast(t, seed)
+		}
+	})
+}
+
+// checkPast compares the versions of all instants, before and after due changes are written.
+func (m *scheduleModel) checkPast(t *testing.T, seed uint64) {
+	t.Helper()
+	for range 2 {
+		for i, then := range m.past {
+			if i+1 < len(m.past) && m.past[i+1].at.Sub(then.at) < time.Millisecond {
+				continue // several changes at one instant begin a microsecond after each other
+			}
+			v, err := m.AsOf(t.Context(), m.mustGet(t, m.link), then.at.Add(100*time.Microsecond))
+			if i+1 == len(m.past) {
+				v, err = m.AsOf(t.Context(), m.mustGet(t, m.link), m.now)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			is := modelState{v.URL, optional.Value(v.Title), v.RedirectStatus, v.Deleted}
+			if is != then.set {
+				t.Errorf("seed %d: at %s: %+v, want %+v", seed, then.at.Sub(noon), is, then.set)
+			}
+		}
+		m.applyScheduled(t)
+	}
+	if got := m.differences(t); len(got) > 0 {
+		t.Errorf("seed %d: %v", seed, got)
+	}
+}
