@@ -334,7 +334,7 @@ func (r *linkResolver) LastClickedAt(ctx context.Context, l *link.Link) (*time.T
 	if err != nil || t.Clicks == 0 {
 		return nil, err
 	}
-	return new(t.LastAt.UTC()), nil
+	return &t.LastAt, nil
 }
 
 func (r *linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {

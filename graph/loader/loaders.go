@@ -16,7 +16,7 @@ import (
 // the link.
 type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
-	Totals   source[stats.Total]
+	Totals   source[stats.LinkTotal]
 	Tags     source[[]string]
 	Hits     source[int64]
 	Targets  source[map[string]int64]
@@ -39,7 +39,7 @@ type Loaders struct {
 
 // Links load what belongs to links of one workspace, and the links.
 type Links struct {
-	Totals Loader[stats.Total]
+	Totals Loader[stats.LinkTotal]
 	Tags   Loader[[]string]
 	Hits   Loader[int64]
 	// Targets are the clicks of the targets of a link, by the ids of the targets.
