@@ -39,7 +39,8 @@ var layers = [][]string{
 		"internal/destination", "internal/domain", "internal/eventstream", "internal/firstvisit", "internal/hitquota",
 		"internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
-		"internal/stats", "internal/unmatched", "internal/utmtemplate", "internal/workspace",
+		"internal/stats", "internal/unmatched", "internal/utmtemplate", "internal/webhook",
+		"internal/workspace",
 	},
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
@@ -86,6 +87,10 @@ var within = map[string][]string{
 	"internal/stats":       {"internal/hitquota", "internal/workspace"},
 	"internal/unmatched":   {"internal/workspace"},
 	"internal/utmtemplate": {"internal/audit", "internal/workspace"},
+	"internal/webhook": {
+		"internal/audit", "internal/clickstream", "internal/destination", "internal/ratelimit", "internal/stats",
+		"internal/workspace",
+	},
 	"internal/workspace":   {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
 	"graph":                {"graph/gen", "graph/loader"},
 	"internal/cli":         {"internal/stores"},
@@ -188,6 +193,9 @@ var scopes = map[string][]string{
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
 		"workspace.Accept", "workspace.Export", "workspace.AdminList",
 		"workspace.ReleaseSlugs", "workspace.operate",
+		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.bodyOf", "webhook.byID",
+		"webhook.claim", "webhook.disableEnded", "webhook.due", "webhook.findBehind", "webhook.record",
+		"webhook.setBlocked", "webhook.store", "webhook.unclaim", "workspace.AdminAddresses",
 	},
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -55,7 +56,13 @@ func costs() gen.ComplexityRoot {
 	c.User.Sessions = listCost
 	c.User.Workspaces = func(child int, _ *bool, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.Workspace.Members, c.Workspace.Invitations = listCost, listCost
-	c.Workspace.UtmTemplates = listCost
+	c.Workspace.UtmTemplates, c.Workspace.Webhooks = listCost, listCost
+	c.Webhook.Deliveries = func(child int, first *int, _ *string, _ []webhook.DeliveryStatus) int {
+		return versionCost + pageCost(child, first, nil)
+	}
+	c.WebhookDelivery.Attempts = func(child int) int { return 1 + typicalRules*child }
+	c.Mutation.TestWebhook = func(child int, _ gen.TestWebhookInput) int { return checkCost + child }
+	c.Mutation.RedeliverWebhook = func(child int, _ gen.RedeliverWebhookInput) int { return checkCost + child }
 	c.Domain.AppleAppSiteAssociation, c.Domain.AssetLinks = documentsCost, documentsCost
 	c.Workspace.APIKeys, c.Workspace.Domains = listCost, listCost
 	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int {

@@ -67,5 +67,6 @@ func (c *Config) sources() loader.Sources {
 		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
 		Scheduled: c.Links.Scheduled,
 		Targets:   c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
+		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.Webhooks.Events,
 	}
 }

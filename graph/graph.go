@@ -26,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -57,6 +58,10 @@ type Config struct {
 	Checker *probe.Checker
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	UTMTemplates *utmtemplate.Store
+	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
+	// without it.
+	Webhooks   *webhook.Store
+	Dispatcher *webhook.Dispatcher
 	// Surroundings are what warnings about routings depend on.
 	Surroundings routing.WarningContext
 	HitQuota     int64
@@ -72,6 +77,7 @@ type resolver struct {
 	// cost is the budget of a caller's operations.
 	cost     transport.Budget
 	platform platformCache
+	renderer *Renderer
 }
 
 type (
@@ -96,11 +102,13 @@ type (
 	statsSliceResolver    resolver
 	orphanResolver        resolver
 	clickResolver         resolver
+	webhookResolver       resolver
+	deliveryResolver      resolver
 )
 
 // New returns the handler of GraphQL operations.
 func New(c Config) *transport.Handler {
-	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate)}
+	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate), renderer: NewRenderer(c)}
 	t := c.Config
 	t.Schema = gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
 	t.Extensions = []graphql.HandlerExtension{extension{r}}
@@ -143,3 +151,6 @@ func (r *resolver) Stats() gen.StatsResolver                 { return (*statsRes
 func (r *resolver) StatsSlice() gen.StatsSliceResolver       { return (*statsSliceResolver)(r) }
 func (r *resolver) Orphan() gen.OrphanResolver               { return (*orphanResolver)(r) }
 func (r *resolver) Click() gen.ClickResolver                 { return (*clickResolver)(r) }
+
+func (r *resolver) Webhook() gen.WebhookResolver                 { return (*webhookResolver)(r) }
+func (r *resolver) WebhookDelivery() gen.WebhookDeliveryResolver { return (*deliveryResolver)(r) }

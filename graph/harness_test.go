@@ -24,15 +24,18 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	destinations "github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -88,6 +91,14 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
+	c.Webhooks = &webhook.Store{
+		DB: counted, Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
+		Key: []byte(strings.Repeat("k", 32)), Now: time.Now,
+	}
+	c.Dispatcher = webhook.NewDispatcher(webhook.Config{
+		Sender: &webhook.Sender{Store: c.Webhooks, Client: http.DefaultClient}, Workspaces: c.Workspaces, Links: links,
+		Renderer: NewRenderer(c), Limits: limits, Log: log,
+	})
 	for _, option := range options {
 		option(&c)
 	}

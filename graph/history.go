@@ -136,6 +136,9 @@ func checkEventFilter(types []audit.Action, linkID *string) error {
 }
 
 func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
+	if e.ShowsActor {
+		return optional.Of(e.Event.ActorID), nil
+	}
 	return visibleActor(e.In, e.ActorID), nil
 }
 

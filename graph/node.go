@@ -32,6 +32,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
 		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
+		id.Webhook:    c.webhookNodes,
 	}
 }
 
@@ -99,7 +100,7 @@ func (c *Config) spacesOf(
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
 		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
-		c.Audit.WorkspacesOf,
+		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {

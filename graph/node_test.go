@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
@@ -25,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -40,6 +42,7 @@ var listedNodes = map[string]string{
 	"Member":     ofWorkspace(`members(first: $n) { edges { node { id __typename } } }`),
 	"Session":    `{ me { sessions(first: 100) { edges { node { id __typename } } } } }`,
 	"User":       `{ me { id __typename } }`,
+	"Webhook":    ofWorkspace(`webhooks(first: $n) { edges { node { id __typename } } }`),
 	"Workspace":  `query ($w: ID!) { workspace(by: {id: $w}) { id __typename } }`,
 }
 
@@ -110,6 +113,16 @@ func (w *nodeWorld) fill(t *testing.T) {
 		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now,
 		ExpiresAt: now.Add(time.Hour),
 	})
+	hook := &webhook.Webhook{
+		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
+		Types: []audit.Action{audit.LinkCreated}, Tags: []string{}, Status: webhook.Paused, Secret: []byte("s"),
+		CreatedAt: now, ClicksAt: now, CreatedBy: w.ada.accountID,
+	}
+	w.insert(t, hook)
+	w.insert(t, &webhook.Delivery{
+		ID: id.New(id.Delivery), WorkspaceID: space, WebhookID: hook.ID, EventID: w.eventOf(t, l.ID), SubjectID: l.ID,
+		Type: audit.LinkCreated, Number: 1, Status: webhook.Waiting, CreatedAt: now,
+	})
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
 	clicks.Record(&click.Click{WorkspaceID: space, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
@@ -118,6 +131,17 @@ func (w *nodeWorld) fill(t *testing.T) {
 	if err := errors.Join(clicks.Flush(t.Context()), orphans.Flush(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// eventOf returns the id of the first event about an object.
+func (w *nodeWorld) eventOf(t *testing.T, targetID string) (eventID string) {
+	t.Helper()
+	err := w.db.NewSelect().Model((*audit.Event)(nil)).Column("id").Where("target_id = ?", targetID).Order("id").Limit(1).
+		Scan(db.AsSystem(t.Context()), &eventID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eventID
 }
 
 // ids are the ids that a caller finds in the list of a type; none if the caller may not list it.
@@ -214,7 +238,7 @@ func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	for _, def := range contract(t).Types {
 		f := def.Fields.ForName("id")
 		if f == nil || f.Type.String() != "ID!" || slices.Contains(partsOfRouting, def.Name) ||
-			def.Name == "UtmTemplate" || def.Name == "Event" || def.Name == "ScheduledChange" ||
+			def.Name == "UtmTemplate" || def.Name == "Event" || def.Name == "ScheduledChange" || def.Name == "WebhookDelivery" ||
 			!def.IsCompositeType() || def.IsAbstractType() {
 			continue
 		}

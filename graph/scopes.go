@@ -34,6 +34,9 @@ var typePermissions = map[string]workspace.Permission{
 	"StatsSlice":      workspace.ReadStats,
 	"Usage":           workspace.ReadLinks,
 	"User":            workspace.ReadMembers,
+
+	"Webhook": workspace.WriteWebhooks, "WebhookAttempt": workspace.WriteWebhooks,
+	"WebhookDelivery": workspace.WriteWebhooks,
 }
 
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads

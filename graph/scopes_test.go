@@ -77,7 +77,8 @@ func edges(schema *ast.Schema) (all []edge) {
 			if item, ok := strings.CutSuffix(e.to, "Connection"); ok {
 				e.to, e.connection = schema.Types[item+"Edge"].Fields.ForName("node").Type.Name(), true
 			}
-			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) && e.to != "FieldChange" && e.to != "Metadata" && e.field != "asOf" {
+			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) && e.field != "asOf" &&
+				!slices.Contains([]string{"FieldChange", "Metadata", "WebhookAttempt"}, e.to) {
 				all = append(all, e)
 			}
 		}
@@ -90,6 +91,8 @@ var ways = map[string]string{
 	"Event": `query ($w: ID!) { workspace(by: {id: $w}) { events { edges { node { %s } } } } }`,
 	"LinkVersion": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { versions(first: 1) { edges { node {
+		%s } } } } } } } }`,
+	"WebhookDelivery": `query ($w: ID!) { workspace(by: {id: $w}) { webhooks { edges { node { deliveries { edges { node {
 		%s } } } } } } } }`,
 	"ScheduledChange": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
@@ -144,6 +147,7 @@ var (
 		"Member": "MEMBERS_READ", "Orphan": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
+		"Webhook": "WEBHOOKS_WRITE", "WebhookDelivery": "WEBHOOKS_WRITE", "WebhookAttempt": "WEBHOOKS_WRITE",
 		"Workspace": "", "RoutingDefaults": "",
 	}
 	never = []string{"ApiKey", "Invitation", "Session"}

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
@@ -27,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -45,7 +47,10 @@ var counted = map[string]string{
 	"Workspace.apiKeys":      ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.domains":      ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.auditLog":     ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.webhooks":     ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
+	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: $n) { edges ` +
+		`{ cursor node { %s } } } } } }`,
+	"Workspace.auditLog": ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
 	"Link.clicks": `query ($id: ID!, $n: Int!) { node(id: $id) { ... on Link { clicks(first: $n) { edges ` +
 		`{ cursor node { %s } } } } } }`,
 	"Stats.breakdown": ofWorkspace(`stats { clicks visitors bots latency { p99Ms } breakdown(by: LINK, first: ` +
@@ -77,6 +82,7 @@ var notCounted = map[string]string{
 	"RedirectExplanation.steps":      "computed",
 	"AuditEvent.changes":             "parts of the event's row",
 	"Event.changes":                  "parts of the event's row",
+	"WebhookDelivery.attempts":       "loaded for all deliveries of a page",
 	"LinkVersion.changes":            "computed from the versions of the page",
 	"Link.versions":                  "three statements for a link, however many versions",
 	"Workspace.events":               "on PostgreSQL, events wait for the transactions of all tests",
@@ -199,6 +205,7 @@ type estate struct {
 	ada    person
 	links  []*link.Link
 	made   int
+	hook   string
 }
 
 func newEstate(t *testing.T, b *bundle) *estate {
@@ -212,6 +219,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var domains []domain.Domain
 	var templates []utmtemplate.Template
 	var sessions []account.Session
+	var webhooks []webhook.Webhook
 	for i := range most {
 		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P",
 			CreatedAt: now, UpdatedAt: now}
@@ -231,14 +239,20 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
 		templates = append(templates, utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: w,
 			Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), UTM: &routing.UTM{}, CreatedAt: now, UpdatedAt: now})
+		webhooks = append(webhooks, webhook.Webhook{
+			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
+			Types: []audit.Action{audit.LinkCreated}, Tags: []string{}, Status: webhook.Paused, Secret: []byte("s"),
+			CreatedAt: now, ClicksAt: now, CreatedBy: one.ID,
+		})
 		sessions = append(sessions, account.Session{
 			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,
 			ExpiresAt: now.Add(time.Hour),
 		})
 	}
-	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &templates, &sessions} {
+	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &templates, &sessions, &webhooks} {
 		e.insert(t, rows)
 	}
+	e.hook = webhooks[0].ID
 	for i, one := range people {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
 		if err != nil {
@@ -257,11 +271,30 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			}
 		}
 	}
+	e.deliver(t)
 	e.follow(t)
 	if _, err := b.LinkList.Size(t.Context(), e.ada.workspace); err != nil { // remembered: not part of a page
 		t.Fatal(err)
 	}
 	return e
+}
+
+// deliver inserts a delivery of each link's creation for one webhook.
+func (e *estate) deliver(t *testing.T) {
+	t.Helper()
+	var events []audit.Event
+	err := e.db.NewSelect().Model(&events).Where("action = ?", audit.LinkCreated).Scan(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []webhook.Delivery
+	for i, one := range events {
+		rows = append(rows, webhook.Delivery{
+			ID: id.New(id.Delivery), WorkspaceID: one.WorkspaceID, WebhookID: e.hook, EventID: one.ID,
+			SubjectID: one.TargetID, Type: one.Action, Number: int64(i), Status: webhook.Waiting, CreatedAt: one.CreatedAt,
+		})
+	}
+	e.insert(t, &rows)
 }
 
 func (b *bundle) insert(t *testing.T, rows any) {
@@ -331,7 +364,7 @@ func (e *estate) variables(query string, n int) (pairs []any) {
 		})
 	}
 	for name, value := range map[string]any{
-		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0],
+		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0], "$hook: ID!": e.hook,
 		"$links: [NewLinkInput!]!": links, "$changes: [UpdateLinkInput!]!": changes,
 		"$upserts: [UpsertLinkFields!]!": upserts,
 	} {

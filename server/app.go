@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
@@ -36,6 +37,7 @@ import (
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -66,7 +68,9 @@ type app struct {
 	// countries is nil unless it is configured.
 	countries *visitor.Countries
 	jobs      *jobs.Runner
-	stopping  atomic.Bool
+	// dispatcher sends webhooks.
+	dispatcher *webhook.Dispatcher
+	stopping   atomic.Bool
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
@@ -196,7 +200,16 @@ func (a *app) wire() error {
 			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
 		}
 	}
-	a.endpoint = graph.New(a.graphConfig(documents))
+	endpoint := a.graphConfig(documents)
+	a.dispatcher = webhook.NewDispatcher(webhook.Config{
+		Sender: &webhook.Sender{Store: a.Webhooks, Client: outbound.NewClient(webhook.ClientConfig(outbound.Config{
+			Allow: outbound.PublicOr(a.config.OutboundAllow),
+		}))},
+		Workspaces: a.Workspaces, Links: a.Links, Renderer: graph.NewRenderer(endpoint), Clicks: a.ClickStream,
+		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
+	})
+	endpoint.Dispatcher = a.dispatcher
+	a.endpoint = graph.New(endpoint)
 	return nil
 }
 
@@ -230,6 +243,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Writers:      a.writers(),
 		HitQuota:     a.config.HitQuota,
 		UTMTemplates: a.UTMTemplates,
+		Webhooks:     a.Webhooks,
 		Surroundings: routing.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
 		Limits:       ratelimit.NewMeter(a.Limits, a.now),
 		RequestRate:  a.config.RequestRate,
@@ -286,6 +300,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.VisitorKeys.Run(failed) })
 	parts.Go(func() error { return a.LinkList.RunIndex(failed, a.log) })
 	parts.Go(func() error { return a.ClickStream.Run(failed) })
+	parts.Go(func() error { return a.dispatcher.Run(failed) })
 	parts.Go(func() error { return a.EventStream.Run(failed) })
 	parts.Go(func() error { return a.endpoint.Run(failed) })
 	if a.countries != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/webhook"
 )
 
 // estate is a tenant with objects of every kind, whose texts all contain the mark.
@@ -251,6 +252,7 @@ func (e *estate) createLinks() {
 	e.ids[itemNames] = []string{name}
 	e.ids[templateIDs] = []string{textAt(template, "utmTemplate", "id")}
 	e.ids[templatePlaces] = []string{e.ids[templateIDs][0] + " NAME+ " + name}
+	e.createWebhook()
 	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
 		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
 		"change": map[string]any{"title": e.text("scheduled")},
@@ -284,6 +286,35 @@ func (e *estate) createRules() {
 	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(made, "id"))
 	e.ids[ruleIDs] = []string{textAt(created, "id")}
 	e.ids[ruleTargetIDs] = []string{textAt(created["targets"].([]any)[0], "id")}
+}
+
+// createWebhook creates a paused webhook with a delivery.
+func (e *estate) createWebhook() {
+	e.t.Helper()
+	owner := e.members["OWNER"]
+	got := e.mutate(owner, "createWebhook", map[string]any{
+		"workspaceId": e.workspaceID(), "name": e.text("webhook"), "url": "https://hooks.example.com/" + e.text("hook"),
+		"types": []string{"LINK_CREATED"},
+	}, "webhook { id }")
+	hook := textAt(got, "webhook", "id")
+	e.ids[webhookIDs] = []string{hook}
+	e.mutate(owner, "updateWebhook", map[string]any{"id": hook, "status": "PAUSED"}, "")
+	span := map[string]any{"from": time.Now().Add(-time.Hour), "to": time.Now().Add(time.Hour)}
+	polltest.Until(e.t, "the webhook has deliveries", func() bool {
+		again := e.mutate(owner, "redeliverWebhook", map[string]any{"id": hook, "range": span}, "count")
+		n, _ := again["count"].(float64)
+		return n > 0
+	})
+	var page struct {
+		Node struct {
+			Deliveries struct {
+				Edges []struct{ Node struct{ ID string } }
+			}
+		}
+	}
+	owner.must(e.t, &page, `query ($id: ID!) { node(id: $id) { ... on Webhook { deliveries(first: 1) {
+		edges { node { id } } } } } }`, map[string]any{"id": hook})
+	e.ids[deliveryIDs] = []string{page.Node.Deliveries.Edges[0].Node.ID}
 }
 
 // link creates a link with all optional values, except for the given ones.
@@ -385,6 +416,13 @@ func (e *estate) setStates(b backend) {
 			}
 		}
 	}
+	_, err = d.NewInsert().Model(&webhook.Attempt{
+		DeliveryID: e.ids[deliveryIDs][0], Number: 1, WorkspaceID: e.workspaceID(), SentAt: past, Status: new(500),
+		Error: new(webhook.StatusError), DurationMs: 7,
+	}).Exec(ctx)
+	if err != nil {
+		e.t.Fatal(err)
+	}
 	e.mutate(e.members["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified},
 		"")
 	read := func(table, column string, owners []string) (ids []string) {
@@ -414,7 +452,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|sch)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

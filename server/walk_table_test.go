@@ -70,10 +70,10 @@ var (
 	sessionIDs = &kind{theirs: true}
 	memberIDs  = &kind{}
 	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs, clickIDs,
-		memberIDs}
+		memberIDs, webhookIDs}
 	nodeIDs   = &kind{of: nodeKinds}
 	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
-	targetIDs = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
+	targetIDs = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs, webhookIDs}, first: true}
 
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
@@ -81,6 +81,9 @@ var (
 	scheduledIDs   = &kind{}
 	operationIDs   = &kind{}
 	templatePlaces = &kind{theirs: true, wrap: cursor}
+	webhookIDs     = &kind{}
+	// deliveryIDs belong to one webhook each.
+	deliveryIDs = &kind{theirs: true}
 	// ruleIDs and ruleTargetIDs belong to one link each.
 	ruleIDs, ruleTargetIDs = &kind{theirs: true}, &kind{theirs: true}
 
@@ -433,6 +436,34 @@ var fillers = map[string]filler{
 	"LinkChangeInput.redirectStatus":   put(308),
 	"CancelLinkChangeInput.id":         names(scheduledIDs),
 
+	"Workspace.webhooks.first":                small,
+	"Workspace.webhooks.after":                names(cursors(webhookIDs)),
+	"Webhook.deliveries.first":                small,
+	"Webhook.deliveries.after":                names(cursors(deliveryIDs)),
+	"Webhook.deliveries.status":               every("DeliveryStatus"),
+	"CreateWebhookInput.workspaceId":          names(workspaceIDs),
+	"CreateWebhookInput.name":                 put("A webhook"),
+	"CreateWebhookInput.url":                  put("https://hooks.example.com/new"),
+	"CreateWebhookInput.types":                put([]string{"WEBHOOK_DISABLED"}), // there are none
+	"CreateWebhookInput.tags":                 put([]string{"a tag"}),
+	"CreateWebhookInput.selection":            put("{ id }"),
+	"UpdateWebhookInput.id":                   names(webhookIDs),
+	"UpdateWebhookInput.name":                 put("Another name"),
+	"UpdateWebhookInput.url":                  put("https://hooks.example.com/other"),
+	"UpdateWebhookInput.types":                put([]string{"WEBHOOK_DISABLED"}),
+	"UpdateWebhookInput.tags":                 put([]string{"another tag"}),
+	"UpdateWebhookInput.selection":            put("{ id type }"),
+	"UpdateWebhookInput.status":               put("PAUSED"),
+	"UpdateWebhookInput.skipBacklog":          put(false),
+	"DeleteWebhookInput.id":                   names(webhookIDs),
+	"RotateWebhookSecretInput.id":             names(webhookIDs),
+	"RotateWebhookSecretInput.overlapSeconds": put(60),
+	"TestWebhookInput.id":                     names(webhookIDs),
+	"TestWebhookInput.type":                   put("LINK_CREATED"),
+	"RedeliverWebhookInput.id":                names(webhookIDs),
+	"RedeliverWebhookInput.deliveryIds":       names(deliveryIDs),
+	"RedeliverWebhookInput.failed":            put(true),
+
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
 	"UpdateWorkspaceRoutingInput.workspaceId":   names(workspaceIDs),
@@ -571,6 +602,17 @@ var operations = map[string]calls{
 	"Mutation.updateUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
 	"Mutation.deleteUtmTemplate": {},
 
+	"Mutation.createWebhook":       {},
+	"Mutation.updateWebhook":       {},
+	"Mutation.deleteWebhook":       {},
+	"Mutation.rotateWebhookSecret": {},
+	"Mutation.testWebhook":         {},
+	"Mutation.redeliverWebhook": {variants: []variant{
+		{only: []string{"RedeliverWebhookInput.id", "RedeliverWebhookInput.failed"}},
+		{only: []string{"RedeliverWebhookInput.id", "RedeliverWebhookInput.deliveryIds"}},
+		{only: []string{"RedeliverWebhookInput.id", "TimeRange.from", "TimeRange.to"}},
+	}},
+
 	"Mutation.register":                 {taken: "EMAIL_TAKEN", hashes: true},
 	"Mutation.login":                    {hashes: true},
 	"Mutation.refreshSession":           {},
@@ -663,6 +705,8 @@ var generated = []string{
 	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf",
+	"CreateWebhookPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",
+	"WebhookAttempt.error",
 }
 
 // onlyFirst lists fields that are null in a repeated call, which changes nothing.
@@ -674,7 +718,8 @@ var onlyFirst = []string{
 var priced = []string{"Mutation.revertOperation"}
 
 // computed are fields that are computed from the input, or delayed.
-var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Stats.from", "Stats.to",
+var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries", "Webhook.waiting",
+	"RedeliverWebhookPayload.count", "Stats.from", "Stats.to",
 	// The walk adds changes to the same link.
 	"Link.scheduledChanges"}
 

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -396,6 +397,32 @@ type CreateUtmTemplatePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of createWebhook.
+type CreateWebhookInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// Its name, 1 to 100 characters.
+	Name string `json:"name"`
+	// Where events are sent: https, port 443 or 1024 and above, no host of this instance.
+	URL string `json:"url"`
+	// The types that it receives, at least one.
+	Types []audit.Action `json:"types"`
+	// Only events about links with one of these tags, up to 20. Absent: all.
+	Tags []string `json:"tags,omitempty"`
+	// A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Absent: the default.
+	Selection *string `json:"selection,omitempty"`
+}
+
+// Payload of createWebhook.
+type CreateWebhookPayload struct {
+	// The webhook; null when there are errors.
+	Webhook *webhook.Webhook `json:"webhook,omitempty"`
+	// The signing secret, whsec_ and base64. It is returned this once.
+	Secret *string `json:"secret,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of createWorkspace.
 type CreateWorkspaceInput struct {
 	// The displayed name: 1 to 100 characters.
@@ -478,6 +505,20 @@ type DeleteUtmTemplateInput struct {
 // Payload of deleteUtmTemplate.
 type DeleteUtmTemplatePayload struct {
 	// Whether the template is deleted.
+	Deleted bool `json:"deleted"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of deleteWebhook.
+type DeleteWebhookInput struct {
+	// The webhook.
+	ID string `json:"id"`
+}
+
+// Payload of deleteWebhook.
+type DeleteWebhookPayload struct {
+	// Whether the webhook is deleted.
 	Deleted bool `json:"deleted"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
@@ -839,6 +880,26 @@ type RateLimit struct {
 	ResetsAt *time.Time `json:"resetsAt,omitempty"`
 }
 
+// Input of redeliverWebhook: deliveryIds, failed or range.
+type RedeliverWebhookInput struct {
+	// The webhook.
+	ID string `json:"id"`
+	// These deliveries, up to 1,000.
+	DeliveryIds []string `json:"deliveryIds,omitempty"`
+	// All FAILED deliveries.
+	Failed *bool `json:"failed,omitempty"`
+	// All matching events of a span within the last 30 days, also from before the webhook existed.
+	Range *stats.Range `json:"range,omitempty"`
+}
+
+// Payload of redeliverWebhook.
+type RedeliverWebhookPayload struct {
+	// How many deliveries wait to be sent again.
+	Count int `json:"count"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of refreshSession.
 type RefreshSessionInput struct {
 	// The latest refresh token.
@@ -1077,6 +1138,24 @@ type RevokeInvitationPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of rotateWebhookSecret.
+type RotateWebhookSecretInput struct {
+	// The webhook.
+	ID string `json:"id"`
+	// For how many seconds the old secret signs too, 0 to 604,800. Default: 86,400.
+	OverlapSeconds *int `json:"overlapSeconds,omitempty"`
+}
+
+// Payload of rotateWebhookSecret.
+type RotateWebhookSecretPayload struct {
+	// The webhook; null when there are errors.
+	Webhook *webhook.Webhook `json:"webhook,omitempty"`
+	// The new signing secret. It is returned this once.
+	Secret *string `json:"secret,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input for RoutingDefaults.
 type RoutingDefaultsInput struct {
 	// How query parameters of the short URL reach the destination.
@@ -1155,6 +1234,22 @@ type StatsSlice struct {
 	Bots   int64                `json:"bots"`
 	In     workspace.Membership `json:"-"`
 	LinkID string               `json:"-"`
+}
+
+// Input of testWebhook.
+type TestWebhookInput struct {
+	// The webhook.
+	ID string `json:"id"`
+	// The type of the made-up event. Absent: LINK_UPDATED.
+	Type *audit.Action `json:"type,omitempty"`
+}
+
+// Payload of testWebhook.
+type TestWebhookPayload struct {
+	// The attempt; null when there are errors.
+	Attempt *webhook.Attempt `json:"attempt,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
 }
 
 // Input of transferOwnership.
@@ -1304,6 +1399,34 @@ type UpdateUtmTemplateInput struct {
 type UpdateUtmTemplatePayload struct {
 	// The template; null when there are errors.
 	UtmTemplate *utmtemplate.Template `json:"utmTemplate,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of updateWebhook.
+type UpdateWebhookInput struct {
+	// The webhook.
+	ID string `json:"id"`
+	// Its name.
+	Name *string `json:"name,omitempty"`
+	// Where events are sent. Waiting deliveries go there too.
+	URL *string `json:"url,omitempty"`
+	// The types that it receives, all of them.
+	Types []audit.Action `json:"types,omitempty"`
+	// The tags, all of them; null: events about any link.
+	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The selection; null: the default.
+	Selection graphql.Omittable[*string] `json:"selection,omitempty"`
+	// ACTIVE or PAUSED. ACTIVE continues from its position in the event log, at most 30 days back.
+	Status *webhook.Status `json:"status,omitempty"`
+	// With ACTIVE: skips the events and deliveries that wait. Default: false.
+	SkipBacklog *bool `json:"skipBacklog,omitempty"`
+}
+
+// Payload of updateWebhook.
+type UpdateWebhookPayload struct {
+	// The webhook; null when there are errors.
+	Webhook *webhook.Webhook `json:"webhook,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1496,6 +1619,38 @@ type VerifyEmailPayload struct {
 	User *account.Account `json:"user,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
+}
+
+// A page of webhooks.
+type WebhookConnection struct {
+	// The webhooks, each with its cursor.
+	Edges []*WebhookEdge `json:"edges"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A page of deliveries.
+type WebhookDeliveryConnection struct {
+	// The deliveries, each with its cursor.
+	Edges []*WebhookDeliveryEdge `json:"edges"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A delivery in a page.
+type WebhookDeliveryEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The delivery.
+	Node *webhook.Delivery `json:"node"`
+}
+
+// A webhook in a page.
+type WebhookEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The webhook.
+	Node *webhook.Webhook `json:"node"`
 }
 
 // Selects a workspace by one of two keys.

@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -22,6 +24,10 @@ type Sources struct {
 	Targets  source[map[string]int64]
 	Checks   source[map[string]link.Check]
 	Links    source[*link.Link]
+	// Waiting are the numbers of waiting deliveries by webhook; Attempts and Events belong to deliveries.
+	Waiting  source[int64]
+	Attempts source[[]*webhook.Attempt]
+	Events   source[*workspace.LoggedEvent]
 	// Scheduled are the scheduled changes.
 	Scheduled source[[]*link.ScheduledChange]
 }
@@ -47,6 +53,10 @@ type Links struct {
 	// Checks are the checks of the URLs of a link's routing, by their positions.
 	Checks Loader[map[string]link.Check]
 	Links  Loader[*link.Link]
+	// Waiting are the waiting deliveries of webhooks. Attempts are those of deliveries, Events by their own ids.
+	Waiting  Loader[int64]
+	Attempts Loader[[]*webhook.Attempt]
+	Events   Loader[*workspace.LoggedEvent]
 	// Scheduled are the scheduled changes of links that have some.
 	Scheduled Loader[[]*link.ScheduledChange]
 }
@@ -72,6 +82,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
 			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
+			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.loadEvents),
 		}
 	}
 	return l.links[m.ID()]
@@ -90,6 +101,21 @@ func (l *Loaders) loadLinks(
 ) (map[string]*link.Link, error) {
 	found, err := l.sources.Links(ctx, m, ids...)
 	l.Expect(slices.Collect(maps.Values(found)))
+	return found, err
+}
+
+// loadEvents loads events, and expects their links to be requested.
+func (l *Loaders) loadEvents(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*workspace.LoggedEvent, error) {
+	found, err := l.sources.Events(ctx, m, ids...)
+	links := []string{}
+	for _, e := range found {
+		if id.Valid(id.Link, e.TargetID) {
+			links = append(links, e.TargetID)
+		}
+	}
+	l.In(m).Links.Expect(links)
 	return found, err
 }
 

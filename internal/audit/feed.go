@@ -26,11 +26,12 @@ var (
 		LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed, LinkDisabled, LinkEnabled, LinkPurged,
 		DestinationFailed, DestinationRecovered,
 	}
-	DomainActions = []Action{DomainVerified, DomainFailing, DomainLost}
+	DomainActions  = []Action{DomainVerified, DomainFailing, DomainLost}
+	WebhookActions = []Action{WebhookDisabled}
 )
 
 // FeedActions returns all actions that the feed has.
-func FeedActions() []Action { return slices.Concat(LinkActions, DomainActions) }
+func FeedActions() []Action { return slices.Concat(LinkActions, DomainActions, WebhookActions) }
 
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {

@@ -56,7 +56,7 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName} {
+		for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName, stores.EncryptionKeyName} {
 			if !slices.Contains(secretFiles(f), name) {
 				fmt.Fprintf(io.Err, "%s is not in the backup, because it is set in the environment: store it separately\n", name)
 			}
@@ -75,6 +75,9 @@ func secretFiles(f *config.Flags) (names []string) {
 	}
 	if !f.Has("LINKFORGE_CODE_SECRET") {
 		names = append(names, stores.CodeSecretName)
+	}
+	if !f.Has("LINKFORGE_ENCRYPTION_KEY") {
+		names = append(names, stores.EncryptionKeyName)
 	}
 	return names
 }

@@ -20,6 +20,7 @@ type Commands struct {
 	Users       usersCommand       `cmd:"" help:"List accounts, and end their sessions."`
 	Workspaces  workspacesCommand  `cmd:"" help:"List, limit, delete and restore workspaces."`
 	Links       linksCommand       `cmd:"" help:"Find, disable and enable links."`
+	Webhooks    webhooksCommand    `cmd:"" help:"List, disable and enable webhooks, and stop all of them."`
 	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
 	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node."`
 	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -353,6 +354,9 @@ type restoredCommand struct {
 func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := codecounter.AfterRestore(ctx, d)
+		if err == nil {
+			err = (&webhook.Store{DB: d}).AfterRestore(ctx)
+		}
 		if err == nil {
 			err = audit.AfterRestore(ctx, d)
 		}

@@ -70,6 +70,11 @@ type Config struct {
 	JWTSecrets [][]byte `env:"LINKFORGE_JWT_SECRET" hidden:""`
 	// Key of generated codes, at least 32 bytes. To replace it, prepend the new key and a comma.
 	CodeSecrets [][]byte `env:"LINKFORGE_CODE_SECRET" hidden:""`
+	// Key that encrypts the secrets of webhooks: 32 bytes in base64 or hexadecimal. Empty with
+	// LINKFORGE_DATABASE_URL: no webhook can be created.
+	//
+	// EncryptionKey is nil if stores.FillSecrets has to create it, or if there is none.
+	EncryptionKey []byte `env:"LINKFORGE_ENCRYPTION_KEY" hidden:""`
 	// Lifetime of an access token, 1m to 720h.
 	TokenTTL time.Duration `env:"LINKFORGE_TOKEN_TTL" default:"24h" min:"1m" max:"720h"`
 	// Lifetime of a session that is not refreshed, 1h to 8760h.
@@ -134,16 +139,16 @@ type Config struct {
 	//
 	// Hosts include localhost and the host of PublicURL, in lower case, sorted.
 	Hosts []string `env:"LINKFORGE_HOSTS" syntax:"host"`
-	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for all.
-	// Pages of the hosts of this instance always may.
-	//
-	// OutboundAllow are addresses and networks that checks of destinations may connect to although they
-	// are not public: for development and tests. It is refused in production.
+	// Comma-separated addresses and networks that webhooks and checks of destinations may connect to
+	// although they are not public; for development and tests, refused in production. Empty: none.
 	OutboundAllow []netip.Prefix `env:"LINKFORGE_OUTBOUND_ALLOW"`
 	// RootURL is where the root of the instance redirects; empty means a page.
 	RootURL string `env:"LINKFORGE_ROOT_URL" syntax:"fallback"`
 	// NotFoundURL is where unknown codes at the root of the instance redirect; empty means a page.
 	NotFoundURL string `env:"LINKFORGE_NOT_FOUND_URL" syntax:"fallback"`
+	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for all.
+	// Pages of the hosts of this instance always may.
+	//
 	// Origins are spelled as browsers send them.
 	Origins []string `env:"LINKFORGE_ORIGINS" syntax:"page"`
 	// Mail server, smtp://user:password@host:587 or smtps://host:465. Empty: no mail is sent.

@@ -31,6 +31,8 @@ const (
 	Rule       Prefix = "rul_"
 	Target     Prefix = "tgt_"
 	Template   Prefix = "utm_"
+	Webhook    Prefix = "whk_"
+	Delivery   Prefix = "dlv_"
 	Scheduled  Prefix = "sch_"
 	Operation  Prefix = "opn_"
 )

@@ -1,5 +1,5 @@
 // Package outbound provides an HTTP client for URLs of users. It connects to public addresses only,
-// after DNS and after redirects (SSRF protection). It does not bound bodies. probe uses it.
+// after DNS and after redirects (SSRF protection). It does not bound bodies. probe and webhook use it.
 package outbound
 
 import (
@@ -41,6 +41,10 @@ type Config struct {
 	Allow func(netip.Addr) bool
 	// Timeout bounds a request with redirects and body; zero selects 10 seconds.
 	Timeout time.Duration
+	// NoRedirects returns a redirect as the response.
+	NoRedirects bool
+	// MaxHeaderBytes bounds the response header; zero selects 64 KiB.
+	MaxHeaderBytes int64
 }
 
 // NewClient returns a client for http and https. Its errors wrap ErrRefused or ErrRedirects, or are
@@ -50,17 +54,21 @@ func NewClient(c Config) *http.Client {
 	if allow == nil {
 		allow = Public
 	}
+	redirect := checkRedirect
+	if c.NoRedirects {
+		redirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: c.Resolver, ControlContext: guard(allow)}
 	return &http.Client{
 		Timeout:       cmp.Or(c.Timeout, timeout),
-		CheckRedirect: checkRedirect,
+		CheckRedirect: redirect,
 		Transport: &agent{name: c.UserAgent, transport: &http.Transport{
 			Proxy:                  nil, // a proxy would choose the address
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
 			DisableCompression:     true, // callers bound the bytes that they read
 			TLSHandshakeTimeout:    handshakeTimeout,
-			MaxResponseHeaderBytes: maxHeaderBytes,
+			MaxResponseHeaderBytes: cmp.Or(c.MaxHeaderBytes, maxHeaderBytes),
 		}},
 	}
 }

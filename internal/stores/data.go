@@ -93,7 +93,9 @@ const (
 	DatabaseName   = "linkforge.db"
 	JWTSecretName  = "jwt.secret"
 	CodeSecretName = "code.secret"
-	ClicksFolder   = "clicks"
+	// EncryptionKeyName is the file of the key that encrypts the secrets of webhooks.
+	EncryptionKeyName = "encryption.key"
+	ClicksFolder      = "clicks"
 )
 
 func DatabaseFile(c config.Config) string { return filepath.Join(c.DataDir, DatabaseName) }

@@ -37,10 +37,11 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {
 			return errors.Join(s.Unmatched.DeleteExpired(ctx), s.Stats.Retain(ctx))
 		}},
+		{Name: "webhook deliveries", Every: jobInterval, Run: s.Webhooks.CleanUp},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
 			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Purge,
-				s.UTMTemplates.Rows().Purge,
+				s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},
 	}

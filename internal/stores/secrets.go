@@ -2,6 +2,7 @@ package stores
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -29,6 +30,14 @@ func FillSecrets(c *config.Config) error {
 			return err
 		}
 		c.CodeSecrets = config.SplitSecrets(secret)
+	}
+	if c.EncryptionKey == nil {
+		secret, err := storedSecret(c.DataDir, EncryptionKeyName)
+		if err != nil {
+			return err
+		}
+		key := sha256.Sum256(secret) // the file has the form of the other secrets
+		c.EncryptionKey = key[:]
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestSecrets_AreReadableByOwnerOnly(t *testing.T) {
 		}
 		got[f.Name()] = info.Mode().String()
 	}
-	want := map[string]string{"jwt.secret": "-rw-------", "code.secret": "-rw-------"}
+	want := map[string]string{"jwt.secret": "-rw-------", "code.secret": "-rw-------", "encryption.key": "-rw-------"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the folder holds (-want +got):\n%s", diff)
 	}

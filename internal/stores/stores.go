@@ -34,6 +34,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -73,6 +74,7 @@ type Stores struct {
 	// Destinations decides which URLs members may set.
 	Destinations destination.Checker
 	Moderation   *moderation.Store
+	Webhooks     *webhook.Store
 	Checker      *probe.Checker
 	Stats        *stats.Store
 	Exports      stats.Exports
@@ -213,6 +215,10 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	s.Webhooks = &webhook.Store{
+		DB: o.DB, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
+		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,
 	}
 	s.Moderation = &moderation.Store{
 		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,

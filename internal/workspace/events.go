@@ -2,9 +2,11 @@ package workspace
 
 import (
 	"context"
+	"slices"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -12,6 +14,8 @@ import (
 type LoggedEvent struct {
 	*audit.Event
 	In Membership
+	// ShowsActor says that the reader sees the id of the actor without the permission to list members.
+	ShowsActor bool
 }
 
 // Events returns one page of the events that the caller may see, in the order of their commits, and the
@@ -21,6 +25,9 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 ) {
 	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
 		return p, "", err
+	}
+	if slices.Contains(r.Wanted, audit.LinkClicked) {
+		return p, "", errs.New(errs.InvalidInput, "Clicks are not in the event log. Use clicks or linkClicked.").At("types")
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
 	r.Actions = m.EventActions()
@@ -42,6 +49,9 @@ func (m Membership) EventActions() (actions []audit.Action) {
 	}
 	if m.May(ReadDomains) {
 		actions = append(actions, audit.DomainActions...)
+	}
+	if m.May(WriteWebhooks) {
+		actions = append(actions, audit.WebhookActions...)
 	}
 	return actions
 }

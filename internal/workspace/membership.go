@@ -224,3 +224,25 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 	}
 	return spaces, nil
 }
+
+// ForDeliveries returns the membership that renders what webhooks of a workspace receive: it may read links
+// and stats, and nothing about users. It returns NotFound for a deleted workspace.
+func (s *Store) ForDeliveries(ctx context.Context, workspaceID string) (Membership, error) {
+	m, err := s.Observe(ctx, workspaceID)
+	if err == nil {
+		m.key.Scopes = []string{string(ReadLinks), string(ReadStats)}
+	}
+	return m, err
+}
+
+// AdminAddresses returns the email addresses of the owners and admins of a workspace.
+func (s *Store) AdminAddresses(ctx context.Context, workspaceID string) (addresses []string, err error) {
+	err = s.DB.NewSelect().Table("members").ColumnExpr("account.email").
+		Join("JOIN accounts AS account ON account.id = members.account_id").
+		Where("members.workspace_id = ?", workspaceID).Where("members.role IN (?)", bun.In([]Role{Owner, Admin})).
+		Where("account.deleted_at IS NULL").OrderExpr("account.email").Scan(db.AsSystem(ctx), &addresses)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the admins of a workspace: %w", err)
+	}
+	return addresses, nil
+}

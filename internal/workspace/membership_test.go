@@ -104,6 +104,7 @@ func TestMembership_FollowsPermissions(t *testing.T) {
 		ReadAudit:       "yes yes no no no no no yes",
 		WriteSettings:   "yes yes no no no no no no",
 		DeleteWorkspace: "yes no no no no no no no",
+		WriteWebhooks:   "yes yes no no no no no yes",
 	}
 	if len(Rules) != len(allowed) {
 		t.Errorf("%d rules, and %d are looked at", len(Rules), len(allowed))

@@ -41,6 +41,7 @@ const (
 	ReadAudit       Permission = "AUDIT_READ"
 	WriteSettings   Permission = "SETTINGS_WRITE"
 	DeleteWorkspace Permission = "WORKSPACE_DELETE"
+	WriteWebhooks   Permission = "WEBHOOKS_WRITE"
 )
 
 // Rule defines who has a permission.
@@ -68,6 +69,7 @@ var Rules = []Rule{
 	{ReadAudit, Admin, true, "read and export the audit log"},
 	{WriteSettings, Admin, false, "change the name, the slug and the defaults"},
 	{DeleteWorkspace, Owner, false, "delete and restore the workspace"},
+	{WriteWebhooks, Admin, true, "see, create, change and delete webhooks and their deliveries"},
 }
 
 // implied are the permissions that come with another one.

@@ -1,0 +1,290 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/99designs/gqlgen/complexity"
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// maxSelectionBytes and maxSelectionCost bound the selection of a webhook.
+	maxSelectionBytes = 2 << 10
+	maxSelectionCost  = 500
+	// maxSelections is how many documents a node keeps parsed.
+	maxSelections = 1000
+
+	// renderHead and renderTail make a query of the selections of events and clicks. The resolvers of the
+	// fields above them are replaced: see Renderer.
+	renderHead = `query { workspace(by: {id: ""}) { `
+	eventsHead = `events { edges { node { ...Selection } } } } } fragment Selection on Event `
+	clicksHead = `clicks { edges { node { ...Selection } } } } } fragment Selection on Click `
+
+	defaultSelection = `{ id type at actorId operationId changes { field before after omitted } ` +
+		`link { id shortUrl version } }`
+	clickSelection = `{ id at status bot country device browser os language referrer utmSource utmMedium ` +
+		`utmCampaign utmTerm utmContent link { id shortUrl } }`
+)
+
+// Renderer renders selections on the type Event with the executor of the API, for webhooks.
+type Renderer struct {
+	*resolver
+	exec   *executor.Executor
+	schema graphql.ExecutableSchema
+}
+
+// NewRenderer returns a renderer over the stores.
+func NewRenderer(c Config) *Renderer {
+	r := &resolver{Config: c}
+	schema := gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
+	e := executor.New(schema)
+	documents := lru.New[*ast.QueryDocument](maxSelections)
+	e.SetParserTokenLimit(c.Bounds.Tokens)
+	e.SetQueryCache(documents)
+	e.SetDisableSuggestion(!c.Introspection)
+	e.SetDefaultRulesFn(limit.ValidationRules)
+	e.Use(&limit.Document{Bounds: c.Bounds, Valid: documents})
+	e.Use(&limit.Arguments{})
+	return &Renderer{resolver: r, exec: e, schema: schema}
+}
+
+// renderKey is the context key of what an operation renders.
+type renderKey struct{}
+
+// rendering has the results of the fields above a selection.
+type rendering struct {
+	member workspace.Membership
+	events *gen.EventConnection
+	clicks *gen.ClickConnection
+}
+
+// Check validates the selection of a webhook, and reports whether it reads statistics. It returns
+// InvalidInput.
+func (r *Renderer) Check(selection string) (needsStats bool, err error) {
+	operation, err := r.prepare(context.Background(), eventsHead, selection)
+	if err != nil {
+		return false, err
+	}
+	cost := func(o *graphql.OperationContext) int {
+		return complexity.Calculate(context.Background(), r.schema, o.Operation, nil)
+	}
+	least, err := r.prepare(context.Background(), eventsHead, "{ id }")
+	if err != nil {
+		return false, err
+	}
+	// A page of events multiplies the cost of one.
+	perEvent := (cost(operation) - cost(least)) / eventsPerPage
+	if perEvent > maxSelectionCost {
+		return false, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. Select fewer fields.",
+			perEvent, maxSelectionCost).At("selection")
+	}
+	return r.permissions(operation)
+}
+
+// eventsPerPage is the size of a page without the argument first.
+const eventsPerPage = page.Default
+
+// permissions reports whether an operation needs STATS_READ. It returns InvalidInput for fields that
+// webhooks may not read.
+func (r *Renderer) permissions(operation *graphql.OperationContext) (needsStats bool, err error) {
+	fragment := operation.Doc.Fragments.ForName("Selection")
+	for name := range typesIn(operation.Doc, fragment.SelectionSet, map[string]bool{}) {
+		switch needed := typePermissions[name]; needed {
+		case "", workspace.ReadLinks:
+		case workspace.ReadStats:
+			needsStats = true
+		default:
+			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the type %s. Leave it out.", name).At("selection")
+		}
+	}
+	return needsStats, nil
+}
+
+// typesIn returns the names of the types that fields of a selection return.
+func typesIn(doc *ast.QueryDocument, selections ast.SelectionSet, found map[string]bool) map[string]bool {
+	for _, selection := range selections {
+		switch selection := selection.(type) {
+		case *ast.Field:
+			if selection.Definition != nil {
+				found[selection.Definition.Type.Name()] = true
+			}
+			typesIn(doc, selection.SelectionSet, found)
+		case *ast.InlineFragment:
+			typesIn(doc, selection.SelectionSet, found)
+		}
+	}
+	return found
+}
+
+// prepare parses and validates a selection. It returns InvalidInput. Only a single selection is accepted:
+// text after it would be other definitions of the document.
+func (r *Renderer) prepare(ctx context.Context, head, selection string) (*graphql.OperationContext, error) {
+	if len(selection) > maxSelectionBytes {
+		return nil, errs.New(errs.InvalidInput, "The selection has %d bytes. The maximum is %d.", len(selection),
+			maxSelectionBytes).At("selection")
+	}
+	operation, problems := r.exec.CreateOperationContext(graphql.StartOperationTrace(ctx),
+		&graphql.RawParams{Query: renderHead + head + strings.TrimSpace(selection)})
+	if len(problems) > 0 {
+		return nil, errs.New(errs.InvalidInput, "The selection is not valid: %s", problems[0].Message).At("selection")
+	}
+	if len(operation.Doc.Operations) != 1 || len(operation.Doc.Fragments) != 1 ||
+		len(operation.Doc.Fragments[0].Directives) > 0 {
+		return nil, errs.New(errs.InvalidInput, "The selection must be fields in braces, as in { id type }.").At("selection")
+	}
+	return operation, nil
+}
+
+// Events implements webhook.Renderer.
+func (r *Renderer) Events(
+	ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event,
+) (data []json.RawMessage, problem string, err error) {
+	text := defaultSelection
+	if selection != nil {
+		text = *selection
+		if _, err := r.Check(text); err != nil {
+			text, problem = defaultSelection, errs.From(err).Message
+		}
+	}
+	data, err = r.events(ctx, m, text, events)
+	if err == nil {
+		return data, problem, nil
+	}
+	if _, failed := err.(gqlerror.List); !failed || text == defaultSelection { //nolint:errorlint // it is not wrapped
+		return nil, "", err
+	}
+	// A field of one event has failed: only that event gets the default data.
+	for _, e := range events {
+		one, err := r.events(ctx, m, text, []*audit.Event{e})
+		if err != nil {
+			problem = "A field of the selection failed: " + err.Error()
+			if one, err = r.events(ctx, m, defaultSelection, []*audit.Event{e}); err != nil {
+				return nil, "", err
+			}
+		}
+		data = append(data, one[0])
+	}
+	return data, problem, nil
+}
+
+func (r *Renderer) events(
+	ctx context.Context, m workspace.Membership, selection string, events []*audit.Event,
+) ([]json.RawMessage, error) {
+	all := &gen.EventConnection{}
+	links := []string{}
+	for _, e := range events {
+		logged := &workspace.LoggedEvent{Event: e, In: m, ShowsActor: true}
+		all.Edges = append(all.Edges, &gen.EventEdge{Cursor: e.ID, Node: logged})
+		if id.Valid(id.Link, e.TargetID) {
+			links = append(links, e.TargetID)
+		}
+	}
+	return r.render(ctx, eventsHead, selection, rendering{member: m, events: all}, links, len(events))
+}
+
+// Clicks implements webhook.Renderer.
+func (r *Renderer) Clicks(
+	ctx context.Context, m workspace.Membership, clicks []*click.Click,
+) ([]json.RawMessage, error) {
+	all := &gen.ClickConnection{}
+	links := map[string]bool{}
+	for _, c := range clicks {
+		all.Edges = append(all.Edges, &gen.ClickEdge{Cursor: c.PublicID(), Node: clickOf(m, c)})
+		links[c.LinkID] = true
+	}
+	return r.render(ctx, clicksHead, clickSelection, rendering{member: m, clicks: all},
+		slices.Collect(maps.Keys(links)), len(clicks))
+}
+
+// render executes a selection for n objects. The error is a gqlerror.List if a field failed.
+func (r *Renderer) render(
+	ctx context.Context, head, selection string, above rendering, links []string, n int,
+) ([]json.RawMessage, error) {
+	// Webhooks have the rights of a key without an account.
+	ctx = account.WithActor(ctx, account.Actor{Key: &account.Key{
+		WorkspaceID: above.member.ID(), Scopes: []string{string(workspace.ReadLinks), string(workspace.ReadStats)},
+	}})
+	ctx = loader.WithLoaders(withLists(ctx), r.sources())
+	loader.Of(ctx).In(above.member).Links.Expect(links)
+	operation, err := r.prepare(ctx, head, selection)
+	if err != nil {
+		return nil, err
+	}
+	inner := operation.ResolverMiddleware
+	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
+		if value := above.field(graphql.GetFieldContext(ctx)); value != nil {
+			return value, nil
+		}
+		return inner(ctx, resolve)
+	}
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	checkScopes(operation, actor)
+	respond, ctx := r.exec.DispatchOperation(ctx, operation)
+	response := respond(ctx)
+	if len(response.Errors) > 0 {
+		return nil, response.Errors
+	}
+	return nodesIn(response.Data, n)
+}
+
+// field returns the result of a field above the selection; nil for any other field.
+func (a rendering) field(f *graphql.FieldContext) any {
+	if f.Object == "Query" && f.Field.Name == "workspace" {
+		return &a.member
+	}
+	if f.Object != "Workspace" || f.Parent == nil || f.Parent.Object != "Query" {
+		return nil
+	}
+	switch f.Field.Name {
+	case "events":
+		return a.events
+	case "clicks":
+		return a.clicks
+	}
+	return nil
+}
+
+// nodesIn returns the nodes of a rendered page.
+func nodesIn(response json.RawMessage, n int) ([]json.RawMessage, error) {
+	type list struct {
+		Edges []struct{ Node json.RawMessage }
+	}
+	var got struct {
+		Workspace struct{ Events, Clicks list }
+	}
+	if err := json.Unmarshal(response, &got); err != nil {
+		return nil, fmt.Errorf("reading rendered objects: %w", err)
+	}
+	edges := append(got.Workspace.Events.Edges, got.Workspace.Clicks.Edges...)
+	if len(edges) != n {
+		return nil, fmt.Errorf("%d of %d objects were rendered", len(edges), n)
+	}
+	nodes := make([]json.RawMessage, 0, n)
+	for _, e := range edges {
+		nodes = append(nodes, e.Node)
+	}
+	return nodes, nil
+}

@@ -1,0 +1,176 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/graph/scalar"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *mutationResolver) CreateWebhook(
+	ctx context.Context, in gen.CreateWebhookInput,
+) (*gen.CreateWebhookPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	change := webhook.Change{
+		Name: optional.Set(in.Name), URL: optional.Set(in.URL), Types: optional.Set(in.Types), Tags: optional.Set(in.Tags),
+	}
+	if change.Selection, err = r.selection(in.Selection); err != nil {
+		return nil, err
+	}
+	w, secret, err := r.Webhooks.Create(ctx, m, change)
+	return &gen.CreateWebhookPayload{Webhook: w, Secret: optional.Of(secret)}, err
+}
+
+// selection checks a selection; nil is the default.
+func (r *mutationResolver) selection(text *string) (optional.Edit[webhook.Selection], error) {
+	if text == nil {
+		return optional.Set(webhook.Selection{}), nil
+	}
+	needsStats, err := r.renderer.Check(*text)
+	return optional.Set(webhook.Selection{Text: text, NeedsStats: needsStats}), err
+}
+
+func (r *mutationResolver) UpdateWebhook(
+	ctx context.Context, in gen.UpdateWebhookInput,
+) (*gen.UpdateWebhookPayload, error) {
+	change := webhook.Change{
+		Name: setUnlessNull(in.Name), URL: setUnlessNull(in.URL), Status: setUnlessNull(in.Status),
+		SkipBacklog: optional.Value(in.SkipBacklog),
+	}
+	if in.Types != nil {
+		change.Types = optional.Set(in.Types)
+	}
+	if in.Tags.IsSet() {
+		change.Tags = optional.Set(in.Tags.Value())
+	}
+	if in.Selection.IsSet() {
+		var err error
+		if change.Selection, err = r.selection(in.Selection.Value()); err != nil {
+			return nil, err
+		}
+	}
+	update := func(ctx context.Context, m workspace.Membership, webhookID string) (*webhook.Webhook, error) {
+		return r.Webhooks.Update(ctx, m, webhookID, change)
+	}
+	w, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, update)
+	r.Dispatcher.Probe()
+	return &gen.UpdateWebhookPayload{Webhook: w}, err
+}
+
+func (r *mutationResolver) DeleteWebhook(
+	ctx context.Context, in gen.DeleteWebhookInput,
+) (*gen.DeleteWebhookPayload, error) {
+	_, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, r.Webhooks.Delete)
+	return &gen.DeleteWebhookPayload{Deleted: err == nil}, err
+}
+
+func (r *mutationResolver) RotateWebhookSecret(
+	ctx context.Context, in gen.RotateWebhookSecretInput,
+) (*gen.RotateWebhookSecretPayload, error) {
+	secret := ""
+	rotate := func(ctx context.Context, m workspace.Membership, webhookID string) (w *webhook.Webhook, err error) {
+		w, secret, err = r.Webhooks.Rotate(ctx, m, webhookID, in.OverlapSeconds)
+		return w, err
+	}
+	w, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, rotate)
+	return &gen.RotateWebhookSecretPayload{Webhook: w, Secret: optional.Of(secret)}, err
+}
+
+func (r *mutationResolver) TestWebhook(
+	ctx context.Context, in gen.TestWebhookInput,
+) (*gen.TestWebhookPayload, error) {
+	test := func(ctx context.Context, m workspace.Membership, webhookID string) (*webhook.Attempt, error) {
+		return r.Dispatcher.Test(ctx, m, webhookID, optional.Or(in.Type, audit.LinkUpdated))
+	}
+	attempt, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, test)
+	return &gen.TestWebhookPayload{Attempt: attempt}, err
+}
+
+func (r *mutationResolver) RedeliverWebhook(
+	ctx context.Context, in gen.RedeliverWebhookInput,
+) (*gen.RedeliverWebhookPayload, error) {
+	way := webhook.Redelivery{IDs: in.DeliveryIds, Failed: optional.Value(in.Failed)}
+	if in.Range != nil {
+		way.From, way.To = &in.Range.From, &in.Range.To
+	}
+	redeliver := func(ctx context.Context, m workspace.Membership, webhookID string) (*int, error) {
+		n, err := r.Dispatcher.Redeliver(ctx, m, webhookID, way)
+		return &n, err
+	}
+	n, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, redeliver)
+	return &gen.RedeliverWebhookPayload{Count: optional.Value(n)}, err
+}
+
+func (r *workspaceResolver) Webhooks(
+	ctx context.Context, m *workspace.Membership, first *int, after *string,
+) (*gen.WebhookConnection, error) {
+	var ids []string
+	edges, info, err := list(ctx, *m, id.Webhook, first, after, r.Config.Webhooks.List, webhookIDs,
+		func(cursor string, w *webhook.Webhook) *gen.WebhookEdge {
+			ids = append(ids, w.ID)
+			return &gen.WebhookEdge{Cursor: cursor, Node: w}
+		})
+	loader.Of(ctx).In(*m).Waiting.Expect(ids)
+	return &gen.WebhookConnection{Edges: edges, PageInfo: info}, err
+}
+
+func webhookIDs(w *webhook.Webhook) (webhookID, accountID string) { return w.ID, "" }
+
+// webhookNodes is the nodeLoader of webhooks.
+func (c *Config) webhookNodes(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]scalar.Node, error) {
+	loader.Of(ctx).In(m).Waiting.Expect(ids)
+	return nodesOf(c.Webhooks.ByID, webhookIDs)(ctx, m, ids...)
+}
+
+func (r *webhookResolver) Waiting(ctx context.Context, w *webhook.Webhook) (int64, error) {
+	return loader.Of(ctx).In(w.In).Waiting.Get(ctx, w.ID)
+}
+
+func (r *webhookResolver) Deliveries(
+	ctx context.Context, w *webhook.Webhook, first *int, after *string, statuses []webhook.DeliveryStatus,
+) (*gen.WebhookDeliveryConnection, error) {
+	load := func(
+		ctx context.Context, m workspace.Membership, p page.Request,
+	) (page.Page[*webhook.Delivery], error) {
+		return r.Webhooks.Deliveries(ctx, m, w.ID, statuses, p)
+	}
+	var ids, events []string
+	edges, info, err := list(ctx, w.In, id.Delivery, first, after, load,
+		func(d *webhook.Delivery) (string, string) { return d.ID, "" },
+		func(cursor string, d *webhook.Delivery) *gen.WebhookDeliveryEdge {
+			if ids = append(ids, d.ID); d.Type != audit.LinkClicked {
+				events = append(events, d.EventID)
+			}
+			return &gen.WebhookDeliveryEdge{Cursor: cursor, Node: d}
+		})
+	loader.Of(ctx).In(w.In).Attempts.Expect(ids)
+	loader.Of(ctx).In(w.In).Events.Expect(events)
+	return &gen.WebhookDeliveryConnection{Edges: edges, PageInfo: info}, err
+}
+
+func (r *deliveryResolver) Event(ctx context.Context, d *webhook.Delivery) (*workspace.LoggedEvent, error) {
+	if d.Type == audit.LinkClicked {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(d.In).Events.Get(ctx, d.EventID)
+}
+
+func (r *deliveryResolver) Attempts(ctx context.Context, d *webhook.Delivery) ([]*webhook.Attempt, error) {
+	attempts, err := loader.Of(ctx).In(d.In).Attempts.Get(ctx, d.ID)
+	if attempts == nil {
+		attempts = []*webhook.Attempt{}
+	}
+	return attempts, err
+}

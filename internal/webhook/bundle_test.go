@@ -1,0 +1,263 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// plain renders ids.
+type plain struct{}
+
+func (plain) Events(
+	_ context.Context, _ workspace.Membership, _ *string, events []*audit.Event,
+) (data []json.RawMessage, problem string, err error) {
+	for _, e := range events {
+		text, err := json.Marshal(map[string]any{"id": e.ID, "link": e.TargetID})
+		if err != nil {
+			return nil, "", err
+		}
+		data = append(data, text)
+	}
+	return data, "", nil
+}
+
+func (plain) Clicks(
+	_ context.Context, _ workspace.Membership, clicks []*click.Click,
+) (data []json.RawMessage, err error) {
+	for _, c := range clicks {
+		text, err := json.Marshal(map[string]any{"id": c.PublicID()})
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, text)
+	}
+	return data, nil
+}
+
+// clock is an injected clock.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// mails counts emails.
+type mails struct {
+	mu sync.Mutex
+	to []string
+}
+
+func (m *mails) Send(_ context.Context, to, _, _ string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.to = append(m.to, to)
+}
+
+func (m *mails) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.to)
+}
+
+// request is a request that a receiver got.
+type request struct {
+	header http.Header
+	body   string
+}
+
+// receiver is the server of a webhook.
+type receiver struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	requests []request
+	// answer writes the response; nil accepts all.
+	answer func(w http.ResponseWriter, n int)
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		r.requests = append(r.requests, request{q.Header, string(body)})
+		n, answer := len(r.requests), r.answer
+		r.mu.Unlock()
+		if answer != nil {
+			answer(w, n)
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) respond(answer func(w http.ResponseWriter, n int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+func (r *receiver) got() []request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]request{}, r.requests...)
+}
+
+// ids are the message ids in the order of arrival.
+func (r *receiver) ids() (ids []string) {
+	for _, one := range r.got() {
+		ids = append(ids, one.header.Get("webhook-id"))
+	}
+	return ids
+}
+
+func status(code int) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, _ int) { w.WriteHeader(code) }
+}
+
+// bundle is a workspace with a dispatcher.
+type bundle struct {
+	*stores.Stores
+	clock      *clock
+	mails      *mails
+	m          workspace.Membership
+	dispatcher *webhook.Dispatcher
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	c, err := config.Parse(map[string]string{
+		"LINKFORGE_PUBLIC_URL": "http://sho.rt", "LINKFORGE_OUTBOUND_ALLOW": "127.0.0.1", "LINKFORGE_RATE_LIMITS": "off",
+		"LINKFORGE_JWT_SECRET": strings.Repeat("j", 32), "LINKFORGE_CODE_SECRET": strings.Repeat("c", 32),
+		"LINKFORGE_ENCRYPTION_KEY": strings.Repeat("0a", 32),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{clock: &clock{now: dbtest.Noon}, mails: &mails{}}
+	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	if b.Stores, err = stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: b.clock.Now}); err != nil {
+		t.Fatal(err)
+	}
+	b.m = workspacetest.New(t, d, "acme")
+	b.dispatcher = b.newDispatcher(log)
+	return b
+}
+
+// newDispatcher returns a dispatcher of another node.
+func (b *bundle) newDispatcher(log *slog.Logger) *webhook.Dispatcher {
+	return webhook.NewDispatcher(webhook.Config{
+		Sender: &webhook.Sender{Store: b.Webhooks, Client: outbound.NewClient(webhook.ClientConfig(outbound.Config{
+			Allow: func(a netip.Addr) bool { return outbound.Public(a) || a == netip.MustParseAddr("127.0.0.1") },
+		}))},
+		Workspaces: b.Workspaces, Links: b.Links, Renderer: plain{}, Clicks: b.ClickStream, Mail: b.mails, Limits: b.Limits,
+		Log: log,
+	})
+}
+
+// testWriter logs to a test.
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Logf("%s", p)
+	}
+	return len(p), nil
+}
+
+// run runs the dispatcher until the test ends.
+func (b *bundle) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := b.dispatcher.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// create creates a webhook of the types.
+func (b *bundle) create(t *testing.T, url string, types ...audit.Action) (*webhook.Webhook, string) {
+	t.Helper()
+	w, secret, err := b.Webhooks.Create(t.Context(), b.m, webhook.Change{
+		Name: optional.Set("hook"), URL: optional.Set(url), Types: optional.Set(types),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, secret
+}
+
+// write writes an event about a link and returns its id.
+func (b *bundle) write(t *testing.T, action audit.Action, linkID string) string {
+	t.Helper()
+	e := audit.New(b.m.ID(), "", action, linkID, nil, b.clock.Now())
+	err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		return audit.Write(ctx, tx, e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.ID
+}
+
+func (b *bundle) reload(t *testing.T, webhookID string) *webhook.Webhook {
+	t.Helper()
+	rows, err := b.Webhooks.ByID(t.Context(), b.m, webhookID)
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	return rows[0]
+}
+
+func newLinkID() string { return id.New(id.Link) }
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	polltest.Until(t, what, is)
+}

@@ -1,0 +1,267 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// DeliveryStatus is the status of a delivery.
+type DeliveryStatus string
+
+// The statuses.
+const (
+	Waiting   DeliveryStatus = "WAITING"
+	Delivered DeliveryStatus = "DELIVERED"
+	Failed    DeliveryStatus = "FAILED"
+	Skipped   DeliveryStatus = "SKIPPED"
+)
+
+// Delivery is one event, or one batch of clicks, for one webhook.
+type Delivery struct {
+	bun.BaseModel `bun:"table:webhook_deliveries,alias:delivery"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	WebhookID   string
+	// EventID is the id of the event, or of the first click. It is the header webhook-id.
+	EventID string
+	// LastClickID and Clicks are the other boundary and the size of a batch.
+	LastClickID string
+	Clicks      int64
+	// SubjectID is what the event is about. First attempts about it are sent in the order of Number.
+	SubjectID string
+	Type      audit.Action
+	Number    int64
+	// Body is nil if it has to be rendered before the next attempt.
+	Body   *string
+	Status DeliveryStatus
+	// Tries is the number of attempts since the schedule began, TriedAt the first of them.
+	Tries   int
+	TriedAt *time.Time
+	// DueAt is nil while an earlier delivery about the subject is first, and of one that does not wait.
+	DueAt *time.Time
+	// ClaimedAt is when the node that sends it loses it to others.
+	ClaimedAt *time.Time
+	CreatedAt time.Time
+
+	// In is the membership that read it.
+	In workspace.Membership `bun:"-"`
+}
+
+// ClickCount is the number of clicks of a batch; nil for an event.
+func (d *Delivery) ClickCount() *int {
+	if d.Type != audit.LinkClicked {
+		return nil
+	}
+	return new(int(d.Clicks))
+}
+
+// NextAttemptAt is when the next attempt is due; nil if there is none.
+func (d *Delivery) NextAttemptAt() *time.Time {
+	if d.Status != Waiting {
+		return nil
+	}
+	return d.DueAt
+}
+
+// AttemptError is why an attempt failed.
+type AttemptError string
+
+// The errors.
+const (
+	StatusError     AttemptError = "STATUS"
+	TimeoutError    AttemptError = "TIMEOUT"
+	DNSError        AttemptError = "DNS"
+	RefusedError    AttemptError = "REFUSED"
+	ConnectionError AttemptError = "CONNECTION"
+	TLSError        AttemptError = "TLS"
+)
+
+// Attempt is one request. Nothing of the response but its status is stored.
+type Attempt struct {
+	bun.BaseModel `bun:"table:webhook_attempts,alias:attempt"`
+
+	DeliveryID  string `bun:",pk"`
+	Number      int    `bun:",pk"`
+	WorkspaceID string
+	SentAt      time.Time
+	// Status is that of the response; nil if there was none.
+	Status *int
+	// Error is nil if it succeeded.
+	Error      *AttemptError
+	DurationMs int
+}
+
+// maxAttempts is how many attempts of a delivery are stored.
+const maxAttempts = 20
+
+// Deliveries returns one page of the deliveries of a webhook, newest first; no statuses select all. It
+// returns Forbidden.
+func (s *Store) Deliveries(
+	ctx context.Context, m workspace.Membership, webhookID string, statuses []DeliveryStatus, r page.Request,
+) (page.Page[*Delivery], error) {
+	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
+	if err != nil {
+		return page.Page[*Delivery]{}, err
+	}
+	var rows []*Delivery
+	q := s.DB.NewSelect().Model(&rows).ExcludeColumn("body").Where("workspace_id = ?", m.ID()).
+		Where("webhook_id = ?", webhookID)
+	if len(statuses) > 0 {
+		q = q.Where("status IN (?)", bun.In(statuses))
+	}
+	if err := page.Limit(q, r, "delivery.id").Scan(ctx); err != nil {
+		return page.Page[*Delivery]{}, fmt.Errorf("listing deliveries: %w", err)
+	}
+	for _, d := range rows {
+		d.In = m
+	}
+	return page.Cut(r, rows), nil
+}
+
+// WaitingOf returns the number of waiting deliveries of webhooks.
+func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []struct {
+		WebhookID string
+		N         int64
+	}
+	err = s.DB.NewSelect().Model((*Delivery)(nil)).Column("webhook_id").ColumnExpr("count(*) AS n").
+		Where("workspace_id = ?", m.ID()).Where("webhook_id IN (?)", bun.In(ids)).Where("status = ?", Waiting).
+		Group("webhook_id").Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("counting deliveries: %w", err)
+	}
+	waiting := map[string]int64{}
+	for _, row := range rows {
+		waiting[row.WebhookID] = row.N
+	}
+	return waiting, nil
+}
+
+// AttemptsOf returns the attempts of deliveries, oldest first.
+func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string][]*Attempt, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*Attempt
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("delivery_id IN (?)", bun.In(ids)).
+		Order("delivery_id", "number").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading attempts: %w", err)
+	}
+	attempts := map[string][]*Attempt{}
+	for _, row := range rows {
+		attempts[row.DeliveryID] = append(attempts[row.DeliveryID], row)
+	}
+	return attempts, nil
+}
+
+// Events returns the events of deliveries by id, as their reader may see them: audit events of the types
+// that webhooks receive.
+func (s *Store) Events(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*workspace.LoggedEvent, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
+	if err != nil {
+		return nil, err
+	}
+	events, err := audit.Many(ctx, s.DB, m.ID(), ids...)
+	if err != nil {
+		return nil, err
+	}
+	logged := map[string]*workspace.LoggedEvent{}
+	for _, e := range events {
+		if slices.Contains(Types(), e.Action) {
+			logged[e.ID] = &workspace.LoggedEvent{Event: e, In: m}
+		}
+	}
+	return logged, nil
+}
+
+// skipWaiting marks the waiting deliveries of a webhook as skipped.
+func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
+	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).Set("due_at = NULL").
+		Set("claimed_at = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("skipping deliveries: %w", err)
+	}
+	return nil
+}
+
+// restart begins the schedule of the waiting deliveries again, and of those that have failed since failing.
+func (s *Store) restart(ctx context.Context, tx bun.Tx, w *Webhook, failing *time.Time) error {
+	return s.requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		if failing == nil {
+			return q.Where("status = ?", Waiting)
+		}
+		return q.Where("status = ? OR status = ? AND tried_at >= ?", Waiting, Failed, *failing)
+	})
+}
+
+// requeue makes the deliveries of a locked webhook that match wait for their first attempt.
+func (s *Store) requeue(
+	ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQuery) *bun.UpdateQuery,
+) error {
+	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").Set("tried_at = NULL").
+		Set("due_at = NULL").Set("claimed_at = NULL").Where("webhook_id = ?", w.ID)
+	if _, err := match(q).Exec(ctx); err != nil {
+		return fmt.Errorf("starting deliveries again: %w", err)
+	}
+	return release(ctx, tx, w.ID, s.now())
+}
+
+// release makes the first of the deliveries due that wait for their first attempt, for each of the
+// subjects; none means all.
+func release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, subjects ...string) error {
+	earliest := tx.NewSelect().TableExpr("webhook_deliveries AS earlier").ColumnExpr("min(earlier.number)").
+		Where("earlier.webhook_id = delivery.webhook_id").Where("earlier.subject_id = delivery.subject_id").
+		Where("earlier.status = 'WAITING'").Where("earlier.tries = 0")
+	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("due_at = ?", now).Where("webhook_id = ?", webhookID).
+		Where("status = 'WAITING'").Where("tries = 0").Where("due_at IS NULL").Where("number = (?)", earliest)
+	if len(subjects) > 0 {
+		q = q.Where("subject_id IN (?)", bun.In(subjects))
+	}
+	if _, err := q.Exec(ctx); err != nil {
+		return fmt.Errorf("releasing deliveries: %w", err)
+	}
+	return nil
+}
+
+// batch is how many rows one statement deletes.
+const batch = 1000
+
+// CleanUp deletes deliveries that are older than Retention, in batches.
+func (s *Store) CleanUp(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	before := s.now().Add(-Retention)
+	for {
+		old := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("created_at <= ?", before).
+			Order("created_at").Limit(batch)
+		n, err := db.Affected(s.DB.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", old).Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("removing deliveries: %w", err)
+		}
+		if n < batch {
+			return nil
+		}
+	}
+}
+
+// Purge deletes all webhooks of a workspace that is being purged, with their deliveries.
+func (s *Store) Purge(ctx context.Context, workspaceID string) error {
+	return s.Rows().Purge(ctx, workspaceID)
+}

@@ -1,0 +1,453 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstream"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// pollInterval is the time between two reads of the event log and of due deliveries.
+	pollInterval = 250 * time.Millisecond
+	// probeInterval is the time between two searches for webhooks behind the event log, which find what
+	// a node that has died left behind.
+	probeInterval = 30 * time.Second
+	// endInterval is the time between two searches for webhooks of ended API keys.
+	endInterval = 5 * time.Second
+	// restInterval is how long a position may be behind events that do not match.
+	restInterval = time.Minute
+	// maxWritten is how many events of all workspaces one read returns.
+	maxWritten = 5000
+	// maxDue is how many due webhooks one read returns.
+	maxDue = 200
+	// maxReading is how many webhooks a node reads events for at once.
+	maxReading = 4
+	// maxPerHost is how many connections a node has to a host, maxInFlight how many deliveries of a webhook
+	// all nodes send at once.
+	maxPerHost  = 4
+	maxInFlight = 8
+	// maxSending bounds the requests of a node.
+	maxSending = 256
+)
+
+// The rates of attempts, over all nodes.
+var (
+	webhookRate   = ratelimit.Rate{Name: "webhook", Attempts: 20, Window: time.Second}
+	workspaceRate = ratelimit.Rate{Name: "webhooks", Attempts: 100, Window: time.Second}
+)
+
+// Renderer renders the data of bodies. It reads what LINKS_READ and STATS_READ permit, and no data of users.
+type Renderer interface {
+	// Events returns the data of each event. With problem, the selection is not valid any more, and the
+	// default data was rendered.
+	Events(ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event) (
+		data []json.RawMessage, problem string, err error)
+	// Clicks returns the data of a batch of clicks.
+	Clicks(ctx context.Context, m workspace.Membership, clicks []*click.Click) ([]json.RawMessage, error)
+}
+
+// Mailer is what this package needs of package mail.
+type Mailer interface {
+	// Send queues a message.
+	Send(ctx context.Context, to, subject, text string)
+}
+
+// Config has the dependencies of a Dispatcher. All are required.
+type Config struct {
+	*Sender
+	Workspaces *workspace.Store
+	Links      Links
+	Renderer   Renderer
+	Clicks     *clickstream.Live
+	Mail       Mailer
+	Limits     ratelimit.Limiter
+	Log        *slog.Logger
+}
+
+// Dispatcher creates deliveries from the event log and sends them. Any number of nodes have one.
+type Dispatcher struct {
+	Config
+
+	wake chan struct{}
+
+	mu sync.Mutex
+	// written is the position up to which the log of all workspaces was read; zero before the first read.
+	written  audit.Position
+	probedAt time.Time
+	// endedAt is when the webhooks of ended keys were looked up.
+	endedAt time.Time
+	// behind are webhooks with events after their position, by id.
+	behind map[string]bool
+	// readAt is when the events of a webhook were read.
+	readAt map[string]time.Time
+	// hosts are the connections by host, resting the webhooks that wait for their rate.
+	hosts   map[string]int
+	resting map[string]time.Time
+	sending int
+	halt    context.CancelFunc
+	halted  bool
+	running context.Context
+	flights sync.WaitGroup
+}
+
+// Links is what this package needs of package link.
+type Links interface {
+	// TagsOf returns the tags of links of the workspace.
+	TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string][]string, error)
+}
+
+// NewDispatcher returns a dispatcher. Its Run must be running while webhooks are used.
+func NewDispatcher(c Config) *Dispatcher {
+	return &Dispatcher{
+		Config: c, wake: make(chan struct{}, 1), behind: map[string]bool{}, readAt: map[string]time.Time{},
+		hosts: map[string]int{}, resting: map[string]time.Time{},
+	}
+}
+
+// Wake has the dispatcher look for work at once.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Probe has the dispatcher search for webhooks behind the event log at once.
+func (d *Dispatcher) Probe() {
+	d.mu.Lock()
+	d.probedAt = time.Time{}
+	d.mu.Unlock()
+	d.Wake()
+}
+
+// Run works until the context ends, and waits for requests in flight, which it interrupts.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	failures := poll.Failures{Log: d.Log, Message: "dispatching webhooks failed"}
+	stops := poll.Failures{Log: d.Log, Message: "looking up whether webhooks are stopped failed"}
+	var all sync.WaitGroup
+	all.Go(func() {
+		poll.Every(ctx, pollInterval, stops, func(ctx context.Context) error { _, err := d.checkStop(ctx); return err })
+	})
+	all.Go(func() { d.clicksLoop(ctx) })
+	timer := time.NewTicker(pollInterval)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		failures.Report(ctx, d.step(ctx))
+		select {
+		case <-timer.C:
+		case <-d.wake:
+		case <-ctx.Done():
+		}
+	}
+	d.interrupt()
+	all.Wait()
+	d.flights.Wait()
+	return nil
+}
+
+// checkStop reads whether the operator has stopped all webhooks. If so, it ends all requests.
+func (d *Dispatcher) checkStop(ctx context.Context) (stopped bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if stopped, err = d.Stopped(ctx); err != nil {
+		return false, err
+	}
+	if stopped {
+		d.interrupt()
+	}
+	d.mu.Lock()
+	d.halted = stopped
+	d.mu.Unlock()
+	return stopped, nil
+}
+
+// interrupt ends all requests of this node.
+func (d *Dispatcher) interrupt() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.halt != nil {
+		d.halt()
+		d.halt, d.running = nil, nil
+	}
+}
+
+// attempting returns a context for requests, which ends when the operator stops all webhooks.
+func (d *Dispatcher) attempting(ctx context.Context) context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running == nil {
+		d.running, d.halt = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	return d.running
+}
+
+// step creates deliveries of new events and sends those that are due. The event log is read also while
+// webhooks are stopped.
+func (d *Dispatcher) step(ctx context.Context) error {
+	if err := d.endKeys(ctx); err != nil {
+		return err
+	}
+	if err := d.findBehind(ctx); err != nil {
+		return err
+	}
+	if err := d.readAll(ctx); err != nil {
+		return err
+	}
+	stopped, err := d.checkStop(ctx)
+	if err != nil || stopped {
+		return err
+	}
+	return d.sendDue(ctx)
+}
+
+const statementTimeout = 5 * time.Second
+
+// endKeys disables the webhooks of ended API keys from time to time. Their deliveries are not sent anyway.
+func (d *Dispatcher) endKeys(ctx context.Context) error {
+	d.mu.Lock()
+	isDue := d.Now().Sub(d.endedAt) > endInterval
+	d.mu.Unlock()
+	if !isDue {
+		return nil
+	}
+	if err := d.disableEnded(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endedAt = d.Now()
+	return nil
+}
+
+// findBehind notes the webhooks with new events. It reads the workspaces of events, and the events only
+// of workspaces with webhooks.
+func (d *Dispatcher) findBehind(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
+	defer cancel()
+	d.mu.Lock()
+	after, probe := d.written, d.probedAt.IsZero() || d.Now().Sub(d.probedAt) > probeInterval
+	d.mu.Unlock()
+	if probe {
+		return d.probe(ctx, after)
+	}
+	rows, err := audit.WrittenAfter(ctx, d.DB, after, maxWritten)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	actions := map[string]map[audit.Action]bool{}
+	for _, row := range rows {
+		if actions[row.WorkspaceID] == nil {
+			actions[row.WorkspaceID] = map[audit.Action]bool{}
+		}
+		actions[row.WorkspaceID][row.Action] = true
+	}
+	webhooks, err := d.activeIn(ctx, slices.Collect(maps.Keys(actions)))
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range webhooks {
+		seen := actions[w.WorkspaceID]
+		matches := slices.ContainsFunc(w.Types, func(t audit.Action) bool { return seen[t] })
+		if matches || d.Now().Sub(d.readAt[w.ID]) > restInterval {
+			d.behind[w.ID] = true
+		}
+	}
+	d.written = rows[len(rows)-1].Position
+	if len(rows) == maxWritten {
+		d.Wake()
+	}
+	return nil
+}
+
+// probe notes all webhooks with events after their position.
+func (d *Dispatcher) probe(ctx context.Context, after audit.Position) error {
+	head, err := audit.Horizon(ctx, d.DB)
+	if err != nil {
+		return err
+	}
+	ids, err := d.behindLog(ctx)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, webhookID := range ids {
+		d.behind[webhookID] = true
+	}
+	d.probedAt = d.Now()
+	if after == (audit.Position{}) {
+		d.written = head
+	}
+	d.forget()
+	return nil
+}
+
+// forget drops old entries, so that deleted webhooks take no memory.
+func (d *Dispatcher) forget() {
+	now := d.Now()
+	maps.DeleteFunc(d.readAt, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
+	maps.DeleteFunc(d.resting, func(_ string, until time.Time) bool { return now.After(until) })
+}
+
+// readAll creates deliveries for the webhooks that are behind.
+func (d *Dispatcher) readAll(ctx context.Context) error {
+	d.mu.Lock()
+	ids := slices.Collect(maps.Keys(d.behind))
+	d.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	slots := make(chan struct{}, maxReading)
+	var reading sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for _, webhookID := range ids {
+		slots <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-slots }()
+			more, err := d.read(ctx, webhookID)
+			d.mu.Lock()
+			if err == nil && !more {
+				delete(d.behind, webhookID)
+			}
+			d.readAt[webhookID] = d.Now()
+			d.mu.Unlock()
+			if more {
+				d.Wake()
+			}
+			if err != nil {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+			}
+		})
+	}
+	reading.Wait()
+	return failed
+}
+
+// sendDue claims due deliveries, and sends them in the background.
+func (d *Dispatcher) sendDue(ctx context.Context) error {
+	due, err := d.due(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range due {
+		slots := d.reserve(w.Host)
+		if slots == 0 {
+			continue
+		}
+		claimed, err := d.claim(ctx, w.ID, slots)
+		if err != nil {
+			d.free(w.Host, slots)
+			return err
+		}
+		for _, one := range claimed.deliveries {
+			d.flights.Go(func() { d.deliver(ctx, claimed.webhook, one) })
+		}
+		d.free(w.Host, slots-len(claimed.deliveries))
+	}
+	return nil
+}
+
+// reserve takes connections to a host, as many as one webhook may use and are free.
+func (d *Dispatcher) reserve(host string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := max(0, min(maxInFlight, maxPerHost-d.hosts[host], maxSending-d.sending))
+	d.hosts[host] += n
+	d.sending += n
+	return n
+}
+
+func (d *Dispatcher) free(host string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sending -= n
+	if d.hosts[host] -= n; d.hosts[host] <= 0 {
+		delete(d.hosts, host)
+	}
+}
+
+// busyHosts are the hosts without a free connection, and resting the webhooks that wait for their rate.
+func (d *Dispatcher) busy() (hosts, resting []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for host, n := range d.hosts {
+		if n >= maxPerHost {
+			hosts = append(hosts, host)
+		}
+	}
+	now := d.Now()
+	for webhookID, until := range d.resting {
+		if now.Before(until) {
+			resting = append(resting, webhookID)
+		}
+	}
+	return hosts, resting
+}
+
+// deliver sends a claimed delivery and records the attempt. An interrupted one is released.
+func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, one *Delivery) {
+	sending := d.attempting(ctx)
+	defer d.Wake()
+	defer d.free(w.Host, 1)
+	if !d.mayAttempt(sending, w) {
+		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), one))
+		return
+	}
+	body, err := d.bodyOf(sending, w, one)
+	var o outcome
+	if err == nil {
+		o, err = d.send(sending, w, one.EventID, body)
+	}
+	recording := context.WithoutCancel(ctx)
+	if err != nil {
+		d.report(sending, err)
+		d.rest(w.ID, restAfterError)
+		d.report(ctx, d.unclaim(recording, one))
+		return
+	}
+	d.report(ctx, d.record(recording, w, one, o))
+}
+
+// restAfterError is how long a webhook rests whose request could not be prepared.
+const restAfterError = 10 * time.Second
+
+func (d *Dispatcher) report(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		d.Log.ErrorContext(ctx, "sending to a webhook failed", "error", err)
+	}
+}
+
+// mayAttempt takes an attempt from the rates. Otherwise, the webhook rests.
+func (d *Dispatcher) mayAttempt(ctx context.Context, w *Webhook) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if d.Limits.Charge(ctx, webhookRate, w.ID) == nil && d.Limits.Charge(ctx, workspaceRate, w.WorkspaceID) == nil {
+		return true
+	}
+	d.rest(w.ID, time.Second)
+	return false
+}
+
+func (d *Dispatcher) rest(webhookID string, pause time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.resting[webhookID] = d.Now().Add(pause)
+}

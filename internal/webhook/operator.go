@@ -1,0 +1,176 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// Stopped reports whether the operator has stopped all webhooks.
+func (s *Store) Stopped(ctx context.Context) (bool, error) {
+	stopped, err := s.DB.NewSelect().Table("webhook_stops").Exists(ctx)
+	if err != nil {
+		return false, fmt.Errorf("looking up whether webhooks are stopped: %w", err)
+	}
+	return stopped, nil
+}
+
+// Stop ends all attempts and tests on every node within a second. Events are still recorded.
+func (s *Store) Stop(ctx context.Context) error {
+	_, err := s.DB.NewRaw("INSERT INTO webhook_stops (id, stopped_at) VALUES ('all', ?) ON CONFLICT (id) DO NOTHING", s.now()).
+		Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("stopping webhooks: %w", err)
+	}
+	return nil
+}
+
+// Start reverses Stop.
+func (s *Store) Start(ctx context.Context) error {
+	if _, err := s.DB.NewDelete().Table("webhook_stops").Where("id = 'all'").Exec(db.AsSystem(ctx)); err != nil {
+		return fmt.Errorf("starting webhooks: %w", err)
+	}
+	return nil
+}
+
+// Listed is a webhook in the operator's list.
+type Listed struct {
+	ID          string     `json:"id"`
+	WorkspaceID string     `json:"workspaceId"`
+	Host        string     `json:"host"`
+	Status      Status     `json:"status"`
+	Blocked     bool       `json:"blocked"`
+	Waiting     int64      `json:"waiting"`
+	FailingAt   *time.Time `json:"failingSince"`
+	CreatedAt   time.Time  `json:"createdAt"`
+}
+
+// AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with the newest.
+func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []Listed, err error) {
+	waiting := s.DB.NewSelect().Model((*Delivery)(nil)).ColumnExpr("count(*)").Where("webhook_id = webhook.id").
+		Where("status = 'WAITING'")
+	q := s.DB.NewSelect().Model((*Webhook)(nil)).
+		Column("id", "workspace_id", "host", "status", "blocked", "failing_at", "created_at").
+		ColumnExpr("(?) AS waiting", waiting).Order("id DESC").Limit(int64(limit))
+	if after != "" {
+		q = q.Where("id < ?", after)
+	}
+	err = q.Scan(db.AsSystem(ctx), &rows)
+	if err != nil {
+		return nil, fmt.Errorf("listing webhooks: %w", err)
+	}
+	return rows, nil
+}
+
+// Block disables a webhook so that members cannot enable it. It returns NotFound.
+func (s *Store) Block(ctx context.Context, webhookID string) error {
+	n, err := s.setBlocked(ctx, true, func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id = ?", webhookID) })
+	return orMissing(n, err, webhookID)
+}
+
+// Unblock reverses Block: the webhook is active again. It returns NotFound.
+func (s *Store) Unblock(ctx context.Context, webhookID string) error {
+	n, err := s.setBlocked(ctx, false, func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id = ?", webhookID) })
+	return orMissing(n, err, webhookID)
+}
+
+func orMissing(n int, err error, webhookID string) error {
+	if err == nil && (n == 0 || !id.Valid(id.Webhook, webhookID)) {
+		return errs.New(errs.NotFound, "There is no such webhook. This lists them: linkforge webhooks list.")
+	}
+	return err
+}
+
+// BlockHost disables the webhooks of a host and its subdomains, and returns how many. It returns
+// InvalidInput.
+func (s *Store) BlockHost(ctx context.Context, host string) (int, error) {
+	u, err := urlnorm.Canonical("https://" + host)
+	if err != nil {
+		return 0, errs.New(errs.InvalidInput, "This is not a host: %s", err)
+	}
+	return s.setBlocked(ctx, true, func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Where("NOT blocked").Where("host = ? OR host LIKE ? ESCAPE '\\'", u.Host(), "%."+escapeLike(u.Host()))
+	})
+}
+
+func escapeLike(s string) string {
+	escaped := ""
+	for _, r := range s {
+		if r == '%' || r == '_' || r == '\\' {
+			escaped += `\`
+		}
+		escaped += string(r)
+	}
+	return escaped
+}
+
+// setBlocked changes the webhooks that match, and returns how many.
+func (s *Store) setBlocked(
+	ctx context.Context, blocked bool, match func(*bun.SelectQuery) *bun.SelectQuery,
+) (n int, err error) {
+	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		var rows []*Webhook
+		if err := s.DB.ForChange(match(tx.NewSelect().Model(&rows)).Order("id")).Scan(ctx); err != nil {
+			return err
+		}
+		n = len(rows)
+		for _, w := range rows {
+			if err := s.setOneBlocked(ctx, tx, w, blocked); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("changing webhooks: %w", err)
+	}
+	return n, nil
+}
+
+func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool) error {
+	was := *w
+	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("blocked = ?", blocked).Where("id = ?", w.ID).Exec(ctx)
+	if err != nil || blocked {
+		if err == nil {
+			_, err = s.disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"})
+		}
+		return err
+	}
+	if !was.Blocked || w.Status == Active {
+		return nil
+	}
+	failing := w.FailingAt
+	w.Status, w.FailingAt, w.DueAt = Active, nil, new(s.now())
+	_, err = tx.NewUpdate().Model(w).Column("status", "failing_at", "due_at").WherePK().Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.restart(ctx, tx, w, failing); err != nil {
+		return err
+	}
+	return audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookUpdated, w.ID, audit.Details{"name": w.Name},
+		s.now()).Changing(audit.Compare(was.fields(), w.fields())))
+}
+
+// AfterRestore moves the positions of webhooks into the order that the event log has in another cluster, by
+// sequence alone. It precedes audit.AfterRestore. Events that have a delivery get no other one.
+func (s *Store) AfterRestore(ctx context.Context) error {
+	next := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("min(event.seq) - 1").
+		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").
+		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)")
+	last := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("coalesce(max(event.seq), 0)")
+	_, err := s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce((?), (?))", next, last).Set("xid = 0").
+		Where("xid > 0").Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("moving the positions of webhooks: %w", err)
+	}
+	return nil
+}

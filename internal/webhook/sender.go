@@ -1,0 +1,148 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/outbound"
+)
+
+const (
+	// userAgent is the agent of all requests.
+	userAgent = "Linkforge-Webhooks/1"
+	// attemptTimeout bounds a request.
+	attemptTimeout = 15 * time.Second
+	// maxResponse bounds what is read of a response, which is discarded.
+	maxResponse = 4 << 10
+	// maxRetryAfter bounds the pause that a response asks for.
+	maxRetryAfter = 24 * time.Hour
+)
+
+// ClientConfig returns the configuration of the client that sends requests.
+func ClientConfig(c outbound.Config) outbound.Config {
+	c.UserAgent, c.Timeout, c.NoRedirects, c.MaxHeaderBytes = userAgent, attemptTimeout, true, maxResponse
+	return c
+}
+
+// Sender sends signed requests to webhooks.
+type Sender struct {
+	*Store
+	Client *http.Client
+}
+
+// outcome is the result of a request.
+type outcome struct {
+	Attempt
+	// retryAfter is the pause that the receiver asks for; zero means none.
+	retryAfter time.Duration
+}
+
+func (o outcome) succeeded() bool { return o.Error == nil }
+
+// isGone reports whether the receiver wants no more requests.
+func (o outcome) isGone() bool { return o.Status != nil && *o.Status == http.StatusGone }
+
+// send sends one request. It returns an error if the request could not be prepared or was interrupted by
+// the context; failures of the receiver are part of the outcome.
+func (s *Sender) send(ctx context.Context, w *Webhook, messageID string, body []byte) (outcome, error) {
+	began := s.Now()
+	o := outcome{Attempt: Attempt{WorkspaceID: w.WorkspaceID, SentAt: s.now()}}
+	if _, err := s.CheckURL(ctx, s.DB, w.URL); err != nil {
+		if ctx.Err() != nil {
+			return o, ctx.Err()
+		}
+		if !isUserError(err) {
+			return o, err
+		}
+		o.Error = new(RefusedError)
+		return o, nil
+	}
+	secrets, err := s.secrets(w, began)
+	if err != nil {
+		return o, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
+	if err != nil {
+		return o, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("webhook-id", messageID)
+	r.Header.Set("webhook-timestamp", strconv.FormatInt(began.Unix(), 10))
+	r.Header.Set("webhook-signature", sign(secrets, messageID, began, body))
+	sent := time.Now() // the duration is real time, also with another clock
+	response, err := s.Client.Do(r)
+	o.DurationMs = int(time.Since(sent).Milliseconds())
+	if err != nil {
+		if ctx.Err() != nil {
+			return o, ctx.Err()
+		}
+		o.Error = new(classify(err))
+		return o, nil
+	}
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, maxResponse) // the status is known, even if the body fails
+	o.Status = &response.StatusCode
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		o.Error, o.retryAfter = new(StatusError), retryAfter(response, began)
+	}
+	return o, nil
+}
+
+// classify returns the class of an error of the client. Its text, which may describe the internal network,
+// goes nowhere.
+func classify(err error) AttemptError {
+	if errors.Is(err, outbound.ErrRefused) {
+		return RefusedError
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return DNSError
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok && e.Timeout() {
+		return TimeoutError
+	}
+	if isTLS(err) {
+		return TLSError
+	}
+	return ConnectionError
+}
+
+func isTLS(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" { // an alert of the receiver
+		return true
+	}
+	_, ok := errors.AsType[x509.HostnameError](err)
+	return ok
+}
+
+// retryAfter is the pause that a response asks for (RFC 9110, section 10.2.3).
+func retryAfter(r *http.Response, now time.Time) time.Duration {
+	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	wanted := r.Header.Get("Retry-After")
+	pause := time.Duration(0)
+	if seconds, err := strconv.ParseUint(wanted, 10, 31); err == nil {
+		pause = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(wanted); err == nil {
+		pause = at.Sub(now)
+	}
+	return min(max(pause, 0), maxRetryAfter)
+}

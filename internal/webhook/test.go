@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// testRate is how many tests a workspace may send.
+var testRate = ratelimit.Rate{Name: "webhook tests", Attempts: 10, Window: time.Minute}
+
+// Test sends a made-up event of a type to a webhook at once, whatever its status, and returns the attempt,
+// which is not stored. It returns NotFound, InvalidInput, RateLimited or Forbidden.
+func (d *Dispatcher) Test(
+	ctx context.Context, m workspace.Membership, webhookID string, t audit.Action,
+) (*Attempt, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
+	if err != nil {
+		return nil, err
+	}
+	w, err := d.get(ctx, m, webhookID)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(Types(), t) {
+		return nil, errs.New(errs.InvalidInput, "This type is not sent to webhooks.").At("type")
+	}
+	if w.Blocked {
+		return nil, errs.New(errs.InvalidInput, "The operator of this service has disabled this webhook.").At("id")
+	}
+	if err := d.Limits.Charge(ctx, testRate, m.ID()); err != nil {
+		return nil, err
+	}
+	stopped, err := d.checkStop(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if stopped {
+		return nil, errStopped()
+	}
+	body, err := d.testBody(ctx, w, t)
+	if err != nil {
+		return nil, err
+	}
+	sending, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.attempting(ctx), cancel)()
+	o, err := d.send(sending, w, id.New(id.Event), []byte(body))
+	if err != nil && ctx.Err() == nil && sending.Err() != nil {
+		return nil, errStopped()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("testing a webhook: %w", err)
+	}
+	return &o.Attempt, nil
+}
+
+func errStopped() error {
+	return errs.New(errs.Forbidden, "The operator of this service has stopped webhooks. Try again later.")
+}
+
+// testBody renders a made-up event.
+func (d *Dispatcher) testBody(ctx context.Context, w *Webhook, t audit.Action) (string, error) {
+	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
+	if err != nil {
+		return "", err
+	}
+	e := audit.New(w.WorkspaceID, "", t, id.New(id.Link), nil, d.Now())
+	if t == audit.LinkClicked {
+		return message{
+			Type: typeName(t), Timestamp: e.CreatedAt, WorkspaceID: w.WorkspaceID, Data: []byte(`{"clicks":[]}`), Test: true,
+		}.encode(), nil
+	}
+	data, _, err := d.Renderer.Events(ctx, m, w.Selection, []*audit.Event{e})
+	if err != nil {
+		return "", err
+	}
+	return newMessage(e, data[0], true).encode(), nil
+}
+
+func isUserError(err error) bool { return errs.From(err).Kind.IsUserError() }

@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+const (
+	// minPort is the smallest port besides 443: smaller ones are those of other protocols.
+	minPort = 1024
+	// lookupTimeout bounds the look-up of a new URL's host.
+	lookupTimeout = 2 * time.Second
+	maxURL        = 2048
+)
+
+// CheckURL returns the canonical form of a URL to which requests may be sent. It is the one check of new
+// URLs, tests and attempts. The address is checked again when it is connected to. It returns InvalidURL or
+// UnsafeURL.
+func (s *Store) CheckURL(ctx context.Context, conn bun.IDB, raw string) (urlnorm.URL, error) {
+	u, err := urlnorm.Canonical(raw)
+	if err != nil {
+		return u, errs.New(errs.InvalidURL, "The URL cannot be used: %s", err).At("url")
+	}
+	parsed, err := url.Parse(u.String())
+	switch {
+	case err != nil || parsed.User != nil || strings.Contains(parsed.Host, "@"):
+		return u, errs.New(errs.InvalidURL, "The URL must not have a user name or a password.").At("url")
+	case len(u.String()) > maxURL:
+		return u, errs.New(errs.InvalidURL, "The URL must have at most %d bytes.", maxURL).At("url")
+	case parsed.Scheme != "https" && !s.AllowHTTP:
+		return u, errs.New(errs.InvalidURL, "The URL must start with https://.").At("url")
+	case u.Port() != 443 && u.Port() < minPort:
+		return u, errs.New(errs.InvalidURL, "The port must be 443, or %d and above.", minPort).At("url")
+	}
+	if addr, err := netip.ParseAddr(u.Host()); err == nil && !s.allows(addr) {
+		return u, errNotPublic()
+	}
+	if err := s.Destinations.Check(ctx, conn, u.String()); err != nil {
+		return u, errs.From(err).At("url")
+	}
+	return u, nil
+}
+
+// checkHost returns UnsafeURL if the host of a new URL has an address that is not public. A host without
+// addresses is accepted: its record may follow.
+func (s *Store) checkHost(ctx context.Context, u urlnorm.URL) error {
+	if s.Lookup == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addresses, err := s.Lookup(ctx, "ip", u.Host())
+	if err != nil {
+		return nil
+	}
+	for _, a := range addresses {
+		if !s.allows(a) {
+			return errNotPublic()
+		}
+	}
+	return nil
+}
+
+// allows judges an address in the form of outbound.Config.Allow.
+func (s *Store) allows(a netip.Addr) bool { return s.Allow(a.Unmap().WithZone("")) }
+
+func errNotPublic() error {
+	return errs.New(errs.UnsafeURL, "The host has an address that is not public. Use a host that the internet can reach.").
+		At("url")
+}
