@@ -8265,6 +8265,12 @@ enum EventType {
   LINK_RESTORED
   "An anonymous link was claimed."
   LINK_CLAIMED
+  "startsAt of a link has come."
+  LINK_STARTED
+  "expiresAt of a link has come."
+  LINK_EXPIRED
+  "The clicks of a link have reached maxClicks."
+  LINK_EXHAUSTED
   "The operator disabled a link."
   LINK_DISABLED
   "The operator enabled a link."
@@ -8618,6 +8624,12 @@ enum AuditAction {
   LINK_RESTORED
   "An anonymous link was claimed."
   LINK_CLAIMED
+  "startsAt of a link has come."
+  LINK_STARTED
+  "expiresAt of a link has come."
+  LINK_EXPIRED
+  "The clicks of a link have reached maxClicks."
+  LINK_EXHAUSTED
   "The operator disabled a link."
   LINK_DISABLED
   "The operator enabled a link again."
