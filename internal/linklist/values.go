@@ -52,7 +52,9 @@ func (q *query) check() (err error) {
 	return nil
 }
 
-// valueLookups select the IDs of links by indexes of values, those with the fewest links first.
+// valueLookups select the IDs of links by indexes of values, those with the fewest links first. There is
+// none for the creator and the host: the index of creations has both, so a walk along it reads no other
+// links.
 func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 	links := func(order ...string) *bun.SelectQuery {
 		return q.DB.NewSelect().TableExpr("links AS link").Column("id").Where("workspace_id = ?", q.member.ID()).
@@ -66,9 +68,6 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
 			Order("link_id"))
 	}
-	if q.Host != nil {
-		lookups = append(lookups, q.whereHost(links("host_key", "id")))
-	}
 	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
 		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))
 	}
@@ -77,9 +76,6 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 	}
 	if q.HasRouting != nil && *q.HasRouting {
 		lookups = append(lookups, links("id").Where("routing IS NOT NULL"))
-	}
-	if q.CreatedByID != nil {
-		lookups = append(lookups, links("created_by", "id").Where("created_by = ?", *q.CreatedByID))
 	}
 	return lookups
 }
