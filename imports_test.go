@@ -182,6 +182,7 @@ var scopes = map[string][]string{
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages", "link.Verify",
+		"link.RecordTransitions",
 		"stats.PurgeWorkspace", "clickstream.After", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Take",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",

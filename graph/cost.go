@@ -27,7 +27,7 @@ const (
 	claimCost = 10
 	checkCost = 100
 	// hitQuotaCost is the cost of a link's quota, whose fields are computed from one number.
-	hitQuotaCost = 3
+	hitQuotaCost = 2
 	// eventsCost is the number of events in the cost of a subscription: the actual number is unknown.
 	eventsCost = page.Max
 	// versionCost is the cost of one version of a link.

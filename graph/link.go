@@ -329,6 +329,14 @@ func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, err
 	return t.Clicks, err
 }
 
+func (r *linkResolver) LastClickedAt(ctx context.Context, l *link.Link) (*time.Time, error) {
+	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
+	if err != nil || t.Clicks == 0 {
+		return nil, err
+	}
+	return &t.LastAt, nil
+}
+
 func (r *linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
 	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 	return t.Mean(), err

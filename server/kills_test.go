@@ -290,12 +290,16 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 		s.stop()
 		k := newKiller(t, b, s.env)
 		k.write(`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
-		k.job("clean-up", []string{"leases", "links", "links", "link_tags", "changes", "link_tags", "changes",
+		k.job("clean-up", []string{"leases", "links", "audit_events", "link_tags", "changes", "link_tags", "changes",
 			"idempotency_keys"}, func() {
 			t.Helper()
 			for what, n := range map[string]int{
 				"links without their tags": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NULL
 					AND NOT EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id)`),
+				"expirations without an event": k.count(`SELECT count(*) FROM links l WHERE expired_at IS NOT NULL
+					AND NOT EXISTS (SELECT 1 FROM audit_events e WHERE e.target_id = l.id AND e.action = 'LINK_EXPIRED')`),
+				"expirations with several events": k.count(`SELECT count(*) FROM (SELECT target_id FROM audit_events
+					WHERE action = 'LINK_EXPIRED' GROUP BY target_id HAVING count(*) > 1) AS several`),
 				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l
 					WHERE l.id = t.link_id)`),
 				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <>

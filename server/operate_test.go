@@ -207,11 +207,14 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
 		rows := rowsOf(t, s.env, "jobs", "list")
-		if len(rows) != 13 {
+		if len(rows) != 16 {
 			t.Errorf("%d jobs", len(rows))
 		}
 		for _, row := range rows {
 			name := row["name"].(string)
+			if name == "apply-scheduled-changes" { // the server runs it meanwhile
+				continue
+			}
 			if row["beganAt"] != nil || row["running"] != false {
 				t.Errorf("before: %v", row)
 			}
@@ -223,8 +226,15 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 		must(t, s.env, "jobs", "run", "clean-up") // again, although it is not due
 		for _, row := range rowsOf(t, s.env, "jobs", "list") {
 			due, err := time.Parse(time.RFC3339Nano, row["dueAt"].(string))
+			soonest := 13 * time.Minute
+			switch row["name"] {
+			case "transitions":
+				soonest = 30 * time.Second
+			case "apply-scheduled-changes":
+				continue
+			}
 			if row["endedAt"] == nil || row["error"] != nil || row["node"] == "" || err != nil ||
-				time.Until(due) < 13*time.Minute {
+				time.Until(due) < soonest {
 				t.Errorf("after: %v: %v", row, err)
 			}
 		}

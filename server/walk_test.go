@@ -42,6 +42,7 @@ func walk(t *testing.T, b backend, prepare func()) {
 	}
 	w.compareWithTable()
 	w.createTenants(b)
+	must(t, s.env, "jobs", "run", "transitions") // not meanwhile
 	prepare()
 	d, err := b.open()
 	if err != nil {

@@ -414,6 +414,7 @@ type ComplexityRoot struct {
 		ID                func(childComplexity int) int
 		Kind              func(childComplexity int) int
 		LastCheckedAt     func(childComplexity int) int
+		LastClickedAt     func(childComplexity int) int
 		MaxClicks         func(childComplexity int) int
 		Metadata          func(childComplexity int) int
 		Note              func(childComplexity int) int
@@ -1187,6 +1188,7 @@ type LinkResolver interface {
 	CreatedBy(ctx context.Context, obj *link.Link) (*account.Account, error)
 
 	ClickCount(ctx context.Context, obj *link.Link) (int64, error)
+	LastClickedAt(ctx context.Context, obj *link.Link) (*time.Time, error)
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*HitQuota, error)
 
@@ -2617,6 +2619,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.LastCheckedAt(childComplexity), true
+	case "Link.lastClickedAt":
+		if e.ComplexityRoot.Link.LastClickedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.LastClickedAt(childComplexity), true
 	case "Link.maxClicks":
 		if e.ComplexityRoot.Link.MaxClicks == nil {
 			break
@@ -8257,6 +8265,12 @@ enum EventType {
   LINK_RESTORED
   "An anonymous link was claimed."
   LINK_CLAIMED
+  "startsAt of a link has come."
+  LINK_STARTED
+  "expiresAt of a link has come."
+  LINK_EXPIRED
+  "The clicks of a link have reached maxClicks."
+  LINK_EXHAUSTED
   "The operator disabled a link."
   LINK_DISABLED
   "The operator enabled a link."
@@ -8610,6 +8624,12 @@ enum AuditAction {
   LINK_RESTORED
   "An anonymous link was claimed."
   LINK_CLAIMED
+  "startsAt of a link has come."
+  LINK_STARTED
+  "expiresAt of a link has come."
+  LINK_EXPIRED
+  "The clicks of a link have reached maxClicks."
+  LINK_EXHAUSTED
   "The operator disabled a link."
   LINK_DISABLED
   "The operator enabled a link again."
@@ -8695,6 +8715,32 @@ input LinkFilter {
   createdFrom: Time
   "The end of the creation time, exclusive."
   createdTo: Time
+  "The caller's own ids, up to 100."
+  externalIds: [String!]
+  "A pair of the caller's own data."
+  metadata: MetadataInput
+  "The id of the user who created or claimed the links. Needs MEMBERS_READ."
+  createdById: ID
+  "The host of the links' URL, or a host above it."
+  host: String
+  "Tags that the links must not have, up to 20."
+  withoutTags: [String!]
+  "The states of the destination."
+  destination: [DestinationState!]
+  "The first instant at which the links were last changed."
+  updatedFrom: Time
+  "The first instant after those at which the links were last changed."
+  updatedTo: Time
+  "The first instant of expiresAt."
+  expiresFrom: Time
+  "The first instant after those of expiresAt."
+  expiresTo: Time
+  "Links whose last click is earlier, or that were never clicked."
+  lastClickedBefore: Time
+  "Whether the links have routing."
+  hasRouting: Boolean
+  "Whether the links have pending scheduled changes."
+  hasScheduledChanges: Boolean
 }
 
 "Matches of tags."
@@ -8721,6 +8767,10 @@ enum LinkOrderField {
   CLICKS
   "Title, by the code points of its lower-case form. Links without a title sort first."
   TITLE
+  "When they were last changed."
+  UPDATED_AT
+  "When they last answered a redirect. Links that never did come after the others in DESC."
+  LAST_CLICKED_AT
 }
 
 "Directions of an order."
@@ -8847,6 +8897,8 @@ type Link implements Node {
   deletedAt: Time
   "The number of clicks. Within linkClicked it may be a second old."
   clickCount: Int64!
+  "When it last answered a redirect, bots included, up to a few seconds old; null: never."
+  lastClickedAt: Time
   "The mean time in milliseconds from a request's arrival until its redirect was ready; null before the first."
   averageRedirectMs: Float
   "The usage of its monthly hit quota."
@@ -10576,6 +10628,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_deletedAt(ctx, field)
 	case "clickCount":
 		return ec.fieldContext_Link_clickCount(ctx, field)
+	case "lastClickedAt":
+		return ec.fieldContext_Link_lastClickedAt(ctx, field)
 	case "averageRedirectMs":
 		return ec.fieldContext_Link_averageRedirectMs(ctx, field)
 	case "hitQuota":
@@ -18944,6 +18998,29 @@ func (ec *executionContext) _Link_clickCount(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Link_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _Link_lastClickedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_lastClickedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().LastClickedAt(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_lastClickedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Link_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -34782,7 +34859,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"search", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo"}
+	fieldsInOrder := [...]string{"search", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updatedFrom", "updatedTo", "expiresFrom", "expiresTo", "lastClickedBefore", "hasRouting", "hasScheduledChanges"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -34845,6 +34922,97 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.CreatedTo = data
+		case "externalIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalIds"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExternalIDs = data
+		case "metadata":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
+			data, err := ec.unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Metadata = data
+		case "createdById":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdById"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CreatedByID = data
+		case "host":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("host"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Host = data
+		case "withoutTags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("withoutTags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WithoutTags = data
+		case "destination":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destination"))
+			data, err := ec.unmarshalODestinationState2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationStateᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Destination = data
+		case "updatedFrom":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedFrom"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdatedFrom = data
+		case "updatedTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedTo"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdatedTo = data
+		case "expiresFrom":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresFrom"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresFrom = data
+		case "expiresTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresTo"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresTo = data
+		case "lastClickedBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lastClickedBefore"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LastClickedBefore = data
+		case "hasRouting":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hasRouting"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.HasRouting = data
+		case "hasScheduledChanges":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hasScheduledChanges"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.HasScheduledChanges = data
 		}
 	}
 	return it, nil
@@ -40608,6 +40776,44 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				}()
 				res = ec._Link_clickCount(ctx, field, obj)
 				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "lastClickedAt":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_lastClickedAt(ctx, field, obj)
+				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -52062,6 +52268,42 @@ func (ec *executionContext) marshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforge�
 	return ret
 }
 
+func (ec *executionContext) unmarshalODestinationState2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationStateᚄ(ctx context.Context, v any) ([]link.DestinationState, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]link.DestinationState, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalODestinationState2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationStateᚄ(ctx context.Context, sel ast.SelectionSet, v []link.DestinationState) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -52386,6 +52628,14 @@ func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkfor
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, v any) (*link.Pair, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputMetadataInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx context.Context, sel ast.SelectionSet, v scalar.Node) graphql.Marshaler {

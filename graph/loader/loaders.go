@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -18,7 +18,7 @@ import (
 // the link.
 type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
-	Totals   source[rollup.Tally]
+	Totals   source[stats.LinkTotal]
 	Tags     source[[]string]
 	Hits     source[int64]
 	Targets  source[map[string]int64]
@@ -45,7 +45,7 @@ type Loaders struct {
 
 // Links load what belongs to links of one workspace, and the links.
 type Links struct {
-	Totals Loader[rollup.Tally]
+	Totals Loader[stats.LinkTotal]
 	Tags   Loader[[]string]
 	Hits   Loader[int64]
 	// Targets are the clicks of the targets of a link, by the ids of the targets.

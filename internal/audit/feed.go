@@ -24,6 +24,7 @@ const FeedRetention = 30 * 24 * time.Hour
 var (
 	LinkActions = []Action{
 		LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed, LinkDisabled, LinkEnabled, LinkPurged,
+		LinkStarted, LinkExpired, LinkExhausted,
 		DestinationFailed, DestinationRecovered,
 	}
 	DomainActions  = []Action{DomainVerified, DomainFailing, DomainLost}

@@ -507,7 +507,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 		}
 		var fromTotals, fromBuckets rollup.Tally
 		for _, linkID := range links {
-			fromTotals.Merge(totals[linkID])
+			fromTotals.Merge(totals[linkID].Tally)
 			err = clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: clicktest.Noon.Add(-time.Hour),
 				To: clicktest.Noon.Add(3 * time.Hour)}, "", stats.Filter{}).
 				EachRollup(db.AsSystem(t.Context()), nil,

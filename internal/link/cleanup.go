@@ -16,16 +16,18 @@ import (
 // sweepBatch is how many links a job locks at once: few enough that a redirect never waits long.
 const sweepBatch = 500
 
-// CleanUp marks expired links, purges links that ended longer ago than Tombstones, and deletes
-// expired idempotency keys and changes, in batches with a transaction each. No state depends on it:
-// a link expires at its instant, marked or not.
+// CleanUp records transitions, purges links that ended longer ago than Tombstones, and deletes expired
+// idempotency keys and changes, in batches with a transaction each. No state depends on it: a link
+// expires at its instant, recorded or not.
 func (s *Store) CleanUp(ctx context.Context) error {
+	if err := s.RecordTransitions(ctx); err != nil {
+		return err
+	}
 	ctx = db.AsSystem(ctx)
 	for _, step := range []struct {
 		name string
 		do   func(ctx context.Context) (n int64, err error)
 	}{
-		{"marking ended links", s.markEnded},
 		{"purging links", s.purge},
 		{"deleting expired idempotency keys", func(ctx context.Context) (int64, error) {
 			return s.idempotency.DeleteExpired(ctx, sweepBatch)
@@ -49,15 +51,6 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		return fmt.Errorf("deleting expired changes: %w", err)
 	}
 	return nil
-}
-
-// markEnded marks a batch of links that have expired, and returns how many.
-func (s *Store) markEnded(ctx context.Context) (int64, error) {
-	batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").
-		Where("expires_at <= ?", s.now()).Where("expires_at IS NOT NULL").Where("ended_at IS NULL").
-		Order("expires_at").Limit(sweepBatch)
-	return db.Affected(s.applyMachine(assignment{"ended_at", bun.Ident("expires_at")}).
-		Where("id IN (?)", s.DB.SkipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx))
 }
 
 // purge deletes a batch of links that ended longer ago than Tombstones, and returns how many. The

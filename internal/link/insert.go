@@ -122,7 +122,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 // insertNew omits the columns that are null or zero in every new link.
 var insertNew = db.Insert{
 	Without: []string{
-		"granted", "deleted_at", "disabled_at", "ended_at", "purged_at",
+		"granted", "deleted_at", "disabled_at", "ended_at", "purged_at", "started_at", "expired_at", "exhausted_at",
 		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
 		"version_starts_at", "next_change_at",
 	},

@@ -81,10 +81,12 @@ type Link struct {
 	// DeletedAt is when a member deleted the link, DisabledAt when the operator disabled it.
 	DeletedAt  *time.Time
 	DisabledAt *time.Time
-	// EndedAt is when the link was deleted or expired; CleanUp sets it for expired links. PurgedAt is
-	// when the link was scrubbed.
+	// EndedAt is when the link was deleted or expired; RecordTransitions sets it for expired links. PurgedAt
+	// is when the link was scrubbed.
 	EndedAt  *time.Time
 	PurgedAt *time.Time
+	// StartedAt, ExpiredAt and ExhaustedAt are when the transitions that have been recorded took effect.
+	StartedAt, ExpiredAt, ExhaustedAt *time.Time
 	// ClaimHash is the SHA-256 of an anonymous link's claim token.
 	ClaimHash []byte
 	// Check is that of the destination.

@@ -361,28 +361,49 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 		c := b.schedule(t, l, time.Hour, Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
 		b.schedule(t, l, 2*time.Hour, Change{Title: to(new("later"))})
 		target := c.after.Routing.Rules[0].Targets[0].ID
-		maximum := func() (n *int64) {
-			err := d.NewSelect().Table("target_grants").Column("max_clicks").Where("target_id = ?", target).
-				Scan(db.AsSystem(t.Context()), &n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		if got := maximum(); got == nil || *got != 5 {
+		if got := maximumOf(t, d, target); got == nil || *got != 5 {
 			t.Errorf("before: %v", got)
 		}
+		// The row gets the target too, and loses it: the maximum stays for the pending change.
+		b.update(t, l, Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
+		own := b.get(t, l).Routing.Rules
+		b.schedule(t, l, time.Minute, Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
 		b.update(t, l, Change{Routing: to[*routing.Change](nil)})
+		last := b.pending(t, l)[0].after.Routing.Rules[0].Targets[0].ID
+		if got := maximumOf(t, d, last); got == nil || *got != 5 {
+			t.Errorf("of a target that only a pending change has: %v", got)
+		}
 		b.now = c.DueAt
 		b.applyScheduled(t)
 		got := b.get(t, l)
 		if len(got.Routing.Rules) != 1 || got.Routing.Rules[0].Targets[0].ID != target {
 			t.Errorf("%+v", got.Routing)
 		}
-		if got := maximum(); got == nil || *got != 5 {
+		if got := maximumOf(t, d, target); got == nil || *got != 5 {
 			t.Errorf("after: %v", got)
 		}
 	})
+}
+
+// maximumOf returns the stored maximum of a target.
+func maximumOf(t *testing.T, d *db.DB, target string) (n *int64) {
+	t.Helper()
+	err := d.NewSelect().Table("target_grants").Column("max_clicks").Where("target_id = ?", target).
+		Scan(db.AsSystem(t.Context()), &n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// pending returns the pending changes of a link.
+func (b *bundle) pending(t *testing.T, l *Link) []*ScheduledChange {
+	t.Helper()
+	changes, err := b.Scheduled(t.Context(), b.mine, l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.mustGet(t, l).Pending(changes[l.ID], b.now)
 }
 
 // TestSchedule_SurvivesDeletion: a deleted link keeps its changes, which take effect; purging removes them.

@@ -145,7 +145,7 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 		if err := l.checkExpiry(now); err != nil {
 			return err
 		}
-		l.EndedAt = l.DeletedAt // CleanUp sets it again
+		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
 	}
 	l.touch(now)
 	return l.check()

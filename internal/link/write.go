@@ -84,6 +84,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 			*c.after = unchanged
 			continue
 		}
+		c.after.clearMarks(s.now())
 		if c.after.WorkspaceID != workspace.PublicID { // links without an account have one version
 			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.actorID()
 			c.after.VersionStartsAt = c.startsAt()
@@ -193,10 +194,12 @@ func namesOf(fields []*audit.FieldChange) (names []string) {
 	return names
 }
 
-// machineColumns are the columns that applyMachine may write: no user changes them, and no observer
-// sees the change. The other one is granted, which belongs to hitquota.
-var machineColumns = []string{"ended_at", "destination_status", "last_checked_at", "check_at", "check_failures",
-	"reported_state"}
+// machineColumns are the columns that applyMachine may write: no user changes them. The only other one is
+// granted, which belongs to hitquota. Transitions and checks of destinations write events of some changes.
+var machineColumns = []string{
+	"started_at", "expired_at", "ended_at", "exhausted_at", "destination_status", "last_checked_at", "check_at",
+	"check_failures", "reported_state",
+}
 
 // assignment is a column and its new value.
 type assignment struct {

@@ -24,6 +24,26 @@ type Filter struct {
 	Archived *bool
 	// CreatedFrom and CreatedTo bound the creation time, CreatedTo exclusively; nil means open.
 	CreatedFrom, CreatedTo *time.Time
+	// UpdatedFrom and UpdatedTo bound the last change, ExpiresFrom and ExpiresTo the expiration, as
+	// CreatedFrom and CreatedTo do.
+	UpdatedFrom, UpdatedTo *time.Time
+	ExpiresFrom, ExpiresTo *time.Time
+	// ExternalIDs are up to maxExternalIDs ids of the caller's own; empty permits all.
+	ExternalIDs []string
+	// Metadata is a pair that a link must have.
+	Metadata *link.Pair
+	// CreatedByID is the user who created or claimed the links; it needs the permission to read members.
+	CreatedByID *string
+	// Host is the host of the destination, or one above it.
+	Host *string
+	// WithoutTags are tags that a link must not have.
+	WithoutTags []string
+	// Destination are the permitted states of the worst URL. Empty permits all.
+	Destination []link.DestinationState
+	// LastClickedBefore selects links without a click since then.
+	LastClickedBefore *time.Time
+	// HasRouting and HasScheduledChanges select the links that have some, or the others; nil selects both.
+	HasRouting, HasScheduledChanges *bool
 }
 
 // TagMatch is how many of the filter's tags a link must have.
@@ -50,6 +70,9 @@ const (
 	ByCreation OrderField = "CREATED_AT" // by ID: IDs are in the order of creation
 	ByClicks   OrderField = "CLICKS"     // all clicks ever counted
 	ByTitle    OrderField = "TITLE"      // in lower case, by code point
+	ByUpdate   OrderField = "UPDATED_AT"
+	// ByLastClick sorts links that were never clicked as the oldest.
+	ByLastClick OrderField = "LAST_CLICKED_AT"
 )
 
 // Direction is a sort direction.
@@ -74,6 +97,8 @@ func (o *Order) pageOrder() (p page.Order) {
 	switch o.Field {
 	case ByClicks:
 		p = page.Order{Name: string(ByClicks), Numbers: true}
+	case ByUpdate, ByLastClick:
+		p = page.Order{Name: string(o.Field), Numbers: true} // microseconds
 	case ByTitle:
 		p = page.Order{Name: string(ByTitle), Ascending: true}
 	}

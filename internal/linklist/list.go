@@ -79,7 +79,36 @@ type row struct {
 	link.Link `bun:",extend"`
 
 	TitleKey string
-	Clicks   int64 `bun:",scanonly"` // only when sorted by clicks
+	Clicks   int64     `bun:",scanonly"` // only when sorted by clicks
+	LastAt   time.Time `bun:",scanonly"` // only when sorted by the last click
+}
+
+// neverClicked is the last click of links that were never clicked.
+var neverClicked = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// totals are orders by a column of click_totals.
+var totals = map[OrderField]struct {
+	column string
+	// none is the value in SQL of links without clicks, and number the same in cursors.
+	none   string
+	number int64
+}{
+	ByClicks:    {"clicks", "0", 0},
+	ByLastClick: {"last_at", "'2000-01-01 00:00:00+00:00'", neverClicked.UnixMicro()},
+}
+
+// withInstants replaces the numbers of a request's cursors by instants, in orders by time.
+func withInstants(r page.Request) page.Request {
+	switch OrderField(r.Order.Name) {
+	case ByUpdate, ByLastClick:
+		if n, ok := r.AfterValue.(int64); ok {
+			r.AfterValue = db.Instant(time.UnixMicro(n))
+		}
+		if n, ok := r.BeforeValue.(int64); ok {
+			r.BeforeValue = db.Instant(time.UnixMicro(n))
+		}
+	}
+	return r
 }
 
 func (r *row) sortValue(o page.Order) any {
@@ -88,6 +117,10 @@ func (r *row) sortValue(o page.Order) any {
 		return r.Clicks
 	case ByTitle:
 		return r.TitleKey
+	case ByUpdate:
+		return r.UpdatedAt.UnixMicro()
+	case ByLastClick:
+		return max(r.LastAt.UnixMicro(), neverClicked.UnixMicro())
 	}
 	return nil
 }
@@ -119,27 +152,31 @@ func (q *query) count(ctx context.Context) (int64, error) {
 // rows returns the links of a page and one more, in the direction of the request.
 func (q *query) rows(ctx context.Context, r page.Request) (rows []*row, err error) {
 	sel := q.where(q.DB.NewSelect().Model(&rows))
+	total, isByTotal := totals[OrderField(r.Order.Name)]
 	switch {
 	case q.narrowed && len(q.candidates) == 0:
 		return nil, nil
 	case OrderField(r.Order.Name) == ByTitle:
 		sel = page.LimitBy(sel, r, "link.title_key", "link.id")
-	case OrderField(r.Order.Name) != ByClicks:
+	case OrderField(r.Order.Name) == ByUpdate:
+		sel = page.LimitBy(sel, withInstants(r), "link.updated_at", "link.id")
+	case !isByTotal:
 		sel = page.Limit(q.boundByTags(sel), r, "link.id")
 	case q.narrowed:
+		value := fmt.Sprintf("COALESCE(total.%s, %s)", total.column, total.none)
 		sel = sel.ModelTableExpr("links AS link LEFT JOIN click_totals AS total ON total.subject_id = link.id").
-			ColumnExpr("?TableColumns, COALESCE(total.clicks, 0) AS clicks")
-		sel = page.LimitBy(sel, r, "COALESCE(total.clicks, 0)", "link.id")
+			ColumnExpr("?TableColumns, ? AS ?", bun.Safe(value), bun.Ident(total.column))
+		sel = page.LimitBy(sel, withInstants(r), value, "link.id")
 	default:
-		return q.byClicks(ctx, r)
+		return q.byTotal(ctx, r)
 	}
 	return rows, sel.Scan(ctx)
 }
 
-// byClicks walks the index of click totals. Package stats owns them; they are read here because no
+// byTotal walks an index of click totals. Package stats owns them; they are read here because no
 // index can serve an order that is merged from two packages. Links without clicks have no total:
 // they are walked separately, before or after the others, and only if the page reaches them.
-func (q *query) byClicks(ctx context.Context, r page.Request) (rows []*row, err error) {
+func (q *query) byTotal(ctx context.Context, r page.Request) (rows []*row, err error) {
 	walks := []func(*bun.SelectQuery, page.Request) (*bun.SelectQuery, bool){q.clicked, q.neverClicked}
 	if r.Upward() {
 		slices.Reverse(walks)
@@ -165,14 +202,15 @@ func (q *query) byClicks(ctx context.Context, r page.Request) (rows []*row, err 
 // (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
 func (q *query) clicked(sel *bun.SelectQuery, r page.Request) (*bun.SelectQuery, bool) {
 	sel = sel.ModelTableExpr("click_totals AS total CROSS JOIN links AS link").
-		ColumnExpr("?TableColumns, total.clicks").
+		ColumnExpr("?TableColumns, total.?", bun.Ident(totals[OrderField(r.Order.Name)].column)).
 		Where("link.id = total.subject_id").Where("total.workspace_id = ?", q.member.ID()).Where("total.clicks > 0")
-	return page.LimitBy(sel, r, "total.clicks", "total.subject_id"), true
+	column := "total." + totals[OrderField(r.Order.Name)].column
+	return page.LimitBy(sel, withInstants(r), column, "total.subject_id"), true
 }
 
 // neverClicked walks links without clicks, if they can be on the page.
 func (q *query) neverClicked(sel *bun.SelectQuery, r page.Request) (*bun.SelectQuery, bool) {
-	r, ok := r.Among(0)
+	r, ok := r.Among(totals[OrderField(r.Order.Name)].number)
 	sel = sel.Where("NOT EXISTS (SELECT 1 FROM click_totals AS total " +
 		"WHERE total.subject_id = link.id AND total.clicks > 0)")
 	return page.Limit(sel, r, "link.id"), ok
@@ -226,6 +264,7 @@ func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
 	if q.CreatedTo != nil {
 		sel = sel.Where("link.created_at < ?", db.Instant(*q.CreatedTo))
 	}
+	sel = q.whereValues(sel)
 	for _, word := range q.words {
 		sel = q.DB.Contains(sel, "link.search", word)
 	}

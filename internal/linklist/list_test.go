@@ -94,6 +94,12 @@ func randomFilter(r *rand.Rand) *Filter {
 	if given() {
 		f.CreatedTo = new(noon.Add(time.Duration(r.IntN(3)-1) * time.Hour))
 	}
+	if given() {
+		f.Host = new(hosts[1+r.IntN(len(hosts)-1)])
+	}
+	if given() {
+		f.UpdatedFrom = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
+	}
 	return f
 }
 
@@ -121,7 +127,31 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"created from":        {CreatedFrom: new(noon)},
 			"created to":          {CreatedTo: new(noon)},
 			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
-			"in another zone":     {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
+			"external ids":        {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20"}},
+			"no link has the id":  {ExternalIDs: []string{"unknown"}},
+			"metadata":            {Metadata: &link.Pair{Key: "k", Value: "v"}},
+			"no link's metadata":  {Metadata: &link.Pair{Key: "v", Value: "k"}},
+			"creator":             {CreatedByID: new(b.mine.AccountID())},
+			"host":                {Host: new("example.com")},
+			"host below":          {Host: new("WWW.example.com")},
+			"host of no link":     {Host: new("example")},
+			"without tags":        {WithoutTags: []string{"half", "rare"}},
+			"updated from":        {UpdatedFrom: new(noon)},
+			"updated to":          {UpdatedTo: new(noon)},
+			"expires from":        {ExpiresFrom: new(noon)},
+			"expires to":          {ExpiresTo: new(noon.Add(time.Hour))},
+			"last clicked before": {LastClickedBefore: new(noon)},
+			"routing":             {HasRouting: new(true)},
+			"plain":               {HasRouting: new(false)},
+			"no scheduled change": {HasScheduledChanges: new(false)},
+			"unreachable":         {Destination: []link.DestinationState{link.DestinationUnreachable}},
+			"broken":              {Destination: []link.DestinationState{link.DestinationBroken}},
+			"unchecked or fine": {Destination: []link.DestinationState{
+				link.DestinationUnchecked, link.DestinationOK,
+			}},
+			"several": {Host: new("com"), UpdatedTo: new(noon.Add(time.Hour)), Search: new("example"),
+				WithoutTags: []string{"rare"}},
+			"in another zone": {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
 		} {
 			t.Run(name, func(t *testing.T) {
 				for _, limit := range []int{0, maxCandidates} {
@@ -228,6 +258,13 @@ func TestList_RefusesBadFilters(t *testing.T) {
 			"NUL in a tag":         {Filter{Tags: []string{"\x00"}}, "tags"},
 			"a tag not in UTF-8":   {Filter{Tags: []string{"\xff"}}, "tags"},
 			"a huge tag":           {Filter{Tags: []string{strings.Repeat("a", 1<<20)}}, "tags"},
+			"101 external ids":     {Filter{ExternalIDs: tags(101)}, "externalIds"},
+			"no external id":       {Filter{ExternalIDs: []string{""}}, "externalIds"},
+			"a bad key":            {Filter{Metadata: &link.Pair{Key: "a b"}}, "metadata"},
+			"21 tags not to have":  {Filter{WithoutTags: tags(21)}, "withoutTags"},
+			"no user":              {Filter{CreatedByID: new("lnk_x")}, "createdById"},
+			"a URL as host":        {Filter{Host: new("example.com/a")}, "host"},
+			"a port":               {Filter{Host: new("example.com:8080")}, "host"},
 			"SQL in a tag":         {Filter{Tags: []string{`' OR 1=1 --`, `\'`, "?"}}, ""},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -32,6 +32,10 @@ var orders = []*Order{
 	{Field: ByClicks, Direction: Ascending},
 	{Field: ByTitle},
 	{Field: ByTitle, Direction: Descending},
+	{Field: ByUpdate},
+	{Field: ByUpdate, Direction: Ascending},
+	{Field: ByLastClick},
+	{Field: ByLastClick, Direction: Ascending},
 }
 
 // sample is a link as a test has put it into the database, with what other tables know of it.
@@ -39,6 +43,33 @@ type sample struct {
 	*link.Link
 	tags   []string
 	clicks int64
+	// lastClick is that of a link with clicks.
+	lastClick time.Time
+	// pairs are the metadata, and ended the check of its endedUrl if it has routing.
+	pairs map[string]string
+	ended link.Check
+}
+
+// metadataRow is a pair of the metadata of a link.
+type metadataRow struct {
+	bun.BaseModel `bun:"table:link_metadata"`
+
+	LinkID      string `bun:",pk"`
+	Key         string `bun:",pk"`
+	WorkspaceID string
+	Value       string
+}
+
+// linkURL is a URL of the routing of a link.
+type linkURL struct {
+	bun.BaseModel `bun:"table:link_urls"`
+
+	LinkID      string `bun:",pk"`
+	Field       string `bun:",pk"`
+	WorkspaceID string
+	Host        string
+	URL         string
+	link.Check
 }
 
 // record is a row of links as package link writes it; TestList_FindsCreatedLinks compares them.
@@ -47,11 +78,13 @@ type record struct {
 
 	TitleKey string
 	Search   string
+	HostKey  string
 }
 
 func recordOf(l *link.Link) *record {
 	r := &record{Link: *l}
 	if l.PurgedAt == nil {
+		r.HostKey = link.HostKey(l.Host())
 		r.TitleKey = link.Fold(optional.Value(l.Title))
 		r.Search = link.Fold(strings.Join([]string{r.TitleKey, optional.Value(l.Note), l.OriginalURL, l.Code}, "\n"))
 	}
@@ -76,6 +109,7 @@ type total struct {
 	Clicks      int64
 	LatencyMean float64
 	LatencyM2   float64
+	LastAt      time.Time
 }
 
 // put writes samples past all rules.
@@ -85,13 +119,26 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 		var links []*record
 		var tags []tag
 		var totals []total
+		var pairs []metadataRow
+		var urls []linkURL
 		for _, s := range chunk {
 			links = append(links, recordOf(s.Link))
 			for _, name := range s.tags {
 				tags = append(tags, tag{WorkspaceID: s.WorkspaceID, Tag: name, LinkID: s.ID})
 			}
 			if s.clicks >= 0 {
-				totals = append(totals, total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks})
+				lastAt := neverClicked
+				if s.clicks > 0 {
+					lastAt = s.lastClick
+				}
+				totals = append(totals, total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks, LastAt: lastAt})
+			}
+			for key, value := range s.pairs {
+				pairs = append(pairs, metadataRow{LinkID: s.ID, Key: key, WorkspaceID: s.WorkspaceID, Value: value})
+			}
+			if s.Routing != nil {
+				urls = append(urls, linkURL{LinkID: s.ID, Field: "endedUrl", WorkspaceID: s.WorkspaceID, Host: "a", URL: "u",
+					Check: s.ended})
 			}
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
@@ -103,6 +150,12 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				if _, err := tx.NewInsert().Model(&totals).Returning("NULL").Exec(ctx); err != nil {
 					return err
 				}
+			}
+			if err := db.InsertRows(ctx, tx, db.Insert{}, pairs); err != nil {
+				return err
+			}
+			if err := db.InsertRows(ctx, tx, db.Insert{}, urls); err != nil {
+				return err
 			}
 			return db.InsertRows(ctx, tx, db.Insert{}, tags)
 		})
@@ -116,7 +169,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 func plain(m workspace.Membership, i int) sample {
 	hash := sha256.Sum256(fmt.Append(nil, i))
 	url := fmt.Sprintf("https://example.com/%d", i)
-	return sample{clicks: -1, Link: &link.Link{
+	return sample{clicks: -1, lastClick: noon, Link: &link.Link{
 		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: link.Random, OriginalURL: url,
 		CanonicalURL:  url,
 		CanonicalHash: hash[:], Settings: routing.Settings{RedirectStatus: 302}, CreatedAt: noon, UpdatedAt: noon,
@@ -144,6 +197,19 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 		s := plain(m, i)
 		s.Strategy = []link.Strategy{link.Deterministic, link.Counter, link.Random, link.Custom}[r.IntN(4)]
 		s.CreatedAt = instants[r.IntN(len(instants))]
+		s.UpdatedAt, s.lastClick = instants[r.IntN(len(instants))], instants[r.IntN(len(instants))]
+		if host := hosts[r.IntN(len(hosts))]; host != "" {
+			s.OriginalURL = "https://" + host + "/"
+			s.CanonicalURL = s.OriginalURL
+		}
+		if r.IntN(3) == 0 && m.ID() != "" {
+			s.ExternalID, s.pairs = new(fmt.Sprint("id", i)), map[string]string{"k": []string{"v", "w"}[r.IntN(2)]}
+			s.CreatedBy = new(m.AccountID())
+		}
+		s.Check = check(r)
+		if r.IntN(4) == 0 {
+			s.Routing, s.ended = &routing.Routing{EndedURL: new("https://ended.example/")}, check(r)
+		}
 		s.Title, s.Note = words(), words()
 		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely(), rarely(),
 			rarely(), rarely()
@@ -162,6 +228,45 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 	return samples
 }
 
+// hosts are above, below and beside each other.
+var hosts = []string{
+	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com",
+}
+
+// check is a random check of a URL.
+func check(r *rand.Rand) (c link.Check) {
+	if r.IntN(4) > 0 {
+		c.LastCheckedAt = new(noon)
+	}
+	if status := []int{0, 200, 404, 403, 500}[r.IntN(5)]; status > 0 && c.LastCheckedAt != nil {
+		c.DestinationStatus = &status
+	}
+	return c
+}
+
+// letsValues says whether the filters by values let the link through.
+func (f *Filter) letsValues(s sample) bool {
+	within := func(at *time.Time, from, to *time.Time) bool {
+		return from == nil && to == nil || at != nil && (from == nil || !at.Before(*from)) && (to == nil || at.Before(*to))
+	}
+	host, above := s.Host(), strings.ToLower(optional.Value(f.Host))
+	state := link.WorstState(s.Checks(map[string]link.Check{"endedUrl": s.ended}))
+	switch {
+	case len(f.ExternalIDs) > 0 && (s.ExternalID == nil || !slices.Contains(f.ExternalIDs, *s.ExternalID)),
+		f.Metadata != nil && s.pairs[f.Metadata.Key] != f.Metadata.Value,
+		f.CreatedByID != nil && optional.Value(s.CreatedBy) != *f.CreatedByID,
+		f.Host != nil && host != above && !strings.HasSuffix(host, "."+above),
+		slices.ContainsFunc(f.WithoutTags, func(tag string) bool { return slices.Contains(s.tags, tag) }),
+		len(f.Destination) > 0 && !slices.Contains(f.Destination, state),
+		!within(&s.UpdatedAt, f.UpdatedFrom, f.UpdatedTo), !within(s.ExpiresAt, f.ExpiresFrom, f.ExpiresTo),
+		f.LastClickedBefore != nil && s.clicks > 0 && !s.lastClick.Before(*f.LastClickedBefore),
+		f.HasRouting != nil && *f.HasRouting != (s.Routing != nil),
+		f.HasScheduledChanges != nil && *f.HasScheduledChanges != (s.NextChangeAt != nil):
+		return false
+	}
+	return true
+}
+
 // lets says by itself whether the filter lets the link through.
 func (f *Filter) lets(s sample) bool {
 	status := s.Status(noon)
@@ -174,6 +279,9 @@ func (f *Filter) lets(s sample) bool {
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
 			return false
 		}
+	}
+	if !f.letsValues(s) {
+		return false
 	}
 	has := 0
 	for _, tag := range f.Tags {
@@ -195,6 +303,13 @@ func (f *Filter) lets(s sample) bool {
 	return true
 }
 
+func (s sample) lastClickOrNever() time.Time {
+	if s.clicks <= 0 {
+		return neverClicked
+	}
+	return s.lastClick
+}
+
 // naive returns the expected IDs of a list.
 func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 	var let []sample
@@ -211,6 +326,10 @@ func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 		switch o.Field {
 		case ByClicks:
 			return cmp.Or(cmp.Compare(max(0, a.clicks), max(0, b.clicks)), byID)
+		case ByUpdate:
+			return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), byID)
+		case ByLastClick:
+			return cmp.Or(a.lastClickOrNever().Compare(b.lastClickOrNever()), byID)
 		case ByTitle:
 			return cmp.Or(strings.Compare(strings.ToLower(optional.Value(a.Title)), strings.ToLower(optional.Value(b.Title))),
 				byID)

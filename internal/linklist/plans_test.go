@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -47,8 +49,13 @@ func TestList_UsesIndexes(t *testing.T) {
 			for _, m := range []workspace.Membership{b.mine, b.foreign} {
 				s := plain(m, i)
 				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(i%100)-1, []string{"common"}
+				s.pairs = map[string]string{"k": fmt.Sprint(i)}
 				if i%1000 == 7 {
 					s.Note, s.tags = new("a zebrafish"), []string{"common", "rare"}
+					s.CanonicalURL, s.ExternalID = "https://www.rare.example/", new(fmt.Sprint("id", i))
+					s.ExpiresAt, s.UpdatedAt = new(noon.Add(time.Hour)), noon.Add(time.Minute)
+					s.CreatedBy, s.Routing = new(b.mine.AccountID()), &routing.Routing{EndedURL: new("https://ended.example/")}
+					s.pairs = map[string]string{"k": "v"}
 				}
 				samples = append(samples, s)
 			}
@@ -58,6 +65,7 @@ func TestList_UsesIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		deep := samples[len(samples)/2]
+		byUpdate, byLastClick := (&Order{Field: ByUpdate}).pageOrder(), (&Order{Field: ByLastClick}).pageOrder()
 		rare, common := &Filter{Search: new("zebrafish")}, &Filter{Search: new("http")}
 		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pageOrder(), (&Order{Field: ByTitle}).pageOrder()
 		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
@@ -65,7 +73,7 @@ func TestList_UsesIndexes(t *testing.T) {
 			if analyzed {
 				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
 				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
-					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, click_totals"}[d.Kind]
+					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, link_metadata, click_totals"}[d.Kind]
 				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 					t.Fatal(err)
 				}
@@ -76,31 +84,51 @@ func TestList_UsesIndexes(t *testing.T) {
 				value  any  // of the place to begin at, if not at the beginning
 				sorts  bool // a few links, which is no matter
 			}{
-				"by creation":               {},
-				"by creation, deep":         {value: deep.ID},
-				"the oldest":                {order: page.Order{Ascending: true}},
-				"not put away":              {filter: &Filter{Archived: new(false)}},
-				"by clicks":                 {order: byClicks},
-				"by clicks, deep":           {order: byClicks, value: int64(50)},
-				"by clicks, none any more":  {order: byClicks, value: int64(0)},
-				"the least clicked":         {order: page.Order{Name: byClicks.Name, Numbers: true, Ascending: true}},
-				"by title":                  {order: byTitle},
-				"by title, deep":            {order: byTitle, value: "title 5"},
-				"by title, the last":        {order: page.Order{Name: byTitle.Name}},
-				"a rare word":               {filter: rare, sorts: true},
-				"a rare word by clicks":     {filter: rare, order: byClicks, sorts: true},
-				"a rare word by title":      {filter: rare, order: byTitle, sorts: true},
-				"a common word":             {filter: common},
-				"a common word by clicks":   {filter: common, order: byClicks},
-				"a common word by title":    {filter: common, order: byTitle},
-				"a rare tag":                {filter: &Filter{Tags: []string{"rare"}}, sorts: true},
-				"a rare tag by clicks":      {filter: &Filter{Tags: []string{"rare"}}, order: byClicks, sorts: true},
-				"a rare tag by title":       {filter: &Filter{Tags: []string{"rare"}}, order: byTitle, sorts: true},
-				"a common tag":              {filter: &Filter{Tags: []string{"common"}}},
-				"a common tag, deep":        {filter: &Filter{Tags: []string{"common"}}, value: deep.ID},
-				"a common tag by clicks":    {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
-				"a common tag by title":     {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
-				"two tags":                  {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
+				"by creation":              {},
+				"by creation, deep":        {value: deep.ID},
+				"the oldest":               {order: page.Order{Ascending: true}},
+				"not put away":             {filter: &Filter{Archived: new(false)}},
+				"by clicks":                {order: byClicks},
+				"by clicks, deep":          {order: byClicks, value: int64(50)},
+				"by clicks, none any more": {order: byClicks, value: int64(0)},
+				"the least clicked":        {order: page.Order{Name: byClicks.Name, Numbers: true, Ascending: true}},
+				"by title":                 {order: byTitle},
+				"by title, deep":           {order: byTitle, value: "title 5"},
+				"by title, the last":       {order: page.Order{Name: byTitle.Name}},
+				"a rare word":              {filter: rare, sorts: true},
+				"a rare word by clicks":    {filter: rare, order: byClicks, sorts: true},
+				"a rare word by title":     {filter: rare, order: byTitle, sorts: true},
+				"a common word":            {filter: common},
+				"a common word by clicks":  {filter: common, order: byClicks},
+				"a common word by title":   {filter: common, order: byTitle},
+				"a rare tag":               {filter: &Filter{Tags: []string{"rare"}}, sorts: true},
+				"a rare tag by clicks":     {filter: &Filter{Tags: []string{"rare"}}, order: byClicks, sorts: true},
+				"a rare tag by title":      {filter: &Filter{Tags: []string{"rare"}}, order: byTitle, sorts: true},
+				"a common tag":             {filter: &Filter{Tags: []string{"common"}}},
+				"a common tag, deep":       {filter: &Filter{Tags: []string{"common"}}, value: deep.ID},
+				"a common tag by clicks":   {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
+				"a common tag by title":    {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
+				"two tags":                 {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
+				"by update":                {order: byUpdate},
+				"by update, deep":          {order: byUpdate, value: noon.UnixMicro()},
+				"the oldest update":        {order: page.Order{Name: byUpdate.Name, Numbers: true, Ascending: true}},
+				"by last click":            {order: byLastClick},
+				"by last click, deep":      {order: byLastClick, value: noon.UnixMicro()},
+				"the oldest click":         {order: page.Order{Name: byLastClick.Name, Numbers: true, Ascending: true}},
+				"external ids":             {filter: &Filter{ExternalIDs: []string{"id7", "id1007"}}, sorts: true},
+				"metadata":                 {filter: &Filter{Metadata: &link.Pair{Key: "k", Value: "v"}}, sorts: true},
+				"a host":                   {filter: &Filter{Host: new("rare.example")}, sorts: true},
+				"a host by last click":     {filter: &Filter{Host: new("rare.example")}, order: byLastClick, sorts: true},
+				"a creator":                {filter: &Filter{CreatedByID: new(b.mine.AccountID())}, sorts: true},
+				"expires":                  {filter: &Filter{ExpiresFrom: new(noon)}, sorts: true},
+				"updated":                  {filter: &Filter{UpdatedFrom: new(noon.Add(time.Second))}, sorts: true},
+				"routing":                  {filter: &Filter{HasRouting: new(true)}, sorts: true},
+				"plain":                    {filter: &Filter{HasRouting: new(false)}},
+				"without a tag":            {filter: &Filter{WithoutTags: []string{"rare"}}, sorts: true},
+				"not clicked":              {filter: &Filter{LastClickedBefore: new(noon)}},
+				"unchecked": {filter: &Filter{
+					Destination: []link.DestinationState{link.DestinationUnchecked},
+				}},
 				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []routing.Status{routing.Active}}},
 			} {
 				t.Run(name, func(t *testing.T) {

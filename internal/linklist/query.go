@@ -32,6 +32,8 @@ type query struct {
 	member workspace.Membership
 	now    time.Time
 	words  []string
+	// hostKey is the link.HostKey of Host.
+	hostKey string
 	// narrowed reports that candidates contains the IDs of all links that can match.
 	narrowed   bool
 	candidates []string
@@ -48,6 +50,9 @@ func (s *Store) prepare(
 	}
 	if q.Tags, err = link.CheckTags(q.Tags); err != nil {
 		return nil, errs.From(err).At("filter", "tags")
+	}
+	if err := q.check(); err != nil {
+		return nil, err
 	}
 	if err := q.narrow(ctx, maxCandidates); err != nil {
 		return nil, fmt.Errorf("searching links: %w", err)
@@ -73,6 +78,11 @@ func searchWords(search string) ([]string, error) {
 // where to search: the filter is applied to the candidates later. Neither database is left to
 // estimate how common a word is.
 func (q *query) narrow(ctx context.Context, limit int) error {
+	for _, lookup := range q.valueLookups() {
+		if err := q.narrowTo(ctx, limit, lookup); err != nil || q.narrowed {
+			return err
+		}
+	}
 	for _, tags := range q.tagGroups() {
 		var lookups []*bun.SelectQuery
 		for _, tag := range tags {

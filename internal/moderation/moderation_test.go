@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -287,4 +288,33 @@ func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 		t.Fatal(err)
 	}
 	return l.Status(b.now)
+}
+
+// TestStore_DisableHostFindsScheduledURLs: also those of a routing.
+func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for i, change := range []link.Change{
+			{URL: to("https://a.evil.example/")},
+			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},
+		} {
+			l, _ := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Random)})
+			if _, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change); err != nil {
+				t.Fatal(err)
+			}
+			for _, disabled := range []bool{true, false} {
+				do := b.moderation.EnableHost
+				if disabled {
+					do = b.moderation.DisableHost
+				}
+				if n, err := do(t.Context(), "evil.example"); err != nil || n != i+1 {
+					t.Errorf("%d links: %v", n, err)
+				}
+				if got := b.statusOf(t, l.ID); (got == routing.Disabled) != disabled {
+					t.Errorf("the link is %s", got)
+				}
+			}
+		}
+	})
 }

@@ -53,3 +53,27 @@ func TestEntry_IsAsSmallAsEver(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, host)
 	}
 }
+
+// TestEntry_HoldsPendingStates: each state holds until the next one begins.
+func TestEntry_HoldsPendingStates(t *testing.T) {
+	t.Parallel()
+	at, noon := subject{"ws_1", "abc"}, time.UnixMicro(1_000_000)
+	var states []scheduledTarget
+	for i, location := range []string{"a", "b", "skipped", "c"} {
+		states = append(states, scheduledTarget{
+			Target{Program: routing.Program{LinkID: "lnk_1", Location: location}},
+			noon.Add(time.Duration(min(i, 2)) * time.Hour), // the last two begin at once
+		})
+	}
+	kind, rest, ok := scheduledEntry(at, states).open(at)
+	if kind != entryScheduled || !ok {
+		t.Fatalf("kind %d, %t", kind, ok)
+	}
+	for after, want := range map[time.Duration]string{
+		0: "a", time.Hour - 1: "a", time.Hour: "b", 2*time.Hour - time.Microsecond: "b", 2 * time.Hour: "c", 99 * time.Hour: "c",
+	} {
+		if got := readTarget(present(rest, noon.Add(after))); got.Location != want || got.LinkID != "lnk_1" {
+			t.Errorf("after %s: %+v, want %s", after, got, want)
+		}
+	}
+}

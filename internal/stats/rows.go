@@ -30,6 +30,13 @@ type Total struct {
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
+// LinkTotal is what users see of the total of a link.
+type LinkTotal struct {
+	rollup.Tally
+	// LastAt is the latest click, if there is one.
+	LastAt time.Time
+}
+
 // Never is what LastAt, BeforeAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 

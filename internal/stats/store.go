@@ -40,7 +40,7 @@ func (s *Store) quarter() schema.QueryWithArgs {
 // the answer.
 func (s *Store) Totals(
 	ctx context.Context, m workspace.Membership, linkIDs ...string,
-) (map[string]rollup.Tally, error) {
+) (map[string]LinkTotal, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
@@ -51,9 +51,9 @@ func (s *Store) Totals(
 	if err != nil {
 		return nil, fmt.Errorf("reading click totals: %w", err)
 	}
-	totals := make(map[string]rollup.Tally, len(rows))
+	totals := make(map[string]LinkTotal, len(rows))
 	for _, row := range rows {
-		totals[row.SubjectID] = row.Tally
+		totals[row.SubjectID] = LinkTotal{row.Tally, row.LastAt.UTC()}
 	}
 	return totals, nil
 }

@@ -13,6 +13,8 @@ import (
 const (
 	// jobInterval is how often most jobs run.
 	jobInterval = 15 * time.Minute
+	// transitionInterval is how often transitions of links are recorded.
+	transitionInterval = time.Minute
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
 	// scheduleInterval is how often scheduled changes that have taken effect are written: within ten
@@ -23,6 +25,7 @@ const (
 // Jobs lists the periodic jobs.
 func (s *Stores) Jobs() []jobs.Job {
 	all := []jobs.Job{
+		{Name: "transitions", Every: transitionInterval, Run: s.Links.RecordTransitions},
 		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Links.ApplyScheduledChanges},
 		{Name: "clean-up", Every: jobInterval, Run: s.Links.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},

@@ -213,22 +213,30 @@ func TestWatch_StartsAfterItsCursor(t *testing.T) {
 			receive(t, w, (501-after)/2)
 			expectNone(t, w)
 		}
-		// The item of the cursor is written, but not final: items after it follow, and it is not repeated.
+	})
+}
+
+// TestWatch_StartsAfterItemThatIsNotFinal: items after it follow, and it is not repeated. Other watches wait
+// between their reads meanwhile.
+func TestWatch_StartsAfterItemThatIsNotFinal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &numbers{}
 		n.addUnfinal(4)
-		ahead := watch(l, n, 502)
+		l := run(t, n)
+		ahead, behind := l.Watch(watch(l, n, 2).Subject, Position{Seq: 2}, true), watch(l, n, 0)
 		expectNone(t, ahead)
-		behind, before := watch(l, n, 498), n.countReads()
-		receive(t, behind, 1)
+		before := n.countReads()
 		expectNone(t, behind)
 		if reads := n.countReads() - before; reads > 6 {
 			t.Errorf("%d reads while it waits", reads)
 		}
 		n.add(0)
-		if diff := cmp.Diff([]int{504}, receive(t, ahead, 1)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		if diff := cmp.Diff([]int{4}, receive(t, ahead, 1)); diff != "" {
+			t.Errorf("ahead (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]int{502, 504}, receive(t, behind, 2)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		if diff := cmp.Diff([]int{2, 4}, receive(t, behind, 2)); diff != "" {
+			t.Errorf("behind (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -1,0 +1,230 @@
+package link
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// recordTransitions runs the job.
+func (b *bundle) recordTransitions(t *testing.T) {
+	t.Helper()
+	if err := b.RecordTransitions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// transitionsOf returns the transitions in the event log, each as its action and time after noon.
+func (b *bundle) transitionsOf(t *testing.T, l *Link) (all []string) {
+	t.Helper()
+	var events []*audit.Event
+	err := b.DB.NewSelect().Model(&events).Where("target_id = ?", l.ID).
+		Where("action IN ('LINK_STARTED', 'LINK_EXPIRED', 'LINK_EXHAUSTED')").Order("seq").Scan(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.ActorID != "" || e.Version != nil || e.Changes != nil {
+			t.Errorf("%s has actor %q, version %v, changes %v", e.Action, e.ActorID, e.Version, e.Changes)
+		}
+		all = append(all, fmt.Sprint(strings.TrimPrefix(string(e.Action), "LINK_"), " ", e.At().Sub(noon)))
+	}
+	return all
+}
+
+func (b *bundle) expectTransitions(t *testing.T, when string, l *Link, want ...string) {
+	t.Helper()
+	b.recordTransitions(t)
+	if diff := cmp.Diff(want, b.transitionsOf(t, l)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", when, diff)
+	}
+}
+
+// TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more than one
+// batch. The event takes effect at the planned instant, and is in the log in the order of commits.
+func TestTransitions_AreRecordedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const many = sweepBatch + 20
+		b.LinkQuota = many
+		starts, expires := noon.Add(time.Minute), noon.Add(2*time.Minute)
+		in := urls(0, many)
+		for i := range in {
+			in[i].StartsAt, in[i].ExpiresAt = &starts, &expires
+		}
+		links := b.createMany(t, SkipFailed, in...)
+		b.expectTransitions(t, "before", links[0].Link)
+		b.now = expires.Add(time.Hour)
+		var nodes sync.WaitGroup
+		for range 4 {
+			nodes.Go(func() {
+				if err := b.RecordTransitions(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		nodes.Wait()
+		b.recordTransitions(t)
+		counts := map[string]int{}
+		var feed []string
+		for _, e := range b.events(t, 3*many) {
+			counts[fmt.Sprint(e.Action, " ", e.At().Sub(noon))]++
+			if e.TargetID == links[0].Link.ID {
+				feed = append(feed, string(e.Action))
+			}
+		}
+		want := map[string]int{"LINK_CREATED 0s": many, "LINK_STARTED 1m0s": many, "LINK_EXPIRED 2m0s": many}
+		if diff := cmp.Diff(want, counts); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if len(feed) != 3 || feed[0] != "LINK_CREATED" {
+			t.Errorf("the feed has %v", feed)
+		}
+		if got := b.get(t, links[0].Link); got.EndedAt == nil || !got.EndedAt.Equal(expires) || got.Version != 1 {
+			t.Errorf("ended at %v, version %d", got.EndedAt, got.Version)
+		}
+	})
+}
+
+// TestTransitions_EditsClearMarks when they move a transition into the future, not otherwise.
+func TestTransitions_EditsClearMarks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		at := func(minutes int) *time.Time { return new(noon.Add(time.Duration(minutes) * time.Minute)) }
+		l, _ := b.create(t, New{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
+		b.now = *at(2)
+		b.expectTransitions(t, "started", l, "STARTED 1m0s")
+		b.update(t, l, Change{Title: to(new("other"))})
+		b.update(t, l, Change{StartsAt: to(at(0))})
+		b.expectTransitions(t, "other edits", l, "STARTED 1m0s")
+		b.update(t, l, Change{StartsAt: to(at(5))})
+		b.expectTransitions(t, "moved into the future", l, "STARTED 1m0s")
+		b.now = *at(11)
+		b.expectTransitions(t, "again", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s")
+		b.update(t, l, Change{ExpiresAt: to(at(20))})
+		b.now = *at(21)
+		b.expectTransitions(t, "extended", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
+		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.expectTransitions(t, "reverted", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
+	})
+}
+
+// TestTransitions_NotOfDeletedLinks, of disabled ones, or of links without an account. A passed instant is
+// recorded once the link is restored, with its own time.
+func TestTransitions_NotOfDeletedLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
+		in := New{URL: "https://example.com/", Strategy: new(Random), StartsAt: &starts, ExpiresAt: &expires}
+		deleted, _ := b.create(t, in)
+		disabled, _ := b.create(t, in)
+		anonymous, _ := b.anonymous(t, "https://example.com/anonymous")
+		if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.set(t, disabled, "disabled_at = ?", noon)
+		b.now = expires.Add(time.Hour)
+		for _, l := range []*Link{deleted, disabled, anonymous} {
+			b.expectTransitions(t, "not", l)
+		}
+		ended, err := d.NewSelect().Model((*Link)(nil)).Where("id = ?", anonymous.ID).Where("ended_at = expires_at").
+			Count(db.AsSystem(t.Context()))
+		if err != nil || ended != 1 {
+			t.Errorf("the link without an account has not ended: %v", err)
+		}
+		if _, err := b.Restore(t.Context(), b.mine, deleted.ID); err != nil {
+			t.Fatal(err)
+		}
+		restored := b.get(t, deleted).EndedAt
+		b.set(t, disabled, "disabled_at = NULL")
+		for range 2 {
+			for _, l := range []*Link{deleted, disabled} {
+				b.expectTransitions(t, "restored", l, "STARTED 1m0s", "EXPIRED 10h0m0s")
+			}
+			if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Restore(t.Context(), b.mine, deleted.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.get(t, deleted).EndedAt; restored == nil || got == nil || got.Before(*restored) {
+			t.Errorf("the tombstone began at %v, want %v", got, restored)
+		}
+	})
+}
+
+// TestTransitions_ExhaustionCountsRecordedClicks: granted redirects alone do not exhaust a link. After its
+// maximum is raised, it can be exhausted again.
+func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: new(int64(2))})
+		plain, _ := b.create(t, New{URL: "https://example.com/plain"})
+		b.grant(t, l, 1)
+		b.follow(t, l, 1)
+		b.follow(t, plain, 5)
+		b.expectTransitions(t, "one of two clicks", l)
+		b.grant(t, l, 1)
+		b.expectTransitions(t, "granted, but not recorded", l)
+		b.follow(t, l, 1)
+		b.tick()
+		for range 2 {
+			b.expectTransitions(t, "two of two clicks", l, "EXHAUSTED 1m0s")
+		}
+		b.update(t, l, Change{Title: to(new("other"))})
+		b.expectTransitions(t, "another edit", l, "EXHAUSTED 1m0s")
+		b.update(t, l, Change{MaxClicks: to(new(int64(3)))})
+		b.expectTransitions(t, "a raised maximum", l, "EXHAUSTED 1m0s")
+		b.grant(t, l, 1)
+		b.follow(t, l, 1)
+		b.tick()
+		b.expectTransitions(t, "reached again", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s")
+		b.update(t, l, Change{MaxClicks: to[*int64](nil)})
+		b.update(t, l, Change{MaxClicks: to(new(int64(1)))})
+		b.tick()
+		b.expectTransitions(t, "a new maximum", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s", "EXHAUSTED 3m0s")
+		b.expectTransitions(t, "a link without a maximum", plain)
+	})
+}
+
+// TestTransitions_ReadTheirIndexes: links without a transition to record cost nothing.
+func TestTransitions_ReadTheirIndexes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = MaxBatch
+		b.createMany(t, SkipFailed, urls(0, MaxBatch)...)
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+		plans := strings.Join(dbtest.Plans(t, d, func(watched *db.DB) {
+			for _, one := range b.transitions(noon) {
+				var ids []string
+				if err := one.batch(watched).Scan(db.AsSystem(t.Context()), &ids); err != nil {
+					t.Error(err)
+				}
+			}
+		}), "\n--\n")
+		for _, index := range []string{"links_to_start", "links_to_expire", "links_to_exhaust"} {
+			if !regexp.MustCompile(`(Index.* using|USING .*INDEX) ` + index).MatchString(plans) {
+				t.Errorf("%s is not read:\n%s", index, plans)
+			}
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package linklist
+
+import (
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxExternalIDs is how many external ids a filter may have.
+const maxExternalIDs = 100
+
+// check checks the values of the filter, and gives them the form that the database stores.
+func (q *query) check() (err error) {
+	if len(q.ExternalIDs) > maxExternalIDs {
+		return errs.New(errs.InvalidInput, "A filter has up to %d external ids; these are %d.", maxExternalIDs,
+			len(q.ExternalIDs)).At("filter", "externalIds")
+	}
+	for _, externalID := range q.ExternalIDs {
+		if err := link.CheckExternalID(externalID); err != nil {
+			return errs.From(err).At("filter", "externalIds")
+		}
+	}
+	if q.Metadata != nil {
+		if err := link.CheckPair(q.Metadata); err != nil {
+			return errs.From(err).At("filter", "metadata")
+		}
+	}
+	if q.WithoutTags, err = link.CheckTags(q.WithoutTags); err != nil {
+		return errs.From(err).At("filter", "withoutTags")
+	}
+	if q.CreatedByID != nil && !q.member.May(workspace.ReadMembers) {
+		return errs.New(errs.Forbidden, "The filter createdById needs the permission MEMBERS_READ.")
+	}
+	if q.CreatedByID != nil && !id.Valid(id.Account, *q.CreatedByID) {
+		return errs.New(errs.InvalidInput, "createdById is not the id of a user.").At("filter", "createdById")
+	}
+	if q.Host == nil {
+		return nil
+	}
+	u, err := urlnorm.Canonical("https://" + *q.Host + "/")
+	if err != nil || u.Port() != 443 || u.String() != "https://"+u.Host()+"/" {
+		return errs.New(errs.InvalidInput, "host must be the name or address of a host.").At("filter", "host")
+	}
+	q.hostKey = link.HostKey(u.Host())
+	return nil
+}
+
+// valueLookups select the IDs of links by indexes of values, those with the fewest links first.
+func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
+	links := func(order ...string) *bun.SelectQuery {
+		return q.DB.NewSelect().TableExpr("links AS link").Column("id").Where("workspace_id = ?", q.member.ID()).
+			Where("purged_at IS NULL").Order(order...)
+	}
+	if len(q.ExternalIDs) > 0 {
+		lookups = append(lookups, q.whereExternalIDs(links()))
+	}
+	if q.Metadata != nil {
+		lookups = append(lookups, q.DB.NewSelect().Table("link_metadata").Column("link_id").
+			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
+			Order("link_id"))
+	}
+	if q.Host != nil {
+		lookups = append(lookups, q.whereHost(links("host_key", "id")))
+	}
+	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
+		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))
+	}
+	if q.UpdatedFrom != nil || q.UpdatedTo != nil {
+		lookups = append(lookups, between(links("updated_at", "id"), "link.updated_at", q.UpdatedFrom, q.UpdatedTo))
+	}
+	if q.HasRouting != nil && *q.HasRouting {
+		lookups = append(lookups, links("id").Where("routing IS NOT NULL"))
+	}
+	if q.CreatedByID != nil {
+		lookups = append(lookups, links("created_by", "id").Where("created_by = ?", *q.CreatedByID))
+	}
+	return lookups
+}
+
+// whereValues adds the conditions on values.
+func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
+	if len(q.ExternalIDs) > 0 {
+		sel = q.whereExternalIDs(sel)
+	}
+	if q.Metadata != nil {
+		sel = sel.Where("EXISTS (SELECT 1 FROM link_metadata AS pair WHERE pair.link_id = link.id AND pair.key = ? "+
+			"AND pair.value = ?)", q.Metadata.Key, q.Metadata.Value)
+	}
+	if q.CreatedByID != nil {
+		sel = sel.Where("link.created_by = ?", *q.CreatedByID)
+	}
+	if q.Host != nil {
+		sel = q.whereHost(sel)
+	}
+	if len(q.WithoutTags) > 0 {
+		sel = sel.Where("NOT EXISTS (SELECT 1 FROM link_tags "+
+			"WHERE link_tags.link_id = link.id AND link_tags.tag IN (?))", bun.In(q.WithoutTags))
+	}
+	if len(q.Destination) > 0 {
+		sel = sel.Where(worstState+" IN (?)", bun.In(q.Destination))
+	}
+	sel = between(sel, "link.updated_at", q.UpdatedFrom, q.UpdatedTo)
+	sel = between(sel, "link.expires_at", q.ExpiresFrom, q.ExpiresTo)
+	if q.LastClickedBefore != nil {
+		sel = sel.Where("NOT EXISTS (SELECT 1 FROM click_totals AS t WHERE t.subject_id = link.id AND t.clicks > 0 "+
+			"AND t.last_at >= ?)", db.Instant(*q.LastClickedBefore))
+	}
+	if q.HasRouting != nil {
+		sel = sel.Where("(link.routing IS NOT NULL) = ?", *q.HasRouting)
+	}
+	if q.HasScheduledChanges != nil {
+		sel = sel.Where("(link.next_change_at IS NOT NULL) = ?", *q.HasScheduledChanges)
+	}
+	return sel
+}
+
+func (q *query) whereExternalIDs(sel *bun.SelectQuery) *bun.SelectQuery {
+	return sel.Where("link.external_id IN (?)", bun.In(q.ExternalIDs))
+}
+
+// whereHost selects the host and all hosts below it: their keys begin with the key of the host.
+func (q *query) whereHost(sel *bun.SelectQuery) *bun.SelectQuery {
+	after := q.hostKey[:len(q.hostKey)-1] + "/" // the character after the dot
+	return sel.Where("link.host_key >= ?", q.hostKey).Where("link.host_key < ?", after)
+}
+
+// between bounds a column; nil means open.
+func between(sel *bun.SelectQuery, column string, from, to *time.Time) *bun.SelectQuery {
+	if from != nil {
+		sel = sel.Where("? >= ?", bun.Safe(column), db.Instant(*from))
+	}
+	if to != nil {
+		sel = sel.Where("? < ?", bun.Safe(column), db.Instant(*to))
+	}
+	return sel
+}
+
+// worstState is link.WorstState in SQL. Severities are the positions in its order.
+const (
+	worstState = "CASE (CASE WHEN COALESCE(" + severityOfURLs + ", 0) > " + severityOfLink + " THEN " + severityOfURLs +
+		" ELSE " + severityOfLink + " END) WHEN 0 THEN 'OK' WHEN 1 THEN 'UNCHECKED' WHEN 2 THEN 'BROKEN' " +
+		"ELSE 'UNREACHABLE' END"
+	severityOfLink = `(CASE WHEN link.last_checked_at IS NULL THEN 1 WHEN link.destination_status IS NULL THEN 3
+		WHEN link.destination_status >= 400 AND link.destination_status NOT IN (401, 403, 405, 429) THEN 2 ELSE 0 END)`
+	severityOfURLs = `(SELECT max(CASE WHEN u.last_checked_at IS NULL THEN 1 WHEN u.destination_status IS NULL THEN 3
+		WHEN u.destination_status >= 400 AND u.destination_status NOT IN (401, 403, 405, 429) THEN 2 ELSE 0 END)
+		FROM link_urls AS u WHERE u.link_id = link.id AND link.routing IS NOT NULL)`
+)
