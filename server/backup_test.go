@@ -526,8 +526,8 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 			declined(t, env, "was interrupted", args...)
 		}
 		must(t, env, "restore", file)
-		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.JWTSecretName,
-			stores.DatabaseName, "lock"}) {
+		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.EncryptionKeyName,
+			stores.JWTSecretName, stores.DatabaseName, "lock"}) {
 			t.Errorf("%s: there are %q", what, got)
 		}
 		if what == "when 2 files were moved" || what == "in the middle of unpacking" {
