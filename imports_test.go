@@ -91,10 +91,10 @@ var within = map[string][]string{
 		"internal/audit", "internal/clickstream", "internal/destination", "internal/ratelimit", "internal/stats",
 		"internal/stream", "internal/workspace",
 	},
-	"internal/workspace":   {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
-	"graph":                {"graph/gen", "graph/loader"},
-	"internal/cli":         {"internal/stores"},
-	"server":               {"internal/cli", "internal/stores"},
+	"internal/workspace": {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
+	"graph":              {"graph/gen", "graph/loader"},
+	"internal/cli":       {"internal/stores"},
+	"server":             {"internal/cli", "internal/stores"},
 }
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.
