@@ -495,7 +495,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 	file, s, who, l := smallBackup(t)
 	model := filepath.Join(t.TempDir(), "data")
 	must(t, []string{"LINKFORGE_DATA_DIR=" + model}, "restore", file)
-	moved := []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName}
+	moved := []string{stores.JWTSecretName, stores.CodeSecretName, stores.EncryptionKeyName, stores.DatabaseName}
 	states := map[string]func(t *testing.T, folder string){
 		"in the middle of unpacking": func(t *testing.T, folder string) {
 			keepFile(t, filepath.Join(folder, stores.StagingName, stores.DatabaseName), []byte("half of"))

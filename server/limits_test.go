@@ -169,7 +169,8 @@ func plainValue(text string) string {
 
 // windows are durations of rates as they are written in the code and in the guide.
 var windows = map[string]string{
-	"time.Second": "a second", "time.Minute": "a minute", "15 * time.Minute": "15 minutes", "time.Hour": "an hour", "24 * time.Hour": "a day",
+	"time.Second": "a second", "time.Minute": "a minute", "15 * time.Minute": "15 minutes", "time.Hour": "an hour",
+	"24 * time.Hour": "a day",
 }
 
 // limitsInCode returns the values of all rates, and of the constants that fixedLimits names, by folder
