@@ -89,12 +89,12 @@ var within = map[string][]string{
 	"internal/utmtemplate": {"internal/audit", "internal/workspace"},
 	"internal/webhook": {
 		"internal/audit", "internal/clickstream", "internal/destination", "internal/ratelimit", "internal/stats",
-		"internal/workspace",
+		"internal/stream", "internal/workspace",
 	},
-	"internal/workspace":   {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
-	"graph":                {"graph/gen", "graph/loader"},
-	"internal/cli":         {"internal/stores"},
-	"server":               {"internal/cli", "internal/stores"},
+	"internal/workspace": {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
+	"graph":              {"graph/gen", "graph/loader"},
+	"internal/cli":       {"internal/stores"},
+	"server":             {"internal/cli", "internal/stores"},
 }
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.
@@ -178,7 +178,7 @@ var scopes = map[string][]string{
 	},
 	"AsSystem": {
 		"account.Delete", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
-		"stats.WorkspacesOf", "clickstream.begin", "eventstream.After", "eventstream.begin",
+		"stats.WorkspacesOf", "clickstream.begin", "clickstream.Head", "eventstream.After", "eventstream.begin",
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages", "link.Verify",
@@ -196,7 +196,7 @@ var scopes = map[string][]string{
 		"workspace.ReleaseSlugs", "workspace.operate",
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.disableEnded", "webhook.due", "webhook.findBehind", "webhook.record",
-		"webhook.setBlocked", "webhook.store", "webhook.unclaim", "workspace.AdminAddresses",
+		"webhook.setBlocked", "webhook.store", "webhook.storeClicks", "webhook.readClicks", "webhook.skipsClicks", "webhook.unclaim", "workspace.AdminAddresses",
 	},
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -92,7 +93,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
 	c.Webhooks = &webhook.Store{
-		DB: counted, Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
+		DB: counted, Clicks: clickstream.New(counted, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Key: []byte(strings.Repeat("k", 32)), Now: time.Now,
 	}
 	c.Dispatcher = webhook.NewDispatcher(webhook.Config{

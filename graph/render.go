@@ -41,9 +41,9 @@ const (
 	clicksHead = `clicks { edges { node { ...Selection } } } } } fragment Selection on Click `
 
 	defaultSelection = `{ id type at actorId operationId changes { field before after omitted } ` +
-		`link { id shortUrl version } }`
+		`link { id externalId shortUrl version } }`
 	clickSelection = `{ id at status bot country device browser os language referrer utmSource utmMedium ` +
-		`utmCampaign utmTerm utmContent link { id shortUrl } }`
+		`utmCampaign utmTerm utmContent link { id externalId shortUrl } }`
 )
 
 // Renderer renders selections on the type Event with the executor of the API, for webhooks.
@@ -120,13 +120,13 @@ func (r *Renderer) permissions(operation *graphql.OperationContext) (needsStats 
 	return needsStats, nil
 }
 
-// typesIn returns the names of the types that fields of a selection return.
+// typesIn returns the names of the types that fields of a selection return; of a connection that of its items.
 func typesIn(doc *ast.QueryDocument, selections ast.SelectionSet, found map[string]bool) map[string]bool {
 	for _, selection := range selections {
 		switch selection := selection.(type) {
 		case *ast.Field:
 			if selection.Definition != nil {
-				found[selection.Definition.Type.Name()] = true
+				found[strings.TrimSuffix(selection.Definition.Type.Name(), "Connection")] = true
 			}
 			typesIn(doc, selection.SelectionSet, found)
 		case *ast.InlineFragment:

@@ -205,7 +205,7 @@ func (a *app) wire() error {
 		Sender: &webhook.Sender{Store: a.Webhooks, Client: outbound.NewClient(webhook.ClientConfig(outbound.Config{
 			Allow: outbound.PublicOr(a.config.OutboundAllow),
 		}))},
-		Workspaces: a.Workspaces, Links: a.Links, Renderer: graph.NewRenderer(endpoint), Clicks: a.ClickStream,
+		Workspaces: a.Workspaces, Links: a.Links, Renderer: graph.NewRenderer(endpoint),
 		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
 	})
 	endpoint.Dispatcher = a.dispatcher

@@ -35,6 +35,8 @@ const (
 
 	jwtSecret  = "the log-in secret of these tests, long enough"
 	codeSecret = "the code secret of these tests, long enough"
+
+	encryptionKey = "dGhlIGVuY3J5cHRpb24ga2V5IG9mIHRoZXNlIHRlc3Q="
 )
 
 // TestMain removes the binaries that the tests have built.
@@ -213,6 +215,7 @@ func production(t testing.TB) backend {
 		env: []string{
 			"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + redisURL,
 			"LINKFORGE_JWT_SECRET=" + jwtSecret, "LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_DATA_DIR=" + t.TempDir(),
+			"LINKFORGE_ENCRYPTION_KEY=" + encryptionKey,
 		},
 		nodes: 2,
 		open:  func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) },

@@ -42,7 +42,8 @@ var randomChanges = []struct {
 }{
 	{6, (*editor).createOne}, {2, (*editor).createMany}, {2, (*editor).claimOne}, {12, (*editor).updateOne},
 	{4, (*editor).updateMany}, {4, (*editor).deleteOne}, {2, (*editor).deleteMany}, {6, (*editor).restoreOne},
-	{6, (*editor).revertOne}, {2, (*editor).undo}, {6, (*editor).scheduleOne},
+	{6, (*editor).revertOne}, {2, (*editor).undo}, {6, (*editor).scheduleOne}, {6, (*editor).upsertOne},
+	{2, (*editor).upsertMany},
 }
 
 // TestHistory_AgreesAfterKills changes links at random by all callers on all nodes, which are killed
@@ -327,6 +328,26 @@ func (e *editor) scheduleOne(w tenant) error {
 	return w.mutate("scheduleLinkChange", "ScheduleLinkChangeInput", map[string]any{
 		"linkId": e.some(1)[0], "at": time.Now().Add(5*time.Second + time.Duration(rand.IntN(2000))*time.Millisecond),
 		"change": change,
+	})
+}
+
+// upsertFields returns a link with one of a few external ids.
+func (e *editor) upsertFields(n int) map[string]any {
+	fields := e.fields()
+	fields["externalId"], fields["url"] = fmt.Sprint("order ", n), randomURL()
+	return fields
+}
+
+func (e *editor) upsertOne(w tenant) error {
+	return w.mutate("upsertLink", "UpsertLinkInput", map[string]any{
+		"workspaceId": w.workspaceID, "link": e.upsertFields(rand.IntN(20)),
+	})
+}
+
+func (e *editor) upsertMany(w tenant) error {
+	first := rand.IntN(20)
+	return e.bulk(w, "upsertLinks", "UpsertLinksInput", map[string]any{
+		"workspaceId": w.workspaceID, "links": []map[string]any{e.upsertFields(first), e.upsertFields(first + 1)},
 	})
 }
 

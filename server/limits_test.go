@@ -52,6 +52,9 @@ var fixedLimits = map[string]string{
 	"internal/link.anonymousPerAddress":          "anonymous links | address network",
 	"internal/moderation.reportsPerAddress":      "reports of abuse | address network",
 	"internal/probe.perWorkspace":                "checks of destinations on request | workspace",
+	"internal/webhook.testRate":                  "tests of webhooks | workspace",
+	"internal/webhook.webhookRate":               "requests to receivers | webhook",
+	"internal/webhook.workspaceRate":             "requests to receivers | workspace",
 	"internal/workspace.invitationsPerWorkspace": "invitations | workspace",
 	"internal/workspace.invitationsPerAccount":   "invitations | account; where mail is sent, with a verified address",
 	"internal/workspace.invitationsPerRecipient": "invitations | recipient",
@@ -166,7 +169,8 @@ func plainValue(text string) string {
 
 // windows are durations of rates as they are written in the code and in the guide.
 var windows = map[string]string{
-	"time.Minute": "a minute", "15 * time.Minute": "15 minutes", "time.Hour": "an hour", "24 * time.Hour": "a day",
+	"time.Second": "a second", "time.Minute": "a minute", "15 * time.Minute": "15 minutes", "time.Hour": "an hour",
+	"24 * time.Hour": "a day",
 }
 
 // limitsInCode returns the values of all rates, and of the constants that fixedLimits names, by folder

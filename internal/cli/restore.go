@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
@@ -31,7 +32,7 @@ var members = []struct {
 	most int64
 }{
 	{regexp.MustCompile(`^linkforge\.db$`), 0},
-	{regexp.MustCompile(`^(jwt|code)\.secret$`), 64 << 10},
+	{regexp.MustCompile(`^(jwt|code)\.secret$|^encryption\.key$`), 64 << 10},
 	{regexp.MustCompile(`^clicks/log_[0-9a-z]{26}/[0-9]{20}\.log$`), 64 << 20},
 }
 
@@ -110,8 +111,9 @@ func mustBeEmpty(dir string) error {
 			there = stores.ClicksFolder
 		}
 	}
-	for _, name := range []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName + "-wal",
-		stores.DatabaseName} {
+	for _, name := range []string{
+		stores.CodeSecretName, stores.JWTSecretName, stores.EncryptionKeyName, stores.DatabaseName + "-wal", stores.DatabaseName,
+	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = name
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -120,9 +122,9 @@ func mustBeEmpty(dir string) error {
 	}
 	if there != "" {
 		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, "+
-			"%s-wal, %s, %s and %s away first",
+			"%s-wal, %s, %s, %s and %s away first",
 			dir, there, stores.DatabaseName, stores.DatabaseName, stores.ClicksFolder, stores.JWTSecretName,
-			stores.CodeSecretName)
+			stores.CodeSecretName, stores.EncryptionKeyName)
 	}
 	return nil
 }
@@ -314,7 +316,9 @@ func moveIntoPlace(dir string) error {
 	if err := clearClicks(dir, staging); err != nil {
 		return err
 	}
-	for _, name := range []string{stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName} {
+	for _, name := range []string{
+		stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName, stores.EncryptionKeyName, stores.DatabaseName,
+	} {
 		err := os.Rename(filepath.Join(staging, name), filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -355,7 +359,7 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := codecounter.AfterRestore(ctx, d)
 		if err == nil {
-			err = (&webhook.Store{DB: d}).AfterRestore(ctx)
+			err = (&webhook.Store{DB: d, Clicks: clickstream.New(d, discard, time.Now)}).AfterRestore(ctx)
 		}
 		if err == nil {
 			err = audit.AfterRestore(ctx, d)

@@ -88,3 +88,15 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	}
 	return b.clickPosition(number), nil
 }
+
+// Head returns the position after all committed clicks.
+func (l *Live) Head(ctx context.Context) (stream.Position, error) {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
+	defer cancel()
+	return l.clicks.head(ctx)
+}
+
+// After returns clicks of a workspace after a position. It returns Expired if some may have been deleted.
+func (l *Live) After(ctx context.Context, after stream.Position, workspaceID string) (stream.Step[*click.Click], error) {
+	return l.clicks.After(ctx, after, []string{workspaceID})
+}

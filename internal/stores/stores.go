@@ -217,7 +217,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		return err
 	}
 	s.Webhooks = &webhook.Store{
-		DB: o.DB, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
+		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,
 	}
 	s.Moderation = &moderation.Store{

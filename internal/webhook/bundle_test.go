@@ -2,6 +2,9 @@ package webhook_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -190,7 +193,7 @@ func (b *bundle) newDispatcher(log *slog.Logger) *webhook.Dispatcher {
 		Sender: &webhook.Sender{Store: b.Webhooks, Client: outbound.NewClient(webhook.ClientConfig(outbound.Config{
 			Allow: func(a netip.Addr) bool { return outbound.Public(a) || a == netip.MustParseAddr("127.0.0.1") },
 		}))},
-		Workspaces: b.Workspaces, Links: b.Links, Renderer: plain{}, Clicks: b.ClickStream, Mail: b.mails, Limits: b.Limits,
+		Workspaces: b.Workspaces, Links: b.Links, Renderer: plain{}, Mail: b.mails, Limits: b.Limits,
 		Log: log,
 	})
 }
@@ -260,4 +263,10 @@ func newLinkID() string { return id.New(id.Link) }
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	polltest.Until(t, what, is)
+}
+
+func signature(key []byte, signed string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(signed))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

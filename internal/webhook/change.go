@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -47,7 +48,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	now := s.now()
 	w := &Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: m.ID(), Status: Active, Types: []audit.Action{}, Tags: []string{},
-		CreatedAt: now, ClicksAt: now, CreatedBy: m.ActorID(), In: m,
+		CreatedAt: now, CreatedBy: m.ActorID(), In: m,
 	}
 	raw, secret := newSecret()
 	if w.Secret, err = s.seal(w.ID, raw); err != nil {
@@ -90,8 +91,20 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) 
 
 // moveToHead sets the position of a webhook after all events and clicks.
 func (s *Store) moveToHead(ctx context.Context, w *Webhook) (err error) {
-	w.Position, err = audit.Horizon(ctx, s.DB)
+	if w.Position, err = audit.Horizon(ctx, s.DB); err != nil {
+		return err
+	}
+	at, err := s.Clicks.Head(ctx)
+	w.setClicks(at)
 	return err
+}
+
+func (w *Webhook) setClicks(at stream.Position) {
+	w.ClickXID, w.ClickBatch, w.ClickID, w.ClicksAt = at.XID, at.Seq, at.Item, db.Instant(at.At)
+}
+
+func (w *Webhook) clicks() stream.Position {
+	return stream.Position{XID: w.ClickXID, Seq: w.ClickBatch, Item: w.ClickID, At: w.ClicksAt}
 }
 
 // Update changes a webhook. It returns NotFound, InvalidInput, InvalidURL, UnsafeURL or Forbidden.
@@ -122,6 +135,9 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		}
 		was := *w
 		w.copySettings(&checked, c)
+		if w.WantsClicks && !was.WantsClicks {
+			w.setClicks(head.clicks())
+		}
 		if err := s.setStatus(ctx, tx, w, c, head); err != nil {
 			return err
 		}
@@ -150,7 +166,7 @@ func (w *Webhook) copySettings(from *Webhook, c Change) {
 		w.URL, w.Host = from.URL, from.Host
 	}
 	if c.Types.Set {
-		w.Types = from.Types
+		w.Types, w.WantsClicks = from.Types, from.WantsClicks
 	}
 	if c.Tags.Set {
 		w.Tags = from.Tags
@@ -308,6 +324,7 @@ func (s *Store) apply(ctx context.Context, m workspace.Membership, w *Webhook, c
 		if w.Types, err = checkTypes(c.Types.To); err != nil {
 			return err
 		}
+		w.WantsClicks = slices.Contains(w.Types, audit.LinkClicked)
 	}
 	if c.Tags.Set {
 		if w.Tags, err = checkTags(c.Tags.To); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -70,7 +69,6 @@ type Config struct {
 	Workspaces *workspace.Store
 	Links      Links
 	Renderer   Renderer
-	Clicks     *clickstream.Live
 	Mail       Mailer
 	Limits     ratelimit.Limiter
 	Log        *slog.Logger
@@ -417,8 +415,10 @@ func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, one *Delivery) {
 	}
 	recording := context.WithoutCancel(ctx)
 	if err != nil {
-		d.report(sending, err)
-		d.rest(w.ID, restAfterError)
+		if sending.Err() == nil { // it was not interrupted
+			d.report(ctx, err)
+			d.rest(w.ID, restAfterError)
+		}
 		d.report(ctx, d.unclaim(recording, one))
 		return
 	}

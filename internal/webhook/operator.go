@@ -172,5 +172,16 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("moving the positions of webhooks: %w", err)
 	}
+	at, err := s.Clicks.Head(ctx) // batches have the transactions of the former cluster
+	if err != nil {
+		return err
+	}
+	moved := &Webhook{}
+	moved.setClicks(at)
+	_, err = s.DB.NewUpdate().Model(moved).Column("click_xid", "click_batch", "click_id", "clicks_at").Where("1 = 1").
+		Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("moving the positions of webhooks among clicks: %w", err)
+	}
 	return nil
 }

@@ -29,7 +29,7 @@ type Redelivery struct {
 	From, To *time.Time
 }
 
-// Redeliver has deliveries sent again, with bodies that are rendered again. It returns their number, or
+// Redeliver has deliveries sent again. Bodies of events are rendered again; batches of clicks stay. It returns their number, or
 // NotFound, InvalidInput or Forbidden.
 func (d *Dispatcher) Redeliver(
 	ctx context.Context, m workspace.Membership, webhookID string, r Redelivery,
@@ -60,7 +60,7 @@ func (d *Dispatcher) Redeliver(
 		count = len(ids)
 		for chunk := range slices.Chunk(ids, batch) {
 			again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
-				return q.Set("body = NULL").Where("id IN (?)", bun.In(chunk))
+				return q.Set("body = CASE WHEN type = ? THEN body END", audit.LinkClicked).Where("id IN (?)", bun.In(chunk))
 			}
 			if err := d.requeue(ctx, tx, w, again); err != nil {
 				return err
@@ -211,9 +211,6 @@ func (d *Dispatcher) bodyOf(ctx context.Context, w *Webhook, one *Delivery) ([]b
 func (d *Dispatcher) renderAgain(
 	ctx context.Context, m workspace.Membership, w *Webhook, one *Delivery,
 ) (string, error) {
-	if one.Type == audit.LinkClicked {
-		return d.clickBody(ctx, m, w, one)
-	}
 	inside, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return "", err

@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/id"
@@ -64,7 +65,9 @@ type Webhook struct {
 	audit.Position
 	// LastNumber is the number of the last delivery.
 	LastNumber int64
-	// ClickXID, ClickBatch and ClickID are the position among clicks, as of ClicksAt.
+	// WantsClicks says that Types has LINK_CLICKED. ClickXID, ClickBatch and ClickID are the position among
+	// clicks, as of ClicksAt.
+	WantsClicks         bool
 	ClickXID            int64 `bun:"click_xid"`
 	ClickBatch, ClickID int64
 	ClicksAt            time.Time
@@ -84,6 +87,8 @@ type Webhook struct {
 // Store stores webhooks. It is safe for concurrent use.
 type Store struct {
 	DB *db.DB
+	// Clicks has the committed clicks.
+	Clicks *clickstream.Live
 	// Destinations refuses the hosts of this instance and blocked ones.
 	Destinations destination.Checker
 	// Allow reports whether an address may be connected to.
@@ -136,4 +141,5 @@ func (w *Webhook) fields() []audit.Field {
 // settings are the columns that callers change.
 var settings = []string{
 	"name", "url", "host", "types", "tags", "selection", "selection_error", "status", "xid", "seq", "due_at", "failing_at",
+	"wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
 }

@@ -18,6 +18,7 @@ CREATE TABLE webhooks (
     xid              BIGINT NOT NULL,
     seq              BIGINT NOT NULL,
     last_number      BIGINT NOT NULL DEFAULT 0,  -- of its deliveries
+    wants_clicks     BOOLEAN NOT NULL,  -- types has LINK_CLICKED
     click_xid        BIGINT NOT NULL DEFAULT 0,  -- the position among clicks
     click_batch      BIGINT NOT NULL DEFAULT 0,
     click_id         BIGINT NOT NULL DEFAULT 0,
@@ -30,6 +31,7 @@ CREATE TABLE webhooks (
 );
 CREATE INDEX webhooks_in_workspace ON webhooks (workspace_id, id);
 CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhooks_of_clicks ON webhooks (id) WHERE wants_clicks;
 CREATE INDEX webhooks_by_host ON webhooks (host);
 
 CREATE TABLE webhook_deliveries (

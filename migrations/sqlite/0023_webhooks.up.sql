@@ -18,6 +18,7 @@ CREATE TABLE webhooks (
     xid              INTEGER NOT NULL,
     seq              INTEGER NOT NULL,
     last_number      INTEGER NOT NULL DEFAULT 0,  -- of its deliveries
+    wants_clicks     INTEGER NOT NULL,  -- types has LINK_CLICKED
     click_xid        INTEGER NOT NULL DEFAULT 0,  -- the position among clicks
     click_batch      INTEGER NOT NULL DEFAULT 0,
     click_id         INTEGER NOT NULL DEFAULT 0,
@@ -30,6 +31,7 @@ CREATE TABLE webhooks (
 ) STRICT;
 CREATE INDEX webhooks_in_workspace ON webhooks (workspace_id, id);
 CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhooks_of_clicks ON webhooks (id) WHERE wants_clicks;
 CREATE INDEX webhooks_by_host ON webhooks (host);
 
 CREATE TABLE webhook_deliveries (

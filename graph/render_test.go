@@ -1,0 +1,98 @@
+package graph
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+func TestRenderer_ChecksSelections(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := NewRenderer(setup(t, d).Config)
+		for text, want := range map[string]string{
+			"{ id type link { id title tags } }":                                 "",
+			"{ link { stats { clicks } } }":                                      "stats",
+			"{ link { ... on Link { clicks(first: 1) { edges { cursor } } } } }": "stats",
+			"":                                      "refused",
+			"id":                                    "refused",
+			"{ unknown }":                           "refused",
+			"{ id } query Other { me { id } }":      "refused",
+			"{ id } fragment Other on Event { id }": "refused",
+			"@skip(if: true) { id }":                "refused",
+			"{ link { versions(first: $n) { edges { cursor } } } }": "refused",
+			"{ ...Selection }":                                                                  "refused",
+			"{ __schema { types { name } } }":                                                   "refused",
+			"{ link { createdBy { email } } }":                                                  "refused",
+			"{ link { workspace { apiKeys { edges { node { id } } } } } }":                      "refused",
+			"{ link { workspace { webhooks { edges { node { url } } } } } }":                    "refused",
+			"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }": "refused",
+			"{ id " + strings.Repeat(" ", 2048) + "}":                                           "refused",
+		} {
+			needsStats, err := r.Check(text)
+			got := map[bool]string{true: "stats"}[needsStats]
+			if errs.Is(err, errs.InvalidInput) && slices.Equal(errs.From(err).Field, []string{"selection"}) {
+				got = "refused"
+			} else if err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%.60q: %q, want %q", text, got, want)
+			}
+		}
+	})
+}
+
+// TestRenderer_RendersEvents renders the default and a selection, with the actor's id, for several events.
+func TestRenderer_RendersEvents(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		l := b.link(t, ada, "https://example.com/")
+		m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := []*audit.Event{
+			audit.New(m.ID(), ada.accountID, audit.LinkUpdated, l.ID, nil, time.Now()),
+			audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),
+		}
+		r := NewRenderer(b.Config)
+		data, problem, err := r.Events(t.Context(), m, nil, events)
+		if err != nil || problem != "" || len(data) != 2 {
+			t.Fatal(data, problem, err)
+		}
+		var got struct {
+			ID, Type, ActorID string
+			Link              *struct{ ID, ShortURL string }
+		}
+		if err := json.Unmarshal(data[0], &got); err != nil || got.ID != events[0].ID || got.Type != "LINK_UPDATED" ||
+			got.ActorID != ada.accountID || got.Link == nil || got.Link.ID != l.ID || got.Link.ShortURL == "" {
+			t.Errorf("%s: %v", data[0], err)
+		}
+		if !strings.Contains(string(data[1]), `"link":null`) {
+			t.Errorf("a purged link: %s", data[1])
+		}
+		selection, broken := "{ link { url: originalUrl } }", "{ removed }"
+		data, problem, err = r.Events(t.Context(), m, &selection, events[:1])
+		if diff := cmp.Diff(`{"link":{"url":"https://example.com/"}}`, string(data[0])); diff != "" || problem != "" ||
+			err != nil {
+			t.Errorf("%s %v (-want +got):\n%s", problem, err, diff)
+		}
+		data, problem, err = r.Events(t.Context(), m, &broken, events[:1])
+		if err != nil || problem == "" || !strings.Contains(string(data[0]), events[0].ID) {
+			t.Errorf("a selection that is not valid any more: %s, %q, %v", data, problem, err)
+		}
+	})
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// hookReceiver verifies requests by the specification, and fails some of them.
+type hookReceiver struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	secrets []string
+	// fails is how many of ten requests fail.
+	fails    int
+	requests int
+	invalid  int
+	accepted map[string]bool
+}
+
+func newHookReceiver(t *testing.T, fails int) *hookReceiver {
+	t.Helper()
+	r := &hookReceiver{fails: fails, accepted: map[string]bool{}}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	r.Config.Handler = r
+	return r
+}
+
+func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		return // the sender was killed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests++
+	messageID := q.Header.Get("webhook-id")
+	signed := messageID + "." + q.Header.Get("webhook-timestamp") + "." + string(body)
+	if !slices.ContainsFunc(r.secrets, func(secret string) bool {
+		return slices.Contains(strings.Fields(q.Header.Get("webhook-signature")), webhookSignature(secret, signed))
+	}) {
+		r.invalid++
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if r.requests%10 < r.fails {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	r.accepted[messageID] = true
+}
+
+func (r *hookReceiver) ids() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := []string{}
+	for messageID := range r.accepted {
+		ids = append(ids, messageID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func webhookSignature(secret, signed string) string {
+	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(signed))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// hook creates a webhook and returns its id and secret.
+func (w tenant) hook(t *testing.T, url string, more map[string]any, types ...string) (webhookID, secret string) {
+	t.Helper()
+	in := map[string]any{"workspaceId": w.workspaceID, "name": "hook", "url": url, "types": types}
+	for name, value := range more {
+		in[name] = value
+	}
+	var got struct {
+		CreateWebhook struct {
+			Webhook struct{ ID string }
+			Secret  string
+			Errors  []userError
+		}
+	}
+	w.must(t, &got, `mutation ($in: CreateWebhookInput!) { createWebhook(input: $in) { webhook { id } secret
+		errors { code message field } } }`, map[string]any{"in": in})
+	if got.CreateWebhook.Secret == "" {
+		t.Fatalf("%+v", got.CreateWebhook.Errors)
+	}
+	return got.CreateWebhook.Webhook.ID, got.CreateWebhook.Secret
+}
+
+// TestWebhooks_SurviveKills changes links on all nodes, kills a node from time to time, and compares what
+// the receiver accepted with the feed.
+func TestWebhooks_SurviveKills(t *testing.T) {
+	t.Parallel()
+	changes, kills := sized("LINKFORGE_TEST_WEBHOOK_CHANGES", 120), sized("LINKFORGE_TEST_WEBHOOK_KILLS", 2)
+	eachBackend(t, func(t *testing.T, b backend) {
+		r := newHookReceiver(t, 3)
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
+		who := nodes[0].tenant(t, "acme")
+		_, secret := who.hook(t, r.URL, map[string]any{"selection": "{ id type link { id tags title } }"},
+			"LINK_CREATED", "LINK_UPDATED", "LINK_DELETED")
+		r.mu.Lock()
+		r.secrets = []string{secret}
+		r.mu.Unlock()
+		for i := range changes {
+			node := nodes[i%len(nodes)]
+			if kills > 0 && i%(changes/kills) == changes/kills/2 {
+				nodes[len(nodes)-1].kill(t)
+			}
+			who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", i))
+		}
+		d, err := b.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		polltest.Until(t, "the receiver has all events", func() bool {
+			hasten(t, d)
+			return len(r.ids()) >= changes
+		})
+		want := who.feed(t, "")
+		slices.Sort(want)
+		if diff := cmp.Diff(want, r.ids()); diff != "" {
+			t.Errorf("(-feed +received):\n%s", diff)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.invalid > 0 {
+			t.Errorf("%d requests with an invalid signature", r.invalid)
+		}
+	})
+}
+
+// hasten makes retries due, so that the test does not wait for the schedule.
+func hasten(t *testing.T, d *db.DB) {
+	t.Helper()
+	ctx, now := db.AsSystem(t.Context()), db.Instant(time.Now())
+	_, err := d.NewRaw("UPDATE webhook_deliveries SET due_at = ? WHERE status = 'WAITING' AND due_at > ?", now, now).Exec(ctx)
+	if err == nil {
+		_, err = d.NewRaw("UPDATE webhooks SET due_at = ? WHERE due_at > ?", now, now).Exec(ctx)
+	}
+	if err == nil { // nodes that were killed do not return their claims
+		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_at = NULL WHERE claimed_at < ?", now.Add(90*time.Second)).
+			Exec(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWebhooks_StopEverywhere stops and starts by the command.
+func TestWebhooks_StopEverywhere(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		r := newHookReceiver(t, 0)
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
+		who := nodes[0].tenant(t, "acme")
+		webhookID, secret := who.hook(t, r.URL, nil, "LINK_CREATED")
+		r.mu.Lock()
+		r.secrets = []string{secret}
+		r.mu.Unlock()
+		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "stop"); status != 0 {
+			t.Fatal(problem)
+		}
+		who.shorten(t, "https://example.com/while-stopped")
+		for _, node := range nodes {
+			a, err := who.onServer(node).run(`mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status } } }`,
+				map[string]any{"id": webhookID})
+			if err != nil || a.code() != "FORBIDDEN" {
+				t.Errorf("a test while stopped: %s, %v", a.body, err)
+			}
+		}
+		r.mu.Lock()
+		if r.requests > 0 {
+			t.Errorf("%d requests while stopped", r.requests)
+		}
+		r.mu.Unlock()
+		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "start"); status != 0 {
+			t.Fatal(problem)
+		}
+		polltest.Until(t, "the event arrives", func() bool { return len(r.ids()) == 1 })
+		rows := rowsOf(t, nodes[0].env, "webhooks", "list", "--json")
+		if len(rows) != 1 || rows[0]["id"] != webhookID || rows[0]["status"] != "ACTIVE" {
+			t.Errorf("the list: %v", rows)
+		}
+		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "disable", "--host", "127.0.0.1"); status != 0 {
+			t.Fatal(problem)
+		}
+		a, err := who.run(`mutation ($id: ID!) { updateWebhook(input: {id: $id, status: ACTIVE}) { errors { code } } }`,
+			map[string]any{"id": webhookID})
+		if err != nil || !strings.Contains(a.body, "UNSAFE_URL") {
+			t.Errorf("ACTIVE: %s, %v", a.body, err)
+		}
+	})
+}
+
+// TestWebhooks_VerifyWithOfficialLibraries sends to the receivers of examples/webhooks.
+func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
+	who := s.tenant(t, "acme")
+	for name, prepare := range map[string]func(t *testing.T) *exec.Cmd{"Go": goReceiver, "TypeScript": nodeReceiver} {
+		t.Run(name, func(t *testing.T) {
+			process := prepare(t)
+			address := freeAddress(t)
+			webhookID, secret := who.hook(t, "http://"+address+"/", nil, "LINK_CREATED")
+			process.Env = append(os.Environ(), "WEBHOOK_SECRET="+secret, "ADDRESS="+address)
+			if err := process.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = process.Process.Kill()
+				_ = process.Wait()
+			})
+			status := func() int {
+				var got struct {
+					TestWebhook struct{ Attempt struct{ Status *int } }
+				}
+				who.must(t, &got, `mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status error } errors {
+					message } } }`, map[string]any{"id": webhookID})
+				if got.TestWebhook.Attempt.Status == nil {
+					return 0
+				}
+				return *got.TestWebhook.Attempt.Status
+			}
+			polltest.Until(t, "the receiver accepts a test", func() bool { return status() == http.StatusNoContent })
+			who.must(t, &json.RawMessage{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id}) { errors { code } } }`,
+				map[string]any{"id": webhookID})
+			if got := status(); got != http.StatusNoContent {
+				t.Errorf("with the old secret during the rotation: %d", got)
+			}
+			who.must(t, &json.RawMessage{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id, overlapSeconds: 0}) {
+				errors { code } } }`, map[string]any{"id": webhookID})
+			if got := status(); got != http.StatusUnauthorized {
+				t.Errorf("with the old secret after the rotation: %d", got)
+			}
+		})
+	}
+}
+
+func goReceiver(t *testing.T) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	path := filepath.Join(t.TempDir(), "receiver")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, ".")
+	build.Dir = "../examples/webhooks/go"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("the library cannot be downloaded: %s", out)
+	}
+	return exec.Command(path)
+}
+
+func nodeReceiver(t *testing.T) *exec.Cmd {
+	t.Helper()
+	const dist = "../examples/webhooks/typescript/dist/receiver.js"
+	if _, err := os.Stat(dist); err != nil {
+		t.Skip("not built: cd examples/webhooks/typescript && npm ci && npm run build")
+	}
+	return exec.Command("node", dist)
+}
