@@ -123,10 +123,25 @@ const batch = 1000
 
 // Write stores events in the transaction of their changes.
 func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
-	if err := db.InsertRows(ctx, tx, db.Insert{}, events); err != nil {
+	if err := db.InsertRows(ctx, tx, db.Insert{Without: nullColumns(events)}, events); err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	return nil
+}
+
+// nullColumns returns the columns that are null in all events, as in those of creations: inserting them would
+// cost as much as other columns.
+func nullColumns(events []*Event) (columns []string) {
+	for column, isSet := range map[string]func(e *Event) bool{
+		"changes":      func(e *Event) bool { return e.Changes != nil },
+		"operation_id": func(e *Event) bool { return e.OperationID != nil },
+		"effective_at": func(e *Event) bool { return e.EffectiveAt != nil },
+	} {
+		if !slices.ContainsFunc(events, isSet) {
+			columns = append(columns, column)
+		}
+	}
+	return columns
 }
 
 // ForgetValues removes the values before and after changes from the events of objects.
