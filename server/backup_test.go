@@ -495,7 +495,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 	file, s, who, l := smallBackup(t)
 	model := filepath.Join(t.TempDir(), "data")
 	must(t, []string{"LINKFORGE_DATA_DIR=" + model}, "restore", file)
-	moved := []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName}
+	moved := []string{stores.JWTSecretName, stores.CodeSecretName, stores.EncryptionKeyName, stores.DatabaseName}
 	states := map[string]func(t *testing.T, folder string){
 		"in the middle of unpacking": func(t *testing.T, folder string) {
 			keepFile(t, filepath.Join(folder, stores.StagingName, stores.DatabaseName), []byte("half of"))
@@ -526,8 +526,8 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 			declined(t, env, "was interrupted", args...)
 		}
 		must(t, env, "restore", file)
-		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.JWTSecretName,
-			stores.DatabaseName, "lock"}) {
+		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.EncryptionKeyName,
+			stores.JWTSecretName, stores.DatabaseName, "lock"}) {
 			t.Errorf("%s: there are %q", what, got)
 		}
 		if what == "when 2 files were moved" || what == "in the middle of unpacking" {

@@ -33,6 +33,7 @@ var members = []struct {
 }{
 	{regexp.MustCompile(`^linkforge\.db$`), 0},
 	{regexp.MustCompile(`^(jwt|code)\.secret$`), 64 << 10},
+	{regexp.MustCompile(`^encryption\.key$`), 64 << 10},
 	{regexp.MustCompile(`^clicks/log_[0-9a-z]{26}/[0-9]{20}\.log$`), 64 << 20},
 }
 
@@ -111,8 +112,8 @@ func mustBeEmpty(dir string) error {
 			there = stores.ClicksFolder
 		}
 	}
-	for _, name := range []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName + "-wal",
-		stores.DatabaseName} {
+	for _, name := range []string{stores.CodeSecretName, stores.JWTSecretName, stores.EncryptionKeyName,
+		stores.DatabaseName + "-wal", stores.DatabaseName} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = name
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -121,9 +122,9 @@ func mustBeEmpty(dir string) error {
 	}
 	if there != "" {
 		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, "+
-			"%s-wal, %s, %s and %s away first",
+			"%s-wal, %s, %s, %s and %s away first",
 			dir, there, stores.DatabaseName, stores.DatabaseName, stores.ClicksFolder, stores.JWTSecretName,
-			stores.CodeSecretName)
+			stores.CodeSecretName, stores.EncryptionKeyName)
 	}
 	return nil
 }
@@ -315,7 +316,8 @@ func moveIntoPlace(dir string) error {
 	if err := clearClicks(dir, staging); err != nil {
 		return err
 	}
-	for _, name := range []string{stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName} {
+	for _, name := range []string{stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName,
+		stores.EncryptionKeyName, stores.DatabaseName} {
 		err := os.Rename(filepath.Join(staging, name), filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
