@@ -424,8 +424,10 @@ func TestFlush_WritesToTheDatabase(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
 		totals, err := b.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
-		if diff := cmp.Diff(map[string]rollup.Tally{linkID: {Clicks: 3, LatencyMean: 2, LatencyM2: 2}}, totals,
-			clicktest.About); diff != "" || err != nil {
+		want := map[string]stats.LinkTotal{linkID: {
+			Tally: rollup.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
+		}}
+		if diff := cmp.Diff(want, totals, clicktest.About); diff != "" || err != nil {
 			t.Errorf("totals (-want +got):\n%s%v", diff, err)
 		}
 		rows, err := d.NewSelect().Model((*click.Row)(nil)).Count(db.AsSystem(t.Context()))
