@@ -118,7 +118,7 @@ func TestList_UsesIndexes(t *testing.T) {
 				"external ids":             {filter: &Filter{ExternalIDs: []string{"id7", "id1007"}}, sorts: true},
 				"metadata":                 {filter: &Filter{Metadata: &link.Pair{Key: "k", Value: "v"}}, sorts: true},
 				"a host":                   {filter: &Filter{Host: new("rare.example")}},
-				"a host by last click":     {filter: &Filter{Host: new("rare.example")}, order: byLastClick},
+				"a host by last click":     {filter: &Filter{Host: new("rare.example")}, order: byLastClick, sorts: true},
 				"a creator":                {filter: &Filter{CreatedByID: new(b.mine.AccountID())}},
 				"expires":                  {filter: &Filter{ExpiresFrom: new(noon)}, sorts: true},
 				"updated":                  {filter: &Filter{UpdatedFrom: new(noon.Add(time.Second))}, sorts: true},
