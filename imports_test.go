@@ -196,7 +196,7 @@ var scopes = map[string][]string{
 		"workspace.ReleaseSlugs", "workspace.operate",
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.disableEnded", "webhook.due", "webhook.findBehind", "webhook.record",
-		"webhook.setBlocked", "webhook.store", "webhook.storeClicks", "webhook.readClicks", "webhook.skipsClicks", "webhook.unclaim", "workspace.AdminAddresses",
+		"webhook.setBlocked", "webhook.store", "webhook.readClicks", "webhook.skipsClicks", "webhook.unclaim", "workspace.AdminAddresses",
 	},
 }
 

@@ -171,40 +171,18 @@ func clickData(clicks []json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// storeClicks inserts deliveries of clicks and moves the position among clicks in one transaction. It
-// reports false if another node has moved it.
+// storeClicks stores deliveries of clicks, and moves the position among clicks. It reports false if another
+// node has moved it, or the status of the webhook has changed.
 func (d *Dispatcher) storeClicks(
 	ctx context.Context, w *Webhook, deliveries []*Delivery, reached stream.Position, skipped int,
 ) (stored bool, err error) {
-	err = d.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		stored = false
-		moved := &Webhook{}
-		moved.setClicks(reached)
-		q := tx.NewUpdate().Model((*Webhook)(nil)).Set("click_xid = ?", moved.ClickXID).
-			Set("click_batch = ?", moved.ClickBatch).Set("click_id = ?", moved.ClickID).Set("clicks_at = ?", moved.ClicksAt).
+	moved := &Webhook{}
+	moved.setClicks(reached)
+	return d.store(ctx, w, deliveries, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		return q.Set("click_xid = ?", moved.ClickXID).Set("click_batch = ?", moved.ClickBatch).
+			Set("click_id = ?", moved.ClickID).Set("clicks_at = ?", moved.ClicksAt).
 			Set("skipped_clicks = skipped_clicks + ?", skipped).
-			Set("last_number = ?", w.LastNumber+int64(len(deliveries)))
-		if len(deliveries) > 0 {
-			q = q.Set("due_at = ?", d.now())
-		}
-		n, err := db.Affected(q.Where("id = ?", w.ID).Where("click_xid = ?", w.ClickXID).
-			Where("click_batch = ?", w.ClickBatch).Where("click_id = ?", w.ClickID).Where("clicks_at = ?", w.ClicksAt).
-			Where("status = ?", w.Status).Where("last_number = ?", w.LastNumber).Exec(ctx))
-		if err != nil || n == 0 {
-			return err
-		}
-		stored = true
-		if len(deliveries) == 0 {
-			return nil
-		}
-		in := db.Insert{Rest: "ON CONFLICT (webhook_id, event_id) DO NOTHING"}
-		if err := db.InsertRows(ctx, tx, in, deliveries); err != nil {
-			return err
-		}
-		return release(ctx, tx, w.ID, d.now(), subjectsOf(deliveries)...)
+			Where("click_xid = ?", w.ClickXID).Where("click_batch = ?", w.ClickBatch).
+			Where("click_id = ?", w.ClickID).Where("clicks_at = ?", w.ClicksAt).Where("status = ?", w.Status)
 	})
-	if err != nil {
-		return false, fmt.Errorf("storing clicks of a webhook: %w", err)
-	}
-	return stored, nil
 }

@@ -101,7 +101,7 @@ func (d *Dispatcher) read(ctx context.Context, webhookID string) (more bool, err
 	if err != nil {
 		return false, err
 	}
-	stored, err := d.store(ctx, w, deliveries, reached, problem)
+	stored, err := d.storeEvents(ctx, w, deliveries, reached, problem)
 	return more || !stored, err
 }
 
@@ -227,20 +227,32 @@ func (m message) encode() string {
 	return string(text)
 }
 
-// store inserts deliveries and moves the position of the webhook in one transaction. It reports false if
-// another node has moved it, or the webhook is not active any more.
-func (d *Dispatcher) store(
+// storeEvents stores deliveries of events, and moves the position in the log. It reports false if another node
+// has moved it, or the webhook is not active any more.
+func (d *Dispatcher) storeEvents(
 	ctx context.Context, w *Webhook, deliveries []*Delivery, reached audit.Position, problem string,
+) (stored bool, err error) {
+	return d.store(ctx, w, deliveries, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		if len(deliveries) > 0 {
+			q = q.Set("selection_error = ?", problemOf(w, problem))
+		}
+		return q.Set("xid = ?", reached.XID).Set("seq = ?", reached.Seq).
+			Where("xid = ?", w.XID).Where("seq = ?", w.Seq).Where("status = ?", Active)
+	})
+}
+
+// store inserts deliveries and moves a position of the webhook in one transaction. move sets the position on
+// the condition that it is the one of w; store reports false if the condition does not hold.
+func (d *Dispatcher) store(
+	ctx context.Context, w *Webhook, deliveries []*Delivery, move func(*bun.UpdateQuery) *bun.UpdateQuery,
 ) (stored bool, err error) {
 	err = d.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		stored = false
-		q := tx.NewUpdate().Model((*Webhook)(nil)).Set("xid = ?", reached.XID).Set("seq = ?", reached.Seq).
-			Set("last_number = ?", w.LastNumber+int64(len(deliveries)))
+		q := move(tx.NewUpdate().Model((*Webhook)(nil))).Set("last_number = ?", w.LastNumber+int64(len(deliveries)))
 		if len(deliveries) > 0 {
-			q = q.Set("due_at = ?", d.now()).Set("selection_error = ?", problemOf(w, problem))
+			q = q.Set("due_at = ?", d.now())
 		}
-		n, err := db.Affected(q.Where("id = ?", w.ID).Where("status = ?", Active).Where("xid = ?", w.XID).
-			Where("seq = ?", w.Seq).Where("last_number = ?", w.LastNumber).Exec(ctx))
+		n, err := db.Affected(q.Where("id = ?", w.ID).Where("last_number = ?", w.LastNumber).Exec(ctx))
 		if err != nil || n == 0 {
 			return err
 		}
