@@ -76,13 +76,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	return w, secret, nil
 }
 
-// checkNumber locks the workspace, so that concurrent calls cannot exceed maxPerWorkspace.
+// checkNumber returns an error if the workspace has maxPerWorkspace already.
 func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) error {
-	lock := tx.NewSelect().Model((*workspace.Workspace)(nil)).Column("id").Where("id = ?", workspaceID)
-	if err := s.DB.ForChange(lock).Scan(ctx, new(string)); err != nil {
-		return err
-	}
-	n, err := tx.NewSelect().Model((*Webhook)(nil)).Where("workspace_id = ?", workspaceID).Count(ctx)
+	n, err := workspace.LockAndCount(ctx, s.DB, tx, workspaceID, (*Webhook)(nil))
 	if err == nil && n >= maxPerWorkspace {
 		return errs.New(errs.QuotaExceeded, "A workspace has at most %d webhooks. Delete one first.", maxPerWorkspace)
 	}

@@ -1,0 +1,19 @@
+package workspace
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// LockAndCount locks a workspace until the transaction ends, and returns how many rows of the model it has. A
+// caller that adds a row afterwards cannot exceed a maximum by concurrent calls.
+func LockAndCount(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID string, model any) (int64, error) {
+	lock := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("id = ?", workspaceID)
+	if err := d.ForChange(lock).Scan(ctx, new(string)); err != nil {
+		return 0, err
+	}
+	return tx.NewSelect().Model(model).Where("workspace_id = ?", workspaceID).Count(ctx)
+}
