@@ -117,7 +117,7 @@ func (f *feed) events() *bun.SelectQuery {
 	q := f.db.NewSelect().Model((*Event)(nil)).Where("workspace_id = ?", f.workspaceID).Where("seq IS NOT NULL").
 		Where("created_at > ?", f.since)
 	if f.db.Kind == db.Postgres {
-		q = q.Where("xid < pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT")
+		q = q.Where("xid < " + db.OldestTransaction)
 	}
 	return q
 }
@@ -163,7 +163,7 @@ func PositionOf(ctx context.Context, d *db.DB, workspaceID, eventID string, now 
 func Horizon(ctx context.Context, d *db.DB) (at Position, err error) {
 	if d.Kind == db.Postgres {
 		at.Seq = math.MaxInt64
-		err = d.NewSelect().ColumnExpr("pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1").Scan(ctx, &at.XID)
+		err = d.NewSelect().ColumnExpr(db.OldestTransaction+" - 1").Scan(ctx, &at.XID)
 	} else {
 		err = d.NewSelect().Model((*Event)(nil)).ColumnExpr("coalesce(max(seq), 0)").Where("seq IS NOT NULL").
 			Scan(ctx, &at.Seq)

@@ -40,7 +40,7 @@ func WrittenAfter(ctx context.Context, d *db.DB, after Position, limit int) (row
 	q := d.NewSelect().Model((*Event)(nil)).Column("xid", "seq", "workspace_id", "action").Where("seq IS NOT NULL")
 	if d.Kind == db.Postgres {
 		q = q.Where("(xid, seq) > (?, ?)", after.XID, after.Seq).
-			Where("xid < pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT").Order("xid", "seq")
+			Where("xid < "+db.OldestTransaction).Order("xid", "seq")
 	} else {
 		q = q.Where("seq > ?", after.Seq).Order("seq")
 	}

@@ -58,7 +58,7 @@ type clickLog struct {
 func (l *clickLog) batches() *bun.SelectQuery {
 	q := l.db.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at", "written_at")
 	if l.db.Kind == db.Postgres {
-		return q.Column("xid").Where("xid < pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT").Order("xid", "id")
+		return q.Column("xid").Where("xid < "+db.OldestTransaction).Order("xid", "id")
 	}
 	return q.ColumnExpr("0 AS xid").Order("id")
 }
@@ -69,7 +69,7 @@ func (l *clickLog) head(ctx context.Context) (stream.Position, error) {
 	var err error
 	if l.db.Kind == db.Postgres {
 		p.Seq = math.MaxInt64
-		err = l.db.NewSelect().ColumnExpr("pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1").Scan(ctx, &p.XID)
+		err = l.db.NewSelect().ColumnExpr(db.OldestTransaction+" - 1").Scan(ctx, &p.XID)
 	} else {
 		err = l.db.NewSelect().Table("click_batches").ColumnExpr("coalesce(max(id), 0)").Scan(ctx, &p.Seq)
 	}

@@ -15,6 +15,10 @@ const attempts = 4
 // inTx is the context key of a transaction's connection on PostgreSQL.
 type inTx struct{}
 
+// OldestTransaction is the number of the oldest open transaction, in the SQL of PostgreSQL. All earlier ones
+// have ended: their rows do not change, and no row can be added between them.
+const OldestTransaction = "pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT"
+
 // Tx runs f in a transaction and commits if f returns nil. It runs f again if the database aborted
 // the transaction in favour of another, so f must have no other effects. The context given to f
 // marks the transaction: a nested Tx, which would deadlock on SQLite, is an error.

@@ -118,7 +118,7 @@ func (s *Resolver) DeleteExpiredChanges(ctx context.Context) error {
 func (s *Resolver) changesQuery(position int64, started bool) *bun.SelectQuery {
 	q := s.DB.NewSelect().ColumnExpr("h.next, c.subject")
 	if s.DB.Kind == db.Postgres {
-		return q.TableExpr("(SELECT pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT AS next) AS h").
+		return q.TableExpr("(SELECT "+db.OldestTransaction+" AS next) AS h").
 			Join("LEFT JOIN changes AS c ON c.xid >= ? AND ?", position, started)
 	}
 	return q.TableExpr("(SELECT coalesce(max(id), 0) AS next FROM changes) AS h").
