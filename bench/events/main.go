@@ -44,15 +44,6 @@ type version struct {
 	next    int // the number of the next request
 }
 
-// pair is a load and its baseline, with the figures of each round.
-type pair struct {
-	name                string
-	baseline, target    func() rig.Figures
-	rateRatio, cpuRatio []float64
-	// after and before are the figures of target and baseline.
-	after, before []rig.Figures
-}
-
 func run(r *rig.Run) {
 	if *from == "" {
 		rig.Failf("-from is missing: the revision to compare with")
@@ -61,32 +52,29 @@ func run(r *rig.Run) {
 	r.BuildRevision(*from, binary)
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	pairs := pairsOf(r, before, after)
-	for round := range *rounds {
-		r.Say("round %d of %d", round+1, *rounds)
-		for _, p := range pairs {
-			p.measure(round)
-		}
-	}
+	r.MeasurePairs(*rounds, pairs)
 	report(r, pairs)
 	rig.ReportWarnings(before.process, after.process)
 }
 
 // pairsOf returns what is compared with the earlier version, and what is compared with another load of the
 // present one.
-func pairsOf(r *rig.Run, before, after *version) (pairs []*pair) {
+func pairsOf(r *rig.Run, before, after *version) (pairs []*rig.Pair) {
 	for _, l := range loads() {
 		if isWanted(l.name) {
-			pairs = append(pairs, &pair{
-				name:     l.name + ", beside the earlier version",
-				baseline: func() rig.Figures { return before.measure(r, l) }, target: func() rig.Figures { return after.measure(r, l) },
+			pairs = append(pairs, &rig.Pair{
+				Name:     l.name + ", beside the earlier version",
+				Baseline: func() rig.Figures { return before.measure(r, l) },
+				Target:   func() rig.Figures { return after.measure(r, l) },
 			})
 		}
 	}
 	if isWanted("upsertLink") {
 		read, upsert := byExternalID(after)
-		pairs = append(pairs, &pair{
-			name:     "upsertLink of an equal link, beside reading it",
-			baseline: func() rig.Figures { return after.measure(r, read) }, target: func() rig.Figures { return after.measure(r, upsert) },
+		pairs = append(pairs, &rig.Pair{
+			Name:     "upsertLink of an equal link, beside reading it",
+			Baseline: func() rig.Figures { return after.measure(r, read) },
+			Target:   func() rig.Figures { return after.measure(r, upsert) },
 		})
 	}
 	return pairs
@@ -131,10 +119,11 @@ func (v *version) measure(r *rig.Run, l load) rig.Figures {
 	return figures
 }
 
-// mutation returns a request for a mutation. Linkforge has no errors field in the responses that are right.
+// mutation returns a request for a mutation. A right response has no errors.
 func mutation(name, input, result string, in map[string]any) string {
 	return string(rig.Must(json.Marshal(map[string]any{
-		"query":     fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }", input, name, result),
+		"query": fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }",
+			input, name, result),
 		"variables": map[string]any{"in": in},
 	})))
 }
@@ -163,7 +152,9 @@ func loads() []load {
 			})
 		}},
 		{"updateLink", `"link":{"id":`, *connections, http.StatusOK, func(v *version, i int) string {
-			return mutation("updateLink", "UpdateLinkInput", "link { id }", map[string]any{"id": v.links[i].Link.ID, "title": title})
+			return mutation("updateLink", "UpdateLinkInput", "link { id }", map[string]any{
+				"id": v.links[i].Link.ID, "title": title,
+			})
 		}},
 		{"updateLinks of 100", `"link":{"id":`, 4, http.StatusOK, func(v *version, i int) string {
 			return mutation("updateLinks", "UpdateLinksInput", "results { link { id } }", map[string]any{
@@ -172,7 +163,9 @@ func loads() []load {
 				}),
 			})
 		}},
-		{"redirect", "", *connections, http.StatusFound, func(v *version, i int) string { return "/" + v.links[i].Link.Code }},
+		{"redirect", "", *connections, http.StatusFound, func(v *version, i int) string {
+			return "/" + v.links[i].Link.Code
+		}},
 	}
 }
 
@@ -180,7 +173,9 @@ func loads() []load {
 // links.
 func byExternalID(v *version) (read, upsert load) {
 	fields := func(i int) map[string]any {
-		return map[string]any{"externalId": fmt.Sprint("order-", i), "url": rig.URLOf(i), "title": "A title of some words"}
+		return map[string]any{
+			"externalId": fmt.Sprint("order-", i), "url": rig.URLOf(i), "title": "A title of some words",
+		}
 	}
 	rig.InBatches(*links, 1000, 1, func(from, to int) {
 		var some []any
@@ -208,31 +203,9 @@ func byExternalID(v *version) (read, upsert load) {
 	return read, upsert
 }
 
-// measure measures the target and its baseline, in alternating order.
-func (p *pair) measure(round int) {
-	var target, baseline rig.Figures
-	if round%2 == 0 {
-		baseline, target = p.baseline(), p.target()
-	} else {
-		target, baseline = p.target(), p.baseline()
-	}
-	p.rateRatio = append(p.rateRatio, target.Rate/baseline.Rate)
-	p.cpuRatio = append(p.cpuRatio, target.CPU()/baseline.CPU())
-	p.after, p.before = append(p.after, target), append(p.before, baseline)
-}
-
-func report(r *rig.Run, pairs []*pair) {
-	fmt.Printf("%d links, %d rounds of %s, %s, %s. Medians, with the minimum and the maximum.\n", *links, *rounds, *burst, *on,
-		rig.Machine())
-	rows := [][]string{{"", "rate", "CPU", "CPU µs", "of which PostgreSQL, Redis", "baseline", "of which PostgreSQL, Redis"}}
-	beside := func(f rig.Figures) float64 { return f.Beside }
-	for _, p := range pairs {
-		rows = append(rows, []string{
-			p.name, rig.Spread(p.rateRatio, "%.3f", rig.Same), rig.Spread(p.cpuRatio, "%.3f", rig.Same),
-			rig.Spread(p.after, "%.0f", rig.Figures.CPU), rig.Spread(p.after, "%.0f", beside),
-			rig.Spread(p.before, "%.0f", rig.Figures.CPU), rig.Spread(p.before, "%.0f", beside),
-		})
-	}
-	rig.Table(rows...)
+func report(r *rig.Run, pairs []*rig.Pair) {
+	fmt.Printf("%d links, %d rounds of %s, %s, %s. Medians, with the minimum and the maximum.\n",
+		*links, *rounds, *burst, *on, rig.Machine())
+	rig.TableOfPairs(pairs)
 	r.ReportMachine()
 }

@@ -40,14 +40,6 @@ type version struct {
 	perLink int
 }
 
-// pair is a target and its baseline, with the figures of each round.
-type pair struct {
-	name                string
-	baseline, target    func() rig.Figures
-	rateRatio, cpuRatio []float64
-	cpu, baselineCPU    []float64 // µs a request
-}
-
 func run(r *rig.Run) {
 	if *from == "" {
 		rig.Failf("-from is missing: the revision to compare with")
@@ -64,19 +56,14 @@ func run(r *rig.Run) {
 			return figures
 		}
 	}
-	pairs := []*pair{
+	pairs := []*rig.Pair{
 		{
-			name: "plain link, beside the earlier version", baseline: visit(before, before.plain),
-			target: visit(after, after.plain),
+			Name: "plain link, beside the earlier version", Baseline: visit(before, before.plain),
+			Target: visit(after, after.plain),
 		},
-		{name: "ten rules, beside a plain link", baseline: visit(after, after.plain), target: visit(after, after.routed)},
+		{Name: "ten rules, beside a plain link", Baseline: visit(after, after.plain), Target: visit(after, after.routed)},
 	}
-	for round := range *rounds {
-		r.Say("round %d of %d", round+1, *rounds)
-		for _, p := range pairs {
-			p.measure(round)
-		}
-	}
+	r.MeasurePairs(*rounds, pairs)
 	report(r, pairs, before, after)
 }
 
@@ -143,30 +130,10 @@ func (v *version) load(paths []string) rig.Load {
 	}
 }
 
-// measure measures the target and its baseline, in alternating order.
-func (p *pair) measure(round int) {
-	var target, baseline rig.Figures
-	if round%2 == 0 {
-		baseline, target = p.baseline(), p.target()
-	} else {
-		target, baseline = p.target(), p.baseline()
-	}
-	p.rateRatio = append(p.rateRatio, target.Rate/baseline.Rate)
-	p.cpuRatio = append(p.cpuRatio, target.Own/baseline.Own)
-	p.cpu, p.baselineCPU = append(p.cpu, target.Own), append(p.baselineCPU, baseline.Own)
-}
-
-func report(r *rig.Run, pairs []*pair, before, after *version) {
+func report(r *rig.Run, pairs []*rig.Pair, before, after *version) {
 	fmt.Printf("%d plain links, %d rounds of %s, %d connections, SQLite, %s. Medians, with the minimum and the maximum.\n",
 		*links, *rounds, *burst, *connections, rig.Machine())
-	rows := [][]string{{"", "rate", "CPU", "CPU µs", "CPU µs of the baseline"}}
-	for _, p := range pairs {
-		rows = append(rows, []string{
-			p.name, rig.Spread(p.rateRatio, "%.3f", rig.Same), rig.Spread(p.cpuRatio, "%.3f", rig.Same),
-			rig.Spread(p.cpu, "%.1f", rig.Same), rig.Spread(p.baselineCPU, "%.1f", rig.Same),
-		})
-	}
-	rig.Table(rows...)
+	rig.TableOfPairs(pairs)
 	fmt.Printf("- Memory of a link in the cache: %d bytes before, %d after (%.3f).\n", before.perLink, after.perLink,
 		float64(after.perLink)/float64(before.perLink))
 	r.ReportMachine()
