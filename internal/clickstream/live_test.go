@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/stream"
+	"github.com/linkforge/linkforge/internal/stream/streamtest"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -34,13 +35,7 @@ func newLive(d *db.DB) *Live {
 // run runs it until the test's end.
 func (l *Live) run(t *testing.T) *Live {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = l.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	streamtest.Run(t, l.Run)
 	return l
 }
 
@@ -157,7 +152,7 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 					}
 				}
 			case strings.HasPrefix(name, "one"):
-				if diff := cmp.Diff(received["one at 0"], ids); diff != "" || !isSubsequence(ids, whole) {
+				if diff := cmp.Diff(received["one at 0"], ids); diff != "" || !streamtest.IsSubsequence(ids, whole) {
 					t.Errorf("%s: another order", name)
 				}
 			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]),
@@ -169,15 +164,6 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 			t.Errorf("got stats %+v, want watches", s)
 		}
 	})
-}
-
-func isSubsequence(part, whole []string) bool {
-	for _, one := range whole {
-		if len(part) > 0 && part[0] == one {
-			part = part[1:]
-		}
-	}
-	return len(part) == 0
 }
 
 // TestLive_WaitsForEarlierTransactions: clicks are delivered in the order in which

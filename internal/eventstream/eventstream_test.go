@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stream"
+	"github.com/linkforge/linkforge/internal/stream/streamtest"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -32,13 +33,7 @@ func atNoon() time.Time { return noon }
 func node(t *testing.T, d *db.DB) *Live {
 	t.Helper()
 	l := New(d, slog.New(slog.DiscardHandler), atNoon)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = l.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	streamtest.Run(t, l.Run)
 	return l
 }
 
@@ -189,22 +184,13 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 				t.Errorf("%s (-feed +received):\n%s", name, diff)
 			}
 		}
-		if !slices.Equal(received["one at 0"], received["one at 1"]) || !isSubsequence(received["one at 0"], order) {
+		if !slices.Equal(received["one at 0"], received["one at 1"]) || !streamtest.IsSubsequence(received["one at 0"], order) {
 			t.Error("the events of one link come in another order")
 		}
 		if diff := cmp.Diff(feed(t, s, other), received["foreign"]); diff != "" {
 			t.Errorf("the other workspace (-feed +received):\n%s", diff)
 		}
 	})
-}
-
-func isSubsequence(part, whole []string) bool {
-	for _, one := range whole {
-		if len(part) > 0 && part[0] == one {
-			part = part[1:]
-		}
-	}
-	return len(part) == 0
 }
 
 // TestLive_WaitsForOpenTransactions: a transaction that began earlier and commits later has its events

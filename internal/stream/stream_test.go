@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/stream/streamtest"
 )
 
 // numbers is a log with one number for each position, of two workspaces in turn.
@@ -87,13 +88,7 @@ func (n *numbers) countReads() int {
 func run(t *testing.T, n *numbers) *Live[int] {
 	t.Helper()
 	l := NewLive(n, time.Now, slog.New(slog.DiscardHandler), "reading failed")
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = l.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	streamtest.Run(t, l.Run)
 	return l
 }
 
