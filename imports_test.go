@@ -25,8 +25,8 @@ var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/optional",
-		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/schedule", "internal/shortcode",
-		"internal/statspage", "internal/stream", "internal/throttle",
+		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/schedule",
+		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
@@ -171,7 +171,8 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"link.At", "link.AtThen", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
+		"link.At", "link.AtThen", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query",
+		"link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe",
@@ -181,8 +182,8 @@ var scopes = map[string][]string{
 		"stats.WorkspacesOf", "clickstream.begin", "clickstream.Head", "eventstream.After", "eventstream.begin",
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
-		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages", "link.Verify",
-		"link.RecordTransitions",
+		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
+		"link.Verify", "link.RecordTransitions",
 		"stats.PurgeWorkspace", "clickstream.After", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Take",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
@@ -194,9 +195,11 @@ var scopes = map[string][]string{
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
 		"workspace.Accept", "workspace.Export", "workspace.AdminList",
 		"workspace.ReleaseSlugs", "workspace.operate",
-		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.bodyOf", "webhook.byID",
+		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop",
+		"webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.disableEnded", "webhook.due", "webhook.findBehind", "webhook.record",
-		"webhook.setBlocked", "webhook.store", "webhook.readClicks", "webhook.skipsClicks", "webhook.unclaim", "workspace.AdminAddresses",
+		"webhook.setBlocked", "webhook.store", "webhook.readClicks", "webhook.skipsClicks", "webhook.unclaim",
+		"workspace.AdminAddresses",
 	},
 }
 

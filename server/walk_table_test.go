@@ -73,7 +73,9 @@ var (
 		memberIDs, webhookIDs}
 	nodeIDs   = &kind{of: nodeKinds}
 	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
-	targetIDs = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs, webhookIDs}, first: true}
+	targetIDs = &kind{
+		of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs, webhookIDs}, first: true,
+	}
 
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
@@ -149,7 +151,9 @@ func every(enum string) filler {
 // everyLogged returns all types of events that the event log can have.
 func everyLogged() filler {
 	return filler{value: func(w *walker) any {
-		return slices.DeleteFunc(slices.Clone(w.schema.enum("EventType")), func(name string) bool { return name == "LINK_CLICKED" })
+		return slices.DeleteFunc(slices.Clone(w.schema.enum("EventType")), func(name string) bool {
+			return name == "LINK_CLICKED"
+		})
 	}}
 }
 
@@ -718,8 +722,8 @@ var onlyFirst = []string{
 var priced = []string{"Mutation.revertOperation"}
 
 // computed are fields that are computed from the input, or delayed.
-var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries", "Webhook.waiting",
-	"RedeliverWebhookPayload.count", "Stats.from", "Stats.to",
+var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries",
+	"Webhook.waiting", "RedeliverWebhookPayload.count", "Stats.from", "Stats.to",
 	// The walk adds changes to the same link.
 	"Link.scheduledChanges"}
 
