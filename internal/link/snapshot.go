@@ -91,7 +91,7 @@ func (s *Snapshot) restore(l *Link, now time.Time) error {
 	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
 		return errDisabledURLs()
 	}
-	if err := l.restoreDestination(s.URL, now); err != nil {
+	if err := l.changeURL(s.URL, now); err != nil {
 		return err
 	}
 	isExpiryChanged := !sameInstant(l.ExpiresAt, s.ExpiresAt)
@@ -114,16 +114,4 @@ func (s *Snapshot) restore(l *Link, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-// restoreDestination restores the URL. That of a deterministic link may change its spelling.
-func (l *Link) restoreDestination(url string, now time.Time) error {
-	if l.OriginalURL == url {
-		return nil
-	}
-	if u, err := canonical(url); err == nil && u.String() == l.CanonicalURL {
-		l.OriginalURL = url
-		return nil
-	}
-	return l.changeDestination(url, now)
 }

@@ -165,6 +165,21 @@ func (l *Link) changeDestination(url string, now time.Time) error {
 	return l.setDestination(url)
 }
 
+// changeURL changes the URL; that of a deterministic link may change its spelling only.
+func (l *Link) changeURL(url string, now time.Time) error {
+	if url == l.OriginalURL {
+		return nil
+	}
+	u, err := canonical(url)
+	switch {
+	case err != nil:
+		return err
+	case u.String() == l.CanonicalURL && l.DisabledAt == nil:
+		return l.setDestination(url)
+	}
+	return l.changeDestination(url, now)
+}
+
 // Delete is DeleteMany for one link.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
 	return single(s.delete(ctx, m, []string{linkID}, SkipFailed, ""))

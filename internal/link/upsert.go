@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -340,7 +339,7 @@ func (b *batch) applyUpsert(it *item, l *Link) error {
 			At("customCode")
 	}
 	before := l.OriginalURL
-	if err := l.respell(u.URL, b.now); err != nil {
+	if err := l.changeURL(u.URL, b.now); err != nil {
 		return err
 	}
 	if l.ExternalID = &u.ExternalID; l.DeletedAt != nil {
@@ -355,21 +354,6 @@ func (b *batch) applyUpsert(it *item, l *Link) error {
 		return b.runTests(l)
 	}
 	return nil
-}
-
-// respell changes the URL; that of a deterministic link may change its spelling only.
-func (l *Link) respell(url string, now time.Time) error {
-	if url == l.OriginalURL {
-		return nil
-	}
-	u, err := canonical(url)
-	switch {
-	case err != nil:
-		return err
-	case u.String() == l.CanonicalURL && l.DisabledAt == nil:
-		return l.setDestination(url)
-	}
-	return l.changeDestination(url, now)
 }
 
 // UpsertOperation returns the id of the bulk call with these results; nil if it changed nothing.
