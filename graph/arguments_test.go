@@ -3,6 +3,7 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,8 @@ type argumentCase struct {
 }
 
 // TestArguments_RefusesWrongValuesOfEveryArgument puts a value of each wrong JSON type into every
-// argument and every input field of the schema, as a literal and as a variable.
+// argument and every input field of the schema, as a literal and as a variable: into the fields of an input
+// type where the schema first has it.
 func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
@@ -202,7 +204,7 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 
 // everyWrongArgument returns the cases for all fields of the schema.
 func everyWrongArgument(schema *ast.Schema) (all []argumentCase) {
-	seen := map[string]bool{}
+	seen, seenInputs := map[string]bool{}, map[string]bool{}
 	ways := []fieldWay{
 		{of: schema.Query, kind: "query"}, {of: schema.Mutation, kind: "mutation"},
 		{of: schema.Subscription, kind: "subscription"},
@@ -215,7 +217,7 @@ func everyWrongArgument(schema *ast.Schema) (all []argumentCase) {
 		seen[w.of.Name] = true
 		for _, f := range w.of.Fields {
 			for _, a := range f.Arguments {
-				all = append(all, w.cases(schema, f, a)...)
+				all = append(all, w.cases(schema, f, a, seenInputs)...)
 			}
 			if d := schema.Types[f.Type.Name()]; d.IsCompositeType() {
 				arguments := strings.TrimSuffix("("+requiredArguments(schema, f, "")+")", "()")
@@ -235,7 +237,9 @@ type fieldWay struct {
 
 // cases returns an operation for each wrong value of an argument: as a literal, a variable and a
 // variable's default.
-func (w fieldWay) cases(schema *ast.Schema, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
+func (w fieldWay) cases(
+	schema *ast.Schema, f *ast.FieldDefinition, a *ast.ArgumentDefinition, seenInputs map[string]bool,
+) (all []argumentCase) {
 	others, selection := requiredArguments(schema, f, a.Name), ""
 	if schema.Types[f.Type.Name()].IsCompositeType() {
 		selection = " { __typename }"
@@ -244,7 +248,7 @@ func (w fieldWay) cases(schema *ast.Schema, f *ast.FieldDefinition, a *ast.Argum
 		return fmt.Sprintf("%s%s {%s %s(%s%s: %s)%s%s }",
 			w.kind, variable, w.before, f.Name, others, a.Name, value, selection, w.after)
 	}
-	for name, wrong := range wrongValues(schema, a.Type) {
+	for name, wrong := range wrongValues(schema, a.Type, seenInputs) {
 		path := w.path + f.Name + "." + a.Name + wrong.below
 		all = append(all, argumentCase{path + ": " + name, write("", literalOf(wrong.value)), path + ": ", nil})
 		byDefault := write("($x: "+a.Type.String()+" = "+literalOf(wrong.value)+")", "$x")
@@ -279,11 +283,11 @@ type wrongValue struct {
 }
 
 // wrongValues returns a value of each JSON type that the schema's type does not allow, by a
-// description.
-func wrongValues(schema *ast.Schema, t *ast.Type) map[string]wrongValue {
+// description. It looks into the input types that were not seen yet.
+func wrongValues(schema *ast.Schema, t *ast.Type, seenInputs map[string]bool) map[string]wrongValue {
 	if t.Elem != nil {
 		all := map[string]wrongValue{}
-		for name, w := range wrongValues(schema, t.Elem) {
+		for name, w := range wrongValues(schema, t.Elem, seenInputs) {
 			all["a list of "+name] = wrongValue{[]any{w.value}, "[0]" + w.below, w.literalOnly}
 		}
 		return all
@@ -317,18 +321,20 @@ func wrongValues(schema *ast.Schema, t *ast.Type) map[string]wrongValue {
 	}
 	if d.Kind == ast.InputObject {
 		delete(all, "an empty object")
-		for name, w := range wrongInputs(schema, d) {
-			all[name] = w
-		}
+		maps.Copy(all, wrongInputs(schema, d, seenInputs))
 	}
 	return all
 }
 
-// wrongInputs returns objects of an input type with one wrong field.
-func wrongInputs(schema *ast.Schema, d *ast.Definition) map[string]wrongValue {
+// wrongInputs returns objects of an input type with one wrong field, the first time.
+func wrongInputs(schema *ast.Schema, d *ast.Definition, seenInputs map[string]bool) map[string]wrongValue {
 	all := map[string]wrongValue{}
+	if seenInputs[d.Name] {
+		return all
+	}
+	seenInputs[d.Name] = true
 	for _, f := range d.Fields {
-		for name, w := range wrongValues(schema, f.Type) {
+		for name, w := range wrongValues(schema, f.Type, seenInputs) {
 			input := map[string]any{}
 			if d.Directives.ForName("oneOf") == nil {
 				input = rightValue(schema, ast.NonNullNamedType(d.Name, nil)).(map[string]any)
