@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -123,10 +124,42 @@ const batch = 1000
 
 // Write stores events in the transaction of their changes.
 func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
-	if err := db.InsertRows(ctx, tx, db.Insert{Without: nullColumns(events)}, events); err != nil {
+	if len(events) == 0 {
+		return nil
+	}
+	in := db.Insert{Without: nullColumns(events)}
+	var err error
+	if tx.Dialect().Name() == dialect.PG { // defaults of the columns position the events
+		err = db.InsertRows(ctx, tx, in, events)
+	} else {
+		err = insertNumbered(ctx, tx, in, events)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	return nil
+}
+
+// insertNumbered inserts events on SQLite, which has one writer at a time, with the next numbers.
+func insertNumbered(ctx context.Context, tx bun.Tx, in db.Insert, events []*Event) error {
+	var last int64
+	err := tx.NewRaw("UPDATE event_numbers SET last = last + ? RETURNING last", len(events)).Scan(ctx, &last)
+	if err != nil {
+		return err
+	}
+	rows := make([]numbered, len(events))
+	for i, e := range events {
+		rows[i] = numbered{Event: *e, Seq: last - int64(len(events)-1-i)}
+	}
+	return db.InsertRows(ctx, tx, in, rows)
+}
+
+// numbered is an event with its position on SQLite.
+type numbered struct {
+	Event `bun:",extend"`
+
+	XID int64 `bun:"xid"` // zero
+	Seq int64
 }
 
 // nullColumns returns the columns that are null in all events, as in those of creations: inserting them would

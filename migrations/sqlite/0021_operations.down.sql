@@ -1,3 +1,8 @@
+CREATE TRIGGER audit_event_ordered AFTER INSERT ON audit_events FOR EACH ROW BEGIN
+    UPDATE audit_events SET xid = 0, seq = (SELECT coalesce(max(seq), 0) + 1 FROM audit_events WHERE seq IS NOT NULL)
+        WHERE id = NEW.id;
+END;
+DROP TABLE event_numbers;
 DROP INDEX links_to_start;
 DROP INDEX links_to_expire;
 DROP INDEX links_to_exhaust;
