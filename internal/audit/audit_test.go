@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // noon is when the tests begin.
@@ -146,6 +147,35 @@ func TestExport_HasOnlyOwnEvents(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[string]int{"mine": batch + 1, "another": 1}, got); diff != "" {
 			t.Errorf("exported (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWrite_UsesNoNumberAgain: a reader of the log misses no event after the newest ones were deleted.
+func TestWrite_UsesNoNumberAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := db.AsSystem(t.Context())
+		read := func(after Position) (rows []*Written) {
+			polltest.Until(t, "the events are final", func() (ok bool) {
+				var err error
+				if rows, err = WrittenAfter(ctx, d, after, 10); err != nil {
+					t.Fatal(err)
+				}
+				return len(rows) > 0
+			})
+			return rows
+		}
+		write(t, d, "ws_gone", New("ws_gone", "", LinkCreated, "a", nil, noon),
+			New("ws_gone", "", LinkDeleted, "a", nil, noon))
+		before := read(Position{})
+		if _, err := d.NewDelete().Model((*Event)(nil)).Where("workspace_id = ?", "ws_gone").Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+		write(t, d, "ws_mine", New("ws_mine", "", LinkCreated, "b", nil, noon))
+		after := read(before[len(before)-1].Position)
+		if len(before) != 2 || len(after) != 1 || after[0].WorkspaceID != "ws_mine" {
+			t.Errorf("read %d events, then %d", len(before), len(after))
 		}
 	})
 }
