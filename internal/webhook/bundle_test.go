@@ -249,6 +249,27 @@ func (b *bundle) write(t *testing.T, action audit.Action, linkID string) string 
 	return e.ID
 }
 
+// readEvents creates the deliveries of all events that have been written.
+func (b *bundle) readEvents(t *testing.T, w *webhook.Webhook) {
+	t.Helper()
+	until(t, "the events have deliveries", func() bool {
+		if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil {
+			t.Fatal(err)
+		}
+		return b.waiting(t, w) > 0
+	})
+}
+
+// waiting is the number of waiting deliveries of a webhook.
+func (b *bundle) waiting(t *testing.T, w *webhook.Webhook) int64 {
+	t.Helper()
+	n, err := b.Webhooks.WaitingOf(t.Context(), b.m, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n[w.ID]
+}
+
 func (b *bundle) reload(t *testing.T, webhookID string) *webhook.Webhook {
 	t.Helper()
 	rows, err := b.Webhooks.ByID(t.Context(), b.m, webhookID)

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -344,22 +345,32 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var problems []error
 	for _, w := range due {
-		slots := d.reserve(w.Host)
-		if slots == 0 {
-			continue
+		if err := d.sendNext(ctx, w.ID, w.Host); err != nil {
+			problems = append(problems, err)
 		}
-		claimed, err := d.claim(ctx, w.ID, slots)
-		if err != nil {
-			d.free(w.Host, slots)
-			return err
-		}
-		for _, one := range claimed.deliveries {
-			d.flights.Go(func() { d.deliver(ctx, claimed.webhook, one) })
-		}
-		d.free(w.Host, slots-len(claimed.deliveries))
 	}
-	return nil
+	return errors.Join(problems...)
+}
+
+// sendNext claims due deliveries of a webhook and sends them in the background. They use connections to the
+// host, also if the URL of the webhook has changed meanwhile.
+func (d *Dispatcher) sendNext(ctx context.Context, webhookID, host string) error {
+	slots := d.reserve(host)
+	if slots == 0 {
+		return nil
+	}
+	c, err := d.claim(ctx, webhookID, slots)
+	for _, delivery := range c.deliveries {
+		d.flights.Go(func() {
+			defer d.Wake()
+			defer d.free(host, 1)
+			d.deliver(ctx, c.webhook, delivery)
+		})
+	}
+	d.free(host, slots-len(c.deliveries))
+	return err
 }
 
 // reserve takes connections to a host, as many as one webhook may use and are free.
@@ -402,8 +413,6 @@ func (d *Dispatcher) busy() (hosts, resting []string) {
 // deliver sends a claimed delivery and records the attempt. An interrupted one is released.
 func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, one *Delivery) {
 	sending := d.attempting(ctx)
-	defer d.Wake()
-	defer d.free(w.Host, 1)
 	if !d.mayAttempt(sending, w) {
 		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), one))
 		return

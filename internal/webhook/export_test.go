@@ -1,0 +1,26 @@
+package webhook
+
+import (
+	"context"
+	"maps"
+)
+
+// SendNext claims and sends due deliveries of a webhook whose host was read before, and waits for the requests.
+func (d *Dispatcher) SendNext(ctx context.Context, webhookID, host string) error {
+	err := d.sendNext(ctx, webhookID, host)
+	d.flights.Wait()
+	return err
+}
+
+// ReadEvents creates deliveries of new events.
+func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
+	_, err := d.read(ctx, webhookID)
+	return err
+}
+
+// Connections returns the reserved connections by host.
+func (d *Dispatcher) Connections() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.hosts)
+}

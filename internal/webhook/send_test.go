@@ -1,0 +1,39 @@
+package webhook_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and fails a claim.
+func TestDispatcher_FreesConnections(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
+		b.readEvents(t, w)
+		if err := b.dispatcher.SendNext(t.Context(), w.ID, "former.example"); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.ids(); !slices.Equal(got, want) {
+			t.Errorf("sent %v, want %v", got, want)
+		}
+		if got := b.dispatcher.Connections(); len(got) > 0 {
+			t.Errorf("connections after the request: %v", got)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.dispatcher.SendNext(ended, w.ID, "former.example"); err == nil {
+			t.Error("the claim did not fail")
+		}
+		if got := b.dispatcher.Connections(); len(got) > 0 {
+			t.Errorf("connections after a failed claim: %v", got)
+		}
+	})
+}
