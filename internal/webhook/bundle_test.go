@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -60,6 +61,31 @@ func (plain) Clicks(
 		data = append(data, text)
 	}
 	return data, nil
+}
+
+// failing renders as plain, except for a workspace.
+type failing struct {
+	plain
+
+	workspaceID string
+}
+
+var errRender = errors.New("rendering failed")
+
+func (f failing) Events(
+	ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event,
+) (data []json.RawMessage, problem string, err error) {
+	if m.ID() == f.workspaceID {
+		return nil, "", errRender
+	}
+	return f.plain.Events(ctx, m, selection, events)
+}
+
+func (f failing) Clicks(ctx context.Context, m workspace.Membership, clicks []*click.Click) ([]json.RawMessage, error) {
+	if m.ID() == f.workspaceID {
+		return nil, errRender
+	}
+	return f.plain.Clicks(ctx, m, clicks)
 }
 
 // clock is an injected clock.

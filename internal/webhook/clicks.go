@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,7 @@ func (d *Dispatcher) clicksLoop(ctx context.Context) {
 }
 
 // readClicks creates deliveries of new clicks for all webhooks that receive them. Those that are not active
-// count what they miss.
+// count what they miss. A webhook that fails does not stop the others.
 func (d *Dispatcher) readClicks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -51,15 +52,14 @@ func (d *Dispatcher) readClicks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var problems []error
 	for _, w := range rows {
 		if head.Compare(w.clicks()) <= 0 && head.At.Sub(w.ClicksAt) < idleClicks {
 			continue
 		}
-		if err := d.readClicksOf(ctx, w, head); err != nil {
-			return err
-		}
+		problems = append(problems, d.readClicksOf(ctx, w, head))
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 func (d *Dispatcher) readClicksOf(ctx context.Context, w *Webhook, head stream.Position) error {

@@ -192,18 +192,14 @@ func (d *Dispatcher) attempting(ctx context.Context) context.Context {
 	return d.running
 }
 
-// step creates deliveries of new events and sends those that are due. The event log is read also while
-// webhooks are stopped.
+// step creates deliveries of new events and sends those that are due. A part that fails does not keep the
+// others from working: one webhook whose events cannot be rendered must not stop all. The event log is read
+// also while webhooks are stopped.
 func (d *Dispatcher) step(ctx context.Context) error {
-	if err := d.endKeys(ctx); err != nil {
-		return err
-	}
-	if err := d.findBehind(ctx); err != nil {
-		return err
-	}
-	if err := d.readAll(ctx); err != nil {
-		return err
-	}
+	return errors.Join(d.endKeys(ctx), d.findBehind(ctx), d.readAll(ctx), d.sendUnlessStopped(ctx))
+}
+
+func (d *Dispatcher) sendUnlessStopped(ctx context.Context) error {
 	stopped, err := d.checkStop(ctx)
 	if err != nil || stopped {
 		return err

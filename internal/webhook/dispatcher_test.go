@@ -11,11 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // TestDispatcher_DeliversMatchingEventsOnce compares requests with the log: types that the webhook does not
@@ -162,6 +165,33 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 		slices.Sort(want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("delivered (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestDispatcher_FailingWebhookDoesNotStopOthers cannot render the events and clicks of the first of two workspaces.
+func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		broken := *b
+		broken.m = workspacetest.New(t, d, "broken")
+		b.dispatcher.Renderer = failing{workspaceID: broken.m.ID()}
+		broken.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
+		clicks := clicktest.New(t, d, b.clock.Now)
+		clicktest.Run(t, clicks.Recorder)
+		b.run(t)
+		for _, tenant := range []*bundle{&broken, b} {
+			tenant.write(t, audit.LinkUpdated, newLinkID())
+			clicks.Record(&click.Click{WorkspaceID: tenant.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
+		}
+		if err := clicks.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the other webhook has its event and its click", func() bool { return len(b.delivered(t, w)) == 2 })
+		if n := len(r.got()); n != 2 {
+			t.Errorf("%d requests", n)
 		}
 	})
 }
