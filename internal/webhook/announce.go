@@ -10,20 +10,25 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// announce sends an email to the owners and admins of the workspace of a webhook that was disabled. A
-// failure is logged: the event and the status have the fact.
-func (d *Dispatcher) announce(ctx context.Context, w *Webhook) {
+// The reasons and remedies in emails about disabled webhooks.
+const (
+	receiverFailed = "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you have fixed the " +
+		"receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days."
+	keyEnded = "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be enabled again. " +
+		"Create another webhook with a valid key or account."
+)
+
+// announce sends an email to the owners and admins of the workspace of a webhook that was disabled. The reason
+// is receiverFailed or keyEnded. A failure is logged: the event and the status have the fact.
+func (d *Dispatcher) announce(ctx context.Context, w *Webhook, reason string) {
 	addresses, err := d.Workspaces.AdminAddresses(ctx, w.WorkspaceID)
 	if err != nil {
 		d.Log.ErrorContext(ctx, "looking up the admins of a workspace failed", "error", err)
 		return
 	}
 	for _, to := range addresses {
-		d.Mail.Send(ctx, to, "A webhook was disabled", fmt.Sprintf(
-			"The webhook %q (%s) was disabled, because its receiver at %s did not accept requests, or because the API key "+
-				"that created it has ended.\n\nEvents are still recorded. After you have fixed the receiver, set the status of "+
-				"the webhook to ACTIVE: it then sends everything since its last event, up to 30 days.",
-			w.Name, w.ID, w.Host))
+		d.Mail.Send(ctx, to, "A webhook was disabled",
+			fmt.Sprintf("The webhook %q (%s) was disabled, because "+reason, w.Name, w.ID, w.Host))
 	}
 }
 
@@ -48,7 +53,7 @@ func (d *Dispatcher) disableEnded(ctx context.Context) error {
 			return fmt.Errorf("disabling a webhook: %w", err)
 		}
 		if disabled {
-			d.announce(ctx, w)
+			d.announce(ctx, w, keyEnded)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -106,22 +107,22 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// mails counts emails.
+// mails has the texts of emails.
 type mails struct {
-	mu sync.Mutex
-	to []string
+	mu    sync.Mutex
+	texts []string
 }
 
-func (m *mails) Send(_ context.Context, to, _, _ string) {
+func (m *mails) Send(_ context.Context, _, _, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.to = append(m.to, to)
+	m.texts = append(m.texts, text)
 }
 
-func (m *mails) count() int {
+func (m *mails) sent() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.to)
+	return slices.Clone(m.texts)
 }
 
 // request is a request that a receiver got.

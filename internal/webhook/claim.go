@@ -196,7 +196,7 @@ func (d *Dispatcher) record(ctx context.Context, w *Webhook, one *Delivery, o ou
 		return fmt.Errorf("recording an attempt: %w", err)
 	}
 	if disabled {
-		d.announce(ctx, w)
+		d.announce(ctx, w, receiverFailed)
 	}
 	return nil
 }

@@ -96,7 +96,6 @@ type Dispatcher struct {
 	resting map[string]time.Time
 	sending int
 	halt    context.CancelFunc
-	halted  bool
 	running context.Context
 	flights sync.WaitGroup
 }
@@ -136,6 +135,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: d.Log, Message: "dispatching webhooks failed"}
 	stops := poll.Failures{Log: d.Log, Message: "looking up whether webhooks are stopped failed"}
 	var all sync.WaitGroup
+	// A step can take long: this goroutine interrupts requests within pollInterval of a stop.
 	all.Go(func() {
 		poll.Every(ctx, pollInterval, stops, func(ctx context.Context) error { _, err := d.checkStop(ctx); return err })
 	})
@@ -166,9 +166,6 @@ func (d *Dispatcher) checkStop(ctx context.Context) (stopped bool, err error) {
 	if stopped {
 		d.interrupt()
 	}
-	d.mu.Lock()
-	d.halted = stopped
-	d.mu.Unlock()
 	return stopped, nil
 }
 
@@ -182,8 +179,8 @@ func (d *Dispatcher) interrupt() {
 	}
 }
 
-// attempting returns a context for requests, which ends when the operator stops all webhooks.
-func (d *Dispatcher) attempting(ctx context.Context) context.Context {
+// attemptContext returns a context for requests, which ends when the operator stops all webhooks.
+func (d *Dispatcher) attemptContext(ctx context.Context) context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running == nil {
@@ -408,8 +405,9 @@ func (d *Dispatcher) busy() (hosts, resting []string) {
 
 // deliver sends a claimed delivery and records the attempt. An interrupted one is released.
 func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, one *Delivery) {
-	sending := d.attempting(ctx)
-	if !d.mayAttempt(sending, w) {
+	sending := d.attemptContext(ctx)
+	// An attempt that begins after the last interrupt of Run would keep Run waiting.
+	if ctx.Err() != nil || !d.mayAttempt(sending, w) {
 		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), one))
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,11 +142,12 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 		if after := b.clock.Now().Sub(dbtest.Noon); after < 60*time.Hour || after > 96*time.Hour {
 			t.Errorf("disabled after %s", after)
 		}
-		until(t, "an email is sent", func() bool { return b.mails.count() > 0 })
+		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
 		disabled, err := audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
 			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
-		if err != nil || len(disabled.Items) != 1 || b.mails.count() != 1 {
-			t.Errorf("%d events, %d emails: %v", len(disabled.Items), b.mails.count(), err)
+		mails := b.mails.sent()
+		if err != nil || len(disabled.Items) != 1 || len(mails) != 1 || !strings.Contains(mails[0], "ACTIVE") {
+			t.Errorf("%d events, emails %q: %v", len(disabled.Items), mails, err)
 		}
 		sent := len(r.got())
 		want = append(want, b.write(t, audit.LinkUpdated, newLinkID()), disabled.Items[0].ID)

@@ -24,3 +24,15 @@ func (d *Dispatcher) Connections() map[string]int {
 	defer d.mu.Unlock()
 	return maps.Clone(d.hosts)
 }
+
+// DeliverLate claims the due deliveries of a webhook and delivers them after an interrupt of Run, which ends ctx.
+func (d *Dispatcher) DeliverLate(ctx context.Context, webhookID string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	c, err := d.claim(ctx, webhookID, maxInFlight)
+	cancel()
+	d.interrupt()
+	for _, delivery := range c.deliveries {
+		d.deliver(ctx, c.webhook, delivery)
+	}
+	return err
+}

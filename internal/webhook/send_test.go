@@ -37,3 +37,26 @@ func TestDispatcher_FreesConnections(t *testing.T) {
 		}
 	})
 }
+
+// TestDispatcher_StartsNoAttemptAfterItsEnd delivers after the last interrupt: the delivery waits for other nodes.
+func TestDispatcher_StartsNoAttemptAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
+		b.readEvents(t, w)
+		if err := b.dispatcher.DeliverLate(t.Context(), w.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.ids(); len(got) > 0 {
+			t.Errorf("sent %v", got)
+		}
+		if err := b.newDispatcher(b.dispatcher.Log).SendNext(t.Context(), w.ID, "127.0.0.1"); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.ids(); !slices.Equal(got, want) {
+			t.Errorf("another node sent %v, want %v", got, want)
+		}
+	})
+}

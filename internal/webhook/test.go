@@ -51,7 +51,7 @@ func (d *Dispatcher) Test(
 	}
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.attempting(ctx), cancel)()
+	defer context.AfterFunc(d.attemptContext(ctx), cancel)()
 	o, err := d.send(sending, w, id.New(id.Event), []byte(body))
 	if err != nil && ctx.Err() == nil && sending.Err() != nil {
 		return nil, errStopped()

@@ -228,6 +228,10 @@ func TestDispatcher_EndsWithTheKey(t *testing.T) {
 		if !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("ACTIVE: %v", err)
 		}
+		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
+		if text := b.mails.sent()[0]; strings.Contains(text, "ACTIVE") || !strings.Contains(text, "Create another webhook") {
+			t.Errorf("the email has a remedy that is refused: %s", text)
+		}
 	})
 }
 
