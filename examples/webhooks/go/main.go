@@ -26,16 +26,23 @@ func main() {
 	if address == "" {
 		address = "localhost:9090"
 	}
-	log.Fatal(http.ListenAndServe(address, &receiver{verifier: verifier, seen: map[string]bool{}}))
+	r := &receiver{verifier: verifier, process: logEvent, processed: map[string]bool{}}
+	log.Fatal(http.ListenAndServe(address, r))
 }
 
-// receiver handles each event once. A real one stores the ids in its database, in the transaction of the
-// change that the event causes.
+// receiver processes each event once. A real one stores the ids in its database, in the transaction of the change
+// that the event causes.
 type receiver struct {
 	verifier *standardwebhooks.Webhook
+	process  func(messageID string, e event) error
 
-	mu   sync.Mutex
-	seen map[string]bool
+	mu        sync.Mutex
+	processed map[string]bool
+}
+
+type event struct {
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -48,21 +55,33 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "not signed by Linkforge", http.StatusUnauthorized)
 		return
 	}
-	var event struct {
-		Type string          `json:"type"`
-		Data json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(body, &event); err != nil {
+	var e event
+	if err := json.Unmarshal(body, &e); err != nil {
 		http.Error(w, "not JSON", http.StatusBadRequest)
 		return
 	}
-	messageID := q.Header.Get("webhook-id")
-	r.mu.Lock()
-	repeated := r.seen[messageID]
-	r.seen[messageID] = true
-	r.mu.Unlock()
-	if !repeated {
-		log.Printf("%s %s %s", messageID, event.Type, event.Data)
+	if err := r.processOnce(q.Header.Get("webhook-id"), e); err != nil {
+		http.Error(w, "not processed", http.StatusInternalServerError) // Linkforge sends it again
+		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// processOnce remembers the id after the event is processed: before, a failure would lose the event.
+func (r *receiver) processOnce(messageID string, e event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.processed[messageID] {
+		return nil
+	}
+	if err := r.process(messageID, e); err != nil {
+		return err
+	}
+	r.processed[messageID] = true
+	return nil
+}
+
+func logEvent(messageID string, e event) error {
+	log.Printf("%s %s %s", messageID, e.Type, e.Data)
+	return nil
 }

@@ -12,7 +12,11 @@ const verifier = new Webhook(process.env.WEBHOOK_SECRET ?? "");
 const [host, port] = (process.env.ADDRESS ?? "localhost:9090").split(":");
 
 // A real receiver stores the ids in its database, in the transaction of the change that the event causes.
-const seen = new Set<string>();
+const processed = new Set<string>();
+
+function processEvent(id: string, event: LinkforgeEvent) {
+  console.log(id, event.type, JSON.stringify(event.data));
+}
 
 createServer(async (request, response) => {
   let body = "";
@@ -33,9 +37,14 @@ createServer(async (request, response) => {
     return;
   }
   const id = String(request.headers["webhook-id"]);
-  if (!seen.has(id)) {
-    seen.add(id);
-    console.log(id, event.type, JSON.stringify(event.data));
+  if (!processed.has(id)) {
+    try {
+      processEvent(id, event);
+    } catch {
+      response.writeHead(500).end(); // Linkforge sends it again
+      return;
+    }
+    processed.add(id); // before, a failure would lose the event
   }
   response.writeHead(204).end();
 }).listen(Number(port), host);
