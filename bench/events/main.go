@@ -1,6 +1,6 @@
 // Command events measures what the history and the events of links cost: creations, changes and redirects
-// beside those of an earlier version, and upserts beside reads. All are measured in one run, in pairs,
-// because machines differ and are shared: quote the ratios.
+// beside those of an earlier version, upserts beside reads, and webhooks beside none. All are measured in one
+// run, in pairs, because machines differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./events -from REVISION -on postgres -rounds 3 -burst 2s
 //
@@ -24,16 +24,20 @@ var (
 	from        = flag.String("from", "", "git revision of the earlier version")
 	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
 	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
+	webhooks    = flag.Int("webhooks", 10000, "number of webhooks that receive nothing")
 	links       = flag.Int("links", 2000, "number of links that are changed and followed")
 	rounds      = flag.Int("rounds", 7, "number of bursts of each target")
 	burst       = flag.Duration("burst", 3*time.Second, "duration of a burst")
 	connections = flag.Int("connections", 32, "number of connections")
 )
 
-// batch is how many links a bulk call has.
-const batch = 100
+const (
+	// batch is how many links a bulk call has.
+	batch  = 100
+	warmUp = 500 * time.Millisecond
+)
 
-func main() { rig.Main(run, nil) }
+func main() { rig.Main(run, rig.Helpers{"receive": serveReceiver}) }
 
 // version is a server of one version, with its links.
 type version struct {
@@ -52,9 +56,18 @@ func run(r *rig.Run) {
 	r.BuildRevision(*from, binary)
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	pairs := pairsOf(r, before, after)
+	all := []*rig.Process{before.process, after.process}
+	var n *notifier
+	if isWanted("webhooks") {
+		n = startNotifier(r)
+		pairs, all = append(pairs, n.pairs()...), append(all, n.process)
+	}
 	r.MeasurePairs(*rounds, pairs)
 	report(r, pairs)
-	rig.ReportWarnings(before.process, after.process)
+	if n != nil {
+		n.reportIdle()
+	}
+	rig.ReportWarnings(all...)
 }
 
 // pairsOf returns what is compared with the earlier version, and what is compared with another load of the
@@ -86,12 +99,11 @@ func isWanted(name string) bool {
 }
 
 // start starts a server of a version with its own database and its links.
-func start(r *rig.Run, name, binary string) *version {
+func start(r *rig.Run, name, binary string, env ...string) *version {
 	v := &version{}
-	var env []string
 	if *on == "postgres" {
 		r.OpenServices()
-		env, v.Beside = r.ServicesEnv(), slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+		env, v.Beside = append(r.ServicesEnv(), env...), slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
 	}
 	v.process = r.Serve(name, binary, env...)
 	v.Name, v.Own = name, []int{v.process.PID}
@@ -111,12 +123,17 @@ type load struct {
 }
 
 func (v *version) measure(r *rig.Run, l load) rig.Figures {
-	figures, outcome, _ := r.Measure(v.Target, 500*time.Millisecond, rig.Load{
-		Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections, Burst: *burst, Status: l.status,
-		Expected: l.expected, N: *links, First: v.next, Requests: func(i int) string { return l.request(v, i) },
-	})
+	figures, outcome, _ := r.Measure(v.Target, warmUp, v.load(l))
 	v.next = max(v.next, outcome.Next)
 	return figures
+}
+
+// load returns a burst of requests to the version.
+func (v *version) load(l load) rig.Load {
+	return rig.Load{
+		Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections, Burst: *burst, Status: l.status,
+		Expected: l.expected, N: *links, First: v.next, Requests: func(i int) string { return l.request(v, i) },
+	}
 }
 
 // mutation returns a request for a mutation. A right response has no errors.
