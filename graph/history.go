@@ -91,8 +91,8 @@ func (r *mutationResolver) RevertOperation(
 	results, _, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) (_ []link.Result, err error) {
 		undo, err = r.Links.RevertOperation(ctx, m, in.OperationID)
 		return undo.Results, err
-	}, func(i int, one link.Result, found []*gen.UserError) *gen.RevertLinkResult {
-		return &gen.RevertLinkResult{LinkID: undo.LinkIDs[i], Link: one.Link, Errors: found}
+	}, func(i int, reverted link.Result, found []*gen.UserError) *gen.RevertLinkResult {
+		return &gen.RevertLinkResult{LinkID: undo.LinkIDs[i], Link: reverted.Link, Errors: found}
 	})
 	return &gen.RevertOperationPayload{Results: results, Remaining: undo.Remaining}, err
 }

@@ -241,14 +241,14 @@ func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time
 	if _, err := account.Current(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.Links.CheckPast(at); err != nil {
+	if err := r.Links.CheckNotFuture(at); err != nil {
 		return nil, err
 	}
 	address, err := r.Links.Resolver.ParseShortURL(shortURL)
 	if err != nil {
 		return ifFound[link.Version](nil, err)
 	}
-	then, err := r.Links.AtThen(ctx, address, at)
+	then, err := r.Links.ByPastAddress(ctx, address, at)
 	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
 		then, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
 	}

@@ -19,11 +19,11 @@ func (r *mutationResolver) UpsertLink(ctx context.Context, in gen.UpsertLinkInpu
 	if err != nil {
 		return nil, err
 	}
-	one, err := r.Links.Upsert(ctx, m, upsertOf(m, in.Link))
+	upserted, err := r.Links.Upsert(ctx, m, upsertOf(m, in.Link))
 	if err != nil {
 		return nil, below("link", err)
 	}
-	return &gen.UpsertLinkPayload{Link: one.Link, Outcome: &one.Outcome}, nil
+	return &gen.UpsertLinkPayload{Link: upserted.Link, Outcome: &upserted.Outcome}, nil
 }
 
 func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksInput) (*gen.UpsertLinksPayload, error) {
@@ -32,16 +32,16 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 		return nil, err
 	}
 	links := make([]*link.Upsert, 0, len(in.Links))
-	for _, one := range in.Links {
-		links = append(links, upsertOf(m, one))
+	for _, fields := range in.Links {
+		links = append(links, upsertOf(m, fields))
 	}
 	upserted, err := r.Links.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
 	results, found := make([]*gen.UpsertLinkResult, 0, len(upserted)), []*link.Link{}
-	for _, one := range upserted {
-		errors, _ := userErrors(one.Err) // UpsertMany returns other errors for the whole call
-		results = append(results, &gen.UpsertLinkResult{Link: one.Link, Outcome: optional.Of(one.Outcome), Errors: errors})
-		if one.Link != nil {
-			found = append(found, one.Link)
+	for _, u := range upserted {
+		errors, _ := userErrors(u.Err) // UpsertMany returns other errors for the whole call
+		results = append(results, &gen.UpsertLinkResult{Link: u.Link, Outcome: optional.Of(u.Outcome), Errors: errors})
+		if u.Link != nil {
+			found = append(found, u.Link)
 		}
 	}
 	loader.Of(ctx).Expect(found)

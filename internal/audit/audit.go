@@ -265,7 +265,7 @@ type Store struct {
 // WorkspacesOf returns the workspaces of the events that exist, by event ID. Other IDs are missing.
 // It does not check permissions.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Event, one) })
+	ids = slices.DeleteFunc(slices.Clone(ids), func(eventID string) bool { return !id.Valid(id.Event, eventID) })
 	spaces := make(map[string]string, len(ids))
 	if len(ids) == 0 {
 		return spaces, nil

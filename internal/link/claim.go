@@ -129,7 +129,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
 	l.touch(now)
-	if err := s.apply(ctx, tx, claimed, []change{{before: &before, after: l}}); err != nil {
+	if err := s.apply(ctx, tx, claimed, []rewrite{{before: &before, after: l}}); err != nil {
 		return Claim{}, err
 	}
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {

@@ -70,11 +70,11 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 			return err
 		}
 		purged = int64(len(links))
-		ids, scrubbed := make([]string, 0, len(links)), []change{}
+		ids, scrubbed := make([]string, 0, len(links)), []rewrite{}
 		for _, l := range links {
 			ids = append(ids, l.ID)
 			if l.Strategy == Deterministic {
-				scrubbed = append(scrubbed, change{before: l, after: scrub(l, now)})
+				scrubbed = append(scrubbed, rewrite{before: l, after: scrub(l, now)})
 			}
 		}
 		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {

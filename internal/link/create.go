@@ -91,8 +91,8 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		return nil, err
 	}
 	routings := make([]*routing.Change, 0, len(in.Links))
-	for _, one := range in.Links {
-		routings = append(routings, one.Routing)
+	for _, l := range in.Links {
+		routings = append(routings, l.Routing)
 	}
 	if err := s.fillTemplates(ctx, m, routings); err != nil {
 		return nil, err
@@ -108,8 +108,8 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 			}
 		}
 		b := &batch{Store: s, member: m, now: s.now(), policy: in.OnError, key: key}
-		for _, one := range in.Links {
-			b.add(m, one, in.OperationID)
+		for _, l := range in.Links {
+			b.add(m, l, in.OperationID)
 		}
 		results, err := b.create(ctx)
 		if err == nil {

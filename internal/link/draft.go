@@ -62,7 +62,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		UpdatedAt:   now,
 		Check:       Check{CheckAt: &now},
 		CreatedBy:   optional.Of(m.AccountID()),
-		Version:     1, VersionCause: Created, VersionActor: m.ActorID(),
+		Version:     1, VersionCause: CauseCreated, VersionActor: m.ActorID(),
 	}
 	err := l.setDestination(in.URL)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	}
 	now := s.now()
 	for {
-		var changes []change
+		var rewrites []rewrite
 		var written []*ScheduledChange
 		for _, l := range links {
 			due := l.takeDue(now)
@@ -58,7 +58,7 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 				l.applyPatch(&c.Patch, now)
 			}
 			l.touch(now)
-			changes = append(changes, change{before: &before, after: l, scheduled: due[len(due)-1]})
+			rewrites = append(rewrites, rewrite{before: &before, after: l, scheduled: due[len(due)-1]})
 			written = append(written, due...)
 		}
 		if len(written) == 0 {
@@ -67,7 +67,7 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 		if err := s.deleteScheduled(ctx, tx, written...); err != nil {
 			return err
 		}
-		if err := s.apply(ctx, tx, bySchedule, changes); err != nil {
+		if err := s.apply(ctx, tx, bySchedule, rewrites); err != nil {
 			return err
 		}
 		for _, l := range links {

@@ -27,9 +27,9 @@ type edits struct {
 	field string
 	// mutate changes the link with the i-th id. It may be called again in a retry.
 	mutate func(i int, l *Link) error
-	cause  cause
-	// causeOf replaces cause if that depends on the link; nil otherwise.
-	causeOf func(before *Link) cause
+	reason reason
+	// reasonOf replaces reason if that depends on the link; nil otherwise.
+	reasonOf func(before *Link) reason
 	// operationID is the bulk call that the edits are part of; empty for none.
 	operationID string
 	// needClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
@@ -80,15 +80,15 @@ func (s *Store) editIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e
 	if e.policy == AllOrNothing && failAll(results) {
 		return results, errFailed
 	}
-	changes := map[cause][]change{}
+	rewrites := map[reason][]rewrite{}
 	for linkID, after := range changed {
-		why := e.cause
-		if e.causeOf != nil {
-			why = e.causeOf(links[linkID])
+		why := e.reason
+		if e.reasonOf != nil {
+			why = e.reasonOf(links[linkID])
 		}
-		changes[why] = append(changes[why], change{before: links[linkID], after: after, operation: e.operationID})
+		rewrites[why] = append(rewrites[why], rewrite{before: links[linkID], after: after, operation: e.operationID})
 	}
-	for why, some := range changes {
+	for why, some := range rewrites {
 		if err := s.apply(ctx, tx, why, some); err != nil {
 			return nil, err
 		}

@@ -120,15 +120,15 @@ func externalIDHolders(
 
 // releaseExternalIDs removes external ids that other links of the same statement get: the unique index
 // compares each row as it is written.
-func releaseExternalIDs(ctx context.Context, tx bun.Tx, changes []change) error {
+func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	wanted := map[string]bool{}
-	for _, c := range changes {
+	for _, c := range rewrites {
 		if c.after.ExternalID != nil && !sameExternalID(c.before.ExternalID, c.after.ExternalID) {
 			wanted[*c.after.ExternalID] = true
 		}
 	}
 	var released []string
-	for _, c := range changes {
+	for _, c := range rewrites {
 		if c.before.ExternalID != nil && wanted[*c.before.ExternalID] {
 			released = append(released, c.after.ID)
 		}

@@ -288,10 +288,10 @@ func lookUp[K any](
 func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	var tags []tag
 	var events []*audit.Event
-	var created []change
+	var created []rewrite
 	for _, it := range b.items {
 		if it.attempt.Created {
-			created = append(created, change{before: &Link{}, after: it.draft})
+			created = append(created, rewrite{before: &Link{}, after: it.draft})
 			tags = append(tags, it.draft.tagRows()...)
 		}
 		if it.attempt.Created && !b.member.IsPublic() {

@@ -108,10 +108,10 @@ type metadataRow struct {
 }
 
 // writeMetadata replaces the pairs of links whose metadata has changed.
-func writeMetadata(ctx context.Context, tx bun.Tx, changes []change) error {
+func writeMetadata(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	var stale []string
 	var rows []metadataRow
-	for _, c := range changes {
+	for _, c := range rewrites {
 		if c.before.Metadata == c.after.Metadata {
 			continue
 		}

@@ -22,10 +22,10 @@ type Undo struct {
 	Remaining int
 }
 
-// The causes of undoing.
+// The reasons for undoing.
 var (
-	undoneCreation = cause{audit.LinkDeleted, Reverted, false}
-	undoneDeletion = cause{audit.LinkRestored, Reverted, false}
+	undoneCreation = reason{audit.LinkDeleted, CauseReverted, false}
+	undoneDeletion = reason{audit.LinkRestored, CauseReverted, false}
 )
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
@@ -51,7 +51,7 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 		ids = append(ids, p.LinkID)
 	}
 	results, err := s.edit(ctx, m, edits{
-		ids: ids, field: "operationId", causeOf: causeOfUndo, operationID: operationID, needClicks: true,
+		ids: ids, field: "operationId", reasonOf: reasonOfUndo, operationID: operationID, needClicks: true,
 		mutate: func(i int, l *Link) error { return s.undo(&o, o.parts[i], l) },
 	})
 	if err != nil {
@@ -86,20 +86,20 @@ type versionKey struct {
 	number int
 }
 
-// maxOperation is the longest time from the creation of an operation's id to its last event.
-const maxOperation = 10 * time.Minute
+// maxOperationDuration is the longest time from the creation of an operation's id to its last event.
+const maxOperationDuration = 10 * time.Minute
 
 // loadOperation reads the parts of an operation from its events, and their versions. The ids of events are
 // ordered by time, as that of the operation, which limits the search. It returns NotFound.
 func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *operation) error {
-	milliseconds, low, ok := id.Split(id.Operation, o.id)
+	high, low, ok := id.Split(id.Operation, o.id)
 	if !ok {
 		return errNoOperation()
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the operation
-	end := time.UnixMilli(milliseconds >> 16).Add(maxOperation)
+	end := time.UnixMilli(high >> 16).Add(maxOperationDuration)
 	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, min(version) AS version, min(id) AS id").
-		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.Join(id.Event, milliseconds, low)).
+		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.Join(id.Event, high, low)).
 		Where("id < ?", id.From(id.Event, end)).Where("operation_id = ?", o.id).
 		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Group("target_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
@@ -157,17 +157,17 @@ func (s *Store) undo(o *operation, p part, l *Link) error {
 		return errs.New(errs.Conflict, "The link has been changed since. Change it yourself, or revert it to a version.")
 	}
 	switch now := s.now(); l.VersionCause {
-	case Created, Restored, Revived:
+	case CauseCreated, CauseRestored, CauseRevived:
 		l.markDeleted(now)
 		return nil
-	case Removed:
+	case CauseDeleted:
 		return l.unmarkDeleted(now)
 	default:
 		before := o.versions[versionKey{l.ID, p.Number - 1}]
 		if before == nil {
 			return errNoVersion()
 		}
-		return s.restoreVersion(before, l)
+		return s.revertTo(before, l)
 	}
 }
 
@@ -177,15 +177,15 @@ func (o *operation) wasUndone(p part, l *Link) bool {
 	if l.Version == p.Number+1 {
 		next = &Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
 	}
-	return next != nil && next.Cause == Reverted && optional.Value(next.OperationID) == o.id
+	return next != nil && next.Cause == CauseReverted && optional.Value(next.OperationID) == o.id
 }
 
-// causeOfUndo is the cause of undoing the newest version of a link.
-func causeOfUndo(l *Link) cause {
+// reasonOfUndo is the reason for undoing the newest version of a link.
+func reasonOfUndo(l *Link) reason {
 	switch l.VersionCause {
-	case Created, Restored, Revived:
+	case CauseCreated, CauseRestored, CauseRevived:
 		return undoneCreation
-	case Removed:
+	case CauseDeleted:
 		return undoneDeletion
 	default:
 		return reverted

@@ -208,7 +208,7 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 			}
 		}
 		undone := b.versions(t, links[1])[0]
-		if undone.Cause != Reverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.me {
+		if undone.Cause != CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.me {
 			t.Errorf("%+v", undone)
 		}
 		if all := b.differences(t); len(all) > 0 {

@@ -126,12 +126,12 @@ func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.T
 	if disabledAt == nil {
 		why = enabled
 	}
-	changes := make([]change, 0, len(links))
+	rewrites := make([]rewrite, 0, len(links))
 	for _, l := range links {
 		before := *l
 		l.DisabledAt = disabledAt
 		l.touch(s.now())
-		changes = append(changes, change{before: &before, after: l})
+		rewrites = append(rewrites, rewrite{before: &before, after: l})
 	}
-	return s.apply(ctx, tx, why, changes)
+	return s.apply(ctx, tx, why, rewrites)
 }

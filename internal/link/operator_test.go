@@ -97,7 +97,7 @@ func TestStore_Holders(t *testing.T) {
 		}
 		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
 		err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			return b.write(ctx, tx, []change{{before: purged, after: scrub(purged, b.now)}})
+			return b.write(ctx, tx, []rewrite{{before: purged, after: scrub(purged, b.now)}})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -12,18 +12,18 @@ import (
 	"github.com/linkforge/linkforge/internal/resolve"
 )
 
-// CheckPast returns InvalidInput for an instant in the future.
-func (s *Store) CheckPast(at time.Time) error {
+// CheckNotFuture returns InvalidInput for an instant in the future.
+func (s *Store) CheckNotFuture(at time.Time) error {
 	if at.After(s.Now()) {
 		return errs.New(errs.InvalidInput, "at must not be in the future.").At("at")
 	}
 	return nil
 }
 
-// AtThen returns the link that answered at an address at an instant, as it is now. Slugs are never reissued
+// ByPastAddress returns the link that answered at an address at an instant, as it is now. Slugs are never reissued
 // and codes stay with their links, so that only a host may have had another owner. It checks no permission.
 // It returns NotFound.
-func (s *Store) AtThen(ctx context.Context, a resolve.Address, at time.Time) (*Link, error) {
+func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*Link, error) {
 	if a.Host == "" {
 		return s.At(ctx, a)
 	}

@@ -27,7 +27,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err := b.countClicks(ctx, tx, links); err != nil {
 		return err
 	}
-	var changes []change
+	var rewrites []rewrite
 	for _, it := range b.items {
 		if it.attempt.Link == nil || !it.revives(it.attempt.Link) {
 			continue
@@ -52,11 +52,11 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			}
 			it.revived = true
 			it.attempt.OperationID = it.operationID
-			changes = append(changes, change{before: &before, after: l, operation: it.operationID})
+			rewrites = append(rewrites, rewrite{before: &before, after: l, operation: it.operationID})
 		}
 		it.attempt.Link = l
 	}
-	return b.apply(ctx, tx, revived, changes)
+	return b.apply(ctx, tx, revived, rewrites)
 }
 
 // revives reports whether the item gives a link the fields of its draft. An upsert restores a deleted

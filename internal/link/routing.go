@@ -66,8 +66,8 @@ func (l *Link) changeRouting(c *routing.Change) error {
 }
 
 // writeRouting writes the URLs and the maxima of targets of links whose routing has changed.
-func (s *Store) writeRouting(ctx context.Context, tx bun.Tx, changes []change) error {
-	routed := slices.DeleteFunc(slices.Clone(changes), func(c change) bool {
+func (s *Store) writeRouting(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+	routed := slices.DeleteFunc(slices.Clone(rewrites), func(c rewrite) bool {
 		return c.after.Routing == c.before.Routing
 	})
 	if err := s.writeURLs(ctx, tx, routed); err != nil {
@@ -85,7 +85,7 @@ func (s *Store) writeRouting(ctx context.Context, tx bun.Tx, changes []change) e
 }
 
 // grantRows returns the rows of targets that have a maximum, or had one before.
-func (c *change) grantRows() (rows []targetGrant) {
+func (c *rewrite) grantRows() (rows []targetGrant) {
 	after := c.after.Routing.MaxClicks()
 	for target := range c.before.Routing.MaxClicks() {
 		if _, ok := after[target]; !ok && !c.after.isPendingTarget(target) {

@@ -178,15 +178,15 @@ func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *Sched
 		return errs.New(errs.InvalidInput, "At most %d changes of a link can be pending. Cancel one first.", maxScheduled).
 			At("linkId")
 	}
-	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(one *ScheduledChange, at time.Time) int {
-		if one.isDue(at) {
+	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(c *ScheduledChange, at time.Time) int {
+		if c.isDue(at) {
 			return -1
 		}
 		return 1
 	})
 	base := *l
-	for _, one := range l.pending[:earlier] {
-		base.applyPatch(&one.Patch, one.DueAt)
+	for _, pending := range l.pending[:earlier] {
+		base.applyPatch(&pending.Patch, pending.DueAt)
 	}
 	var err error
 	if added.Patch, err = s.patchOf(&c, base, added.DueAt); err != nil {
@@ -423,9 +423,9 @@ func (s *Store) Scheduled(
 
 // Pending returns those of the changes that have not taken effect, with the link as it is now and will be.
 func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledChange {
-	of := *l
-	of.pending = slices.DeleteFunc(slices.Clone(changes), func(c *ScheduledChange) bool { return c.isDue(now) })
-	return of.states()
+	loaded := *l
+	loaded.pending = slices.DeleteFunc(slices.Clone(changes), func(c *ScheduledChange) bool { return c.isDue(now) })
+	return loaded.states()
 }
 
 // EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as

@@ -90,7 +90,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			}
 		}
 		all := b.versions(t, l)
-		if v := all[0]; v.Cause != BySchedule || v.ActorID != b.mine.ActorID() || !v.From.Equal(at) || !all[1].To.Equal(at) {
+		if v := all[0]; v.Cause != CauseScheduled || v.ActorID != b.mine.ActorID() || !v.From.Equal(at) || !all[1].To.Equal(at) {
 			t.Errorf("%+v", v)
 		}
 		if diff := cmp.Diff([]string{"new"}, b.tagsOf(t, l)); diff != "" {
@@ -287,7 +287,7 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		for _, v := range b.versions(t, l) {
 			causes, from = append(causes, v.Cause), append(from, v.From.Sub(noon).Truncate(time.Millisecond))
 		}
-		if diff := cmp.Diff([]Cause{Updated, BySchedule, BySchedule, Created}, causes); diff != "" {
+		if diff := cmp.Diff([]Cause{CauseUpdated, CauseScheduled, CauseScheduled, CauseCreated}, causes); diff != "" {
 			t.Errorf("causes (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from); diff != "" {

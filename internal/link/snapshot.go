@@ -77,6 +77,12 @@ func (s *Snapshot) fields() []audit.Field {
 	}
 }
 
+// compare returns the fields that differ between two states of a link, and whether nothing differs.
+func compare(before, after *Snapshot) (isSame bool, fields []*audit.FieldChange) {
+	fields = audit.Compare(before.fields(), after.fields())
+	return len(fields) == 0 && before.Deleted == after.Deleted && before.Disabled == after.Disabled, fields
+}
+
 func (s *Snapshot) encode() (string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -85,9 +91,9 @@ func (s *Snapshot) encode() (string, error) {
 	return string(text), nil
 }
 
-// restore gives the link the fields of a snapshot, except deletion and disabling. It returns the errors of a
+// applyTo gives the link the fields of a snapshot, except deletion and disabling. It returns the errors of a
 // change of the URLs.
-func (s *Snapshot) restore(l *Link, now time.Time) error {
+func (s *Snapshot) applyTo(l *Link, now time.Time) error {
 	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
 		return errDisabledURLs()
 	}

@@ -49,9 +49,9 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 }
 
 // storedTags returns the sorted tags of the links of changes before they are written.
-func (s *Store) storedTags(ctx context.Context, tx bun.Tx, changes []change) (map[string][]string, error) {
-	ids := make([]string, 0, len(changes))
-	for _, c := range changes {
+func (s *Store) storedTags(ctx context.Context, tx bun.Tx, rewrites []rewrite) (map[string][]string, error) {
+	ids := make([]string, 0, len(rewrites))
+	for _, c := range rewrites {
 		if c.before.WorkspaceID != workspace.PublicID {
 			ids = append(ids, c.before.ID)
 		}

@@ -56,7 +56,7 @@ func (s *Store) update(
 	if err != nil {
 		return nil, err
 	}
-	e := edits{policy: policy, field: "links", cause: updated, operationID: operationID}
+	e := edits{policy: policy, field: "links", reason: updated, operationID: operationID}
 	for _, c := range changes {
 		e.ids = append(e.ids, c.ID)
 		e.needClicks = e.needClicks || c.MaxClicks.Set
@@ -199,7 +199,7 @@ func (s *Store) delete(
 	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", cause: deleted, operationID: operationID,
+	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", reason: deleted, operationID: operationID,
 		mutate: func(_ int, l *Link) error {
 			l.markDeleted(s.now())
 			return nil
@@ -222,7 +222,7 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 	if err != nil {
 		return nil, err
 	}
-	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", cause: restored,
+	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", reason: restored,
 		mutate: func(_ int, l *Link) error { return l.unmarkDeleted(s.now()) }}))
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -155,11 +154,11 @@ func (b *batch) upsert(ctx context.Context) ([]Upserted, error) {
 	results := b.results()
 	upserted := make([]Upserted, 0, len(results))
 	for i, r := range results {
-		one := Upserted{Result: r, Outcome: b.items[i].outcome(r)}
-		if one.Outcome == UpsertCreated || one.Outcome == UpsertUpdated {
+		outcome := b.items[i].outcome(r)
+		if outcome == UpsertCreated || outcome == UpsertUpdated {
 			b.forget(r.Link)
 		}
-		upserted = append(upserted, one)
+		upserted = append(upserted, Upserted{Result: r, Outcome: outcome})
 	}
 	return upserted, internalError(results)
 }
@@ -223,12 +222,6 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	return nil
 }
 
-// compare returns the fields that differ between two states of a link, and whether nothing differs.
-func compare(was, is *Snapshot) (isSame bool, fields []*audit.FieldChange) {
-	fields = audit.Compare(was.fields(), is.fields())
-	return len(fields) == 0 && was.Deleted == is.Deleted && was.Disabled == is.Disabled, fields
-}
-
 // draftUpsert gives a draft the fields of its upsert.
 func (b *batch) draftUpsert(it *item) error {
 	if it.upsert == nil {
@@ -290,7 +283,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 // changeUpserted locks and changes the links that the upserts of the batch have found.
 func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	var found []*item
-	e := edits{field: "links", causeOf: causeOfUpsert, operationID: b.operationID}
+	e := edits{field: "links", reasonOf: reasonOfUpsert, operationID: b.operationID}
 	for _, it := range b.items {
 		if it.upsert != nil && it.attempt.Link != nil && !it.attempt.Created && !it.revived {
 			found, e.ids = append(found, it), append(e.ids, it.attempt.Link.ID)
@@ -314,7 +307,7 @@ func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-func causeOfUpsert(before *Link) cause {
+func reasonOfUpsert(before *Link) reason {
 	if before.DeletedAt != nil {
 		return revived
 	}

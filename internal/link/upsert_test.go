@@ -93,7 +93,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		}
 		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
 		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
-			revived.VersionCause != Revived {
+			revived.VersionCause != CauseRevived {
 			t.Errorf("revived: %s, %+v", outcome, revived)
 		}
 		if n, _, err := b.Usage(t.Context(), b.mine); n != 1 || err != nil {

@@ -31,10 +31,10 @@ type linkURL struct {
 
 // writeURLs replaces the rows of links whose routing has changed. An unchanged URL keeps its check,
 // even if its position changes.
-func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, changes []change) error {
+func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	var stale []string
 	var rows []linkURL
-	for _, c := range changes {
+	for _, c := range rewrites {
 		if c.before.Routing != nil {
 			stale = append(stale, c.after.ID)
 		}

@@ -64,8 +64,8 @@ type history struct {
 	found func(HistoryDifference)
 }
 
-// histories reads the links after an id, in the order of their ids. It locks them, so that nobody changes
-// them between its statements.
+// histories reads the links after an id, in the order of their ids. It locks them, so that no transaction
+// changes them between its statements.
 func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (histories []*history, err error) {
 	var links []*Link
 	err = s.DB.ForChange(tx.NewSelect().Model(&links).Where("id > ?", last).Where("purged_at IS NULL").
@@ -93,28 +93,27 @@ func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (historie
 	for _, l := range links {
 		histories = append(histories, &history{link: l, tags: tagsOf[l.ID], events: map[int][]*audit.Event{}})
 	}
-	histories = assign(histories, rows, events)
+	assign(histories, rows, events)
 	return histories, nil
 }
 
 // assign adds versions and events to the histories of their links.
-func assign(histories []*history, rows []versionRow, events []*audit.Event) []*history {
-	of := map[string]*history{}
+func assign(histories []*history, rows []versionRow, events []*audit.Event) {
+	byLink := map[string]*history{}
 	for _, h := range histories {
-		of[h.link.ID] = h
+		byLink[h.link.ID] = h
 	}
 	for _, row := range rows {
-		h := of[row.LinkID]
+		h := byLink[row.LinkID]
 		h.rows = append(h.rows, row)
 	}
 	for _, e := range events {
-		h := of[e.TargetID]
+		h := byLink[e.TargetID]
 		h.events[*e.Version] = append(h.events[*e.Version], e)
 	}
 	for _, h := range histories {
 		slices.SortFunc(h.rows, func(a, b versionRow) int { return cmp.Compare(a.Number, b.Number) })
 	}
-	return histories
 }
 
 func (h *history) differs(format string, args ...any) {
@@ -192,17 +191,20 @@ func (h *history) verifyChanges(e *audit.Event, before, after *Version) error {
 	if e.Action != audit.LinkUpdated && len(listed) == 0 { // deletion, for instance, lists no fields
 		return nil
 	}
-	want := audit.Compare(before.fields(), after.fields())
-	is, err := json.Marshal(listed)
+	differing := audit.Compare(before.fields(), after.fields())
+	if len(differing)+len(listed) == 0 {
+		return nil
+	}
+	got, err := json.Marshal(listed)
 	if err != nil {
 		return err
 	}
-	should, err := json.Marshal(want)
+	want, err := json.Marshal(differing)
 	if err != nil {
 		return err
 	}
-	if len(want)+len(listed) > 0 && string(is) != string(should) {
-		h.differs("event %s of version %d has the changes %s, but the versions differ in %s", e.ID, after.Number, is, should)
+	if string(got) != string(want) {
+		h.differs("event %s of version %d has the changes %s, but the versions differ in %s", e.ID, after.Number, got, want)
 	}
 	return nil
 }

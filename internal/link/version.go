@@ -25,16 +25,16 @@ type Cause string
 
 // The causes.
 const (
-	Created  Cause = "CREATED"
-	Updated  Cause = "UPDATED"
-	Removed  Cause = "DELETED"
-	Restored Cause = "RESTORED"
-	Revived  Cause = "REVIVED"
-	ByClaim  Cause = "CLAIMED"
-	Reverted Cause = "REVERTED"
-	// BySchedule is a scheduled change.
-	BySchedule Cause = "SCHEDULED"
-	Operator   Cause = "OPERATOR"
+	CauseCreated  Cause = "CREATED"
+	CauseUpdated  Cause = "UPDATED"
+	CauseDeleted  Cause = "DELETED"
+	CauseRestored Cause = "RESTORED"
+	CauseRevived  Cause = "REVIVED"
+	CauseClaimed  Cause = "CLAIMED"
+	CauseReverted Cause = "REVERTED"
+	// CauseScheduled is a scheduled change.
+	CauseScheduled Cause = "SCHEDULED"
+	CauseOperator  Cause = "OPERATOR"
 )
 
 // Version is the state of a link from one change to the next.
@@ -91,8 +91,8 @@ func (r *versionRow) version(l *Link) (*Version, error) {
 }
 
 // supersede returns the row of the version that a change ends.
-func (c *change) supersede() (versionRow, error) {
-	text, err := c.was.encode()
+func (c *rewrite) supersede() (versionRow, error) {
+	text, err := c.previous.encode()
 	startsAt := c.before.versionFrom()
 	if c.before.WorkspaceID == workspace.PublicID { // it had no versions so far
 		startsAt = c.before.CreatedAt
@@ -106,9 +106,9 @@ func (c *change) supersede() (versionRow, error) {
 
 // writeVersions stores the versions that changes supersede, and drops those beyond maxVersions. Links
 // without an account have no versions.
-func writeVersions(ctx context.Context, tx bun.Tx, changes []change) error {
+func writeVersions(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	var rows []versionRow
-	for _, c := range changes {
+	for _, c := range rewrites {
 		if c.after.WorkspaceID == workspace.PublicID || c.before.PurgedAt != nil {
 			continue
 		}
@@ -227,7 +227,7 @@ func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (*Version
 			found.To = &state.from
 		}
 		found = &Version{
-			Link: state.link, Number: l.Version + 1 + i, From: state.from, Cause: BySchedule, ActorID: state.actor,
+			Link: state.link, Number: l.Version + 1 + i, From: state.from, Cause: CauseScheduled, ActorID: state.actor,
 		}
 	}
 	if found == nil {
@@ -250,7 +250,7 @@ func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (*Version
 // AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
 // the future, Expired for a version that was dropped, and Forbidden.
 func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, error) {
-	if err := s.CheckPast(at); err != nil {
+	if err := s.CheckNotFuture(at); err != nil {
 		return nil, err
 	}
 	l = new(*l)
@@ -307,7 +307,7 @@ func (s *Store) Revert(
 	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards the restored limit
 		return nil, err
 	}
-	e := edits{ids: []string{linkID}, field: "id", cause: reverted, needClicks: true}
+	e := edits{ids: []string{linkID}, field: "id", reason: reverted, needClicks: true}
 	e.mutate = func(_ int, l *Link) error {
 		if err := checkSeen(seen, l); err != nil {
 			return err
@@ -315,15 +315,15 @@ func (s *Store) Revert(
 		if l.Version == number {
 			return nil
 		}
-		return s.restoreVersion(version, l)
+		return s.revertTo(version, l)
 	}
 	return single(s.edit(ctx, m, e))
 }
 
-// restoreVersion gives the link the state of a version, and runs its tests.
-func (s *Store) restoreVersion(v *Version, l *Link) error {
+// revertTo gives the link the state of a version, and runs its tests.
+func (s *Store) revertTo(v *Version, l *Link) error {
 	now := s.now()
-	if err := v.restore(l, now); err != nil {
+	if err := v.applyTo(l, now); err != nil {
 		return err
 	}
 	l.touch(now)

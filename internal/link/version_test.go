@@ -97,7 +97,7 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 			if v.Number != len(all)-i || (v.To == nil) != (i == 0) || i > 0 && !v.To.Equal(all[i-1].From) {
 				t.Errorf("version %d of %d from %s to %v", v.Number, len(all), v.From, v.To)
 			}
-			if v.Cause == Updated && len(v.Changes) == 0 {
+			if v.Cause == CauseUpdated && len(v.Changes) == 0 {
 				t.Errorf("version %d changes nothing", v.Number)
 			}
 		}
@@ -195,7 +195,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := b.versions(t, l)
-			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != Reverted {
+			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != CauseReverted {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
 			}
 			if got.Version != all[0].Number {
@@ -328,7 +328,7 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 			t.Fatal(err, claims)
 		}
 		all := b.versions(t, l)
-		if len(all) != 2 || all[0].Cause != ByClaim || all[1].Cause != Created || !all[1].From.Equal(l.CreatedAt) {
+		if len(all) != 2 || all[0].Cause != CauseClaimed || all[1].Cause != CauseCreated || !all[1].From.Equal(l.CreatedAt) {
 			t.Errorf("%+v", all)
 		}
 	})

@@ -15,69 +15,69 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// change is a link before and after a write. The caller has locked its row in the transaction.
-type change struct {
+// rewrite is a link before and after a write. The caller has locked its row in the transaction.
+type rewrite struct {
 	before, after *Link
 	// scheduled is the scheduled change that takes effect; nil for other changes.
 	scheduled *ScheduledChange
 	// operation is the id of the bulk call that the change is part of; empty for none.
 	operation string
-	// was is the state before, and fields are those that differ after; apply sets them.
-	was    *Snapshot
-	fields []*audit.FieldChange
+	// previous is the state before, and fields are those that differ after; apply sets them.
+	previous *Snapshot
+	fields   []*audit.FieldChange
 }
 
-// cause is why links are written: the type of the event, and how the versions came about.
-type cause struct {
+// reason is why links are written: the type of the event, and how the versions came about.
+type reason struct {
 	action  audit.Action
 	version Cause
 	// listsFields means that the event has the changed fields.
 	listsFields bool
 }
 
-// The causes of writes.
+// The reasons for writes.
 var (
-	updated    = cause{audit.LinkUpdated, Updated, true}
-	reverted   = cause{audit.LinkUpdated, Reverted, true}
-	claimed    = cause{audit.LinkClaimed, ByClaim, true}
-	deleted    = cause{audit.LinkDeleted, Removed, false}
-	restored   = cause{audit.LinkRestored, Restored, false}
-	revived    = cause{audit.LinkRestored, Revived, false}
-	bySchedule = cause{audit.LinkUpdated, BySchedule, true}
-	disabled   = cause{audit.LinkDisabled, Operator, false}
-	enabled    = cause{audit.LinkEnabled, Operator, false}
+	updated    = reason{audit.LinkUpdated, CauseUpdated, true}
+	reverted   = reason{audit.LinkUpdated, CauseReverted, true}
+	claimed    = reason{audit.LinkClaimed, CauseClaimed, true}
+	deleted    = reason{audit.LinkDeleted, CauseDeleted, false}
+	restored   = reason{audit.LinkRestored, CauseRestored, false}
+	revived    = reason{audit.LinkRestored, CauseRevived, false}
+	bySchedule = reason{audit.LinkUpdated, CauseScheduled, true}
+	disabled   = reason{audit.LinkDisabled, CauseOperator, false}
+	enabled    = reason{audit.LinkEnabled, CauseOperator, false}
 )
 
 // apply is the only way to change columns of links that users see. Links whose state does not change are
 // left alone. It writes the others in one statement, with their tags, URLs and grants, the versions that
 // they supersede, and an event each. Who made a change is after.In; a link without it was changed by the
 // server or the operator.
-func (s *Store) apply(ctx context.Context, tx bun.Tx, why cause, changes []change) error {
-	changes, err := s.newVersions(ctx, tx, why, changes)
-	if err != nil || len(changes) == 0 {
+func (s *Store) apply(ctx context.Context, tx bun.Tx, why reason, rewrites []rewrite) error {
+	rewrites, err := s.newVersions(ctx, tx, why, rewrites)
+	if err != nil || len(rewrites) == 0 {
 		return err
 	}
-	if err := s.write(ctx, tx, changes); err != nil {
+	if err := s.write(ctx, tx, rewrites); err != nil {
 		return err
 	}
-	if err := writeVersions(ctx, tx, changes); err != nil {
+	if err := writeVersions(ctx, tx, rewrites); err != nil {
 		return err
 	}
-	return s.writeEvents(ctx, tx, why, changes)
+	return s.writeEvents(ctx, tx, why, rewrites)
 }
 
 // newVersions takes the states before and after, drops changes without an effect, and numbers the new
 // versions of the others.
-func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes []change) ([]change, error) {
-	tags, err := s.storedTags(ctx, tx, changes)
+func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why reason, rewrites []rewrite) ([]rewrite, error) {
+	tags, err := s.storedTags(ctx, tx, rewrites)
 	if err != nil {
 		return nil, err
 	}
-	effective := make([]change, 0, len(changes))
-	for _, c := range changes {
+	effective := make([]rewrite, 0, len(rewrites))
+	for _, c := range rewrites {
 		stored := tags[c.before.ID]
-		c.was = c.before.snapshot(stored)
-		isSame, fields := compare(c.was, c.after.snapshotWith(stored))
+		c.previous = c.before.snapshot(stored)
+		isSame, fields := compare(c.previous, c.after.snapshotWith(stored))
 		if c.fields = fields; isSame && c.before.WorkspaceID == c.after.WorkspaceID {
 			unchanged := *c.before
 			unchanged.In = c.after.In
@@ -96,7 +96,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why cause, changes [
 }
 
 // actorID returns who made the change; empty for the server and the operator.
-func (c *change) actorID() string {
+func (c *rewrite) actorID() string {
 	if c.scheduled != nil {
 		return c.scheduled.ActorID
 	}
@@ -105,7 +105,7 @@ func (c *change) actorID() string {
 
 // startsAt returns when the new version begins; nil for the instant at which it is written, after that of
 // its predecessor. A scheduled change begins at its planned instant.
-func (c *change) startsAt() *time.Time {
+func (c *rewrite) startsAt() *time.Time {
 	if c.scheduled == nil {
 		return nil
 	}
@@ -122,13 +122,13 @@ func startAfter(predecessor, planned time.Time) time.Time {
 }
 
 // write writes the rows of changed links, and what is derived of them.
-func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.after.ID, b.after.ID) })
-	if err := releaseExternalIDs(ctx, tx, changes); err != nil {
+func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+	slices.SortFunc(rewrites, func(a, b rewrite) int { return cmp.Compare(a.after.ID, b.after.ID) })
+	if err := releaseExternalIDs(ctx, tx, rewrites); err != nil {
 		return err
 	}
-	rows := make([]*record, 0, len(changes))
-	for _, c := range changes {
+	rows := make([]*record, 0, len(rewrites))
+	for _, c := range rewrites {
 		rows = append(rows, recordOf(c.after))
 	}
 	for chunk := range statements(rows) {
@@ -144,10 +144,10 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, changes []change) error {
 	if err := s.writeTags(ctx, tx, rows); err != nil {
 		return err
 	}
-	if err := writeMetadata(ctx, tx, changes); err != nil {
+	if err := writeMetadata(ctx, tx, rewrites); err != nil {
 		return err
 	}
-	return s.writeRouting(ctx, tx, changes)
+	return s.writeRouting(ctx, tx, rewrites)
 }
 
 // mutableColumns returns the columns of a link that can change.
@@ -163,9 +163,9 @@ func (s *Store) mutableColumns() (columns []string) {
 }
 
 // writeEvents records the changes in the event log. Links without an account have no events.
-func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why cause, changes []change) error {
-	events := make([]*audit.Event, 0, len(changes))
-	for _, c := range changes {
+func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why reason, rewrites []rewrite) error {
+	events := make([]*audit.Event, 0, len(rewrites))
+	for _, c := range rewrites {
 		l := c.after
 		if l.WorkspaceID == workspace.PublicID {
 			continue
