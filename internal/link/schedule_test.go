@@ -105,6 +105,37 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	})
 }
 
+// TestStore_AsOfReturnsIntervals: versions end where their successors begin, also before these are written.
+func TestStore_AsOfReturnsIntervals(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/1", Strategy: new(Random)})
+		starts := []time.Time{b.now, b.now.Add(time.Hour), b.now.Add(2 * time.Hour), b.now.Add(3 * time.Hour)}
+		for i, at := range starts[1:] {
+			b.schedule(t, l, at.Sub(b.now), Change{URL: to(fmt.Sprint("https://example.com/", i+2))})
+		}
+		b.now = b.now.Add(4 * time.Hour)
+		for _, isWritten := range []bool{false, true} {
+			for i, at := range starts {
+				v, err := b.AsOf(t.Context(), b.mustGet(t, l), at.Add(time.Minute))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var end *time.Time
+				if i+1 < len(starts) {
+					end = &starts[i+1]
+				}
+				if v.Number != i+1 || !v.From.Equal(at) || !sameInstant(v.To, end) {
+					t.Errorf("written: %t: version %d from %s to %v, want %d from %s to %v", isWritten, v.Number, v.From, v.To,
+						i+1, at, end)
+				}
+			}
+			b.applyScheduled(t)
+		}
+	})
+}
+
 // pendingRows counts the rows of scheduled changes.
 func (b *bundle) pendingRows(t *testing.T) int {
 	t.Helper()

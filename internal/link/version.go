@@ -42,7 +42,8 @@ type Version struct {
 	Snapshot
 	Link   *Link
 	Number int
-	// From is its first instant, To the first instant after it; nil for the newest version.
+	// From is its first instant, To the first instant after it; nil for the newest version, unless a
+	// scheduled change has ended it that is not written yet.
 	From time.Time
 	To   *time.Time
 	// Cause is how it came about, ActorID who made it; empty for the server and the operator.
@@ -167,7 +168,7 @@ func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) 
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the versions before the link's
 	if number > l.Version {
-		newest, err := s.newestVersion(ctx, l.written())
+		newest, err := s.newestVersion(ctx, l)
 		if err != nil {
 			return nil, err
 		}
@@ -198,9 +199,10 @@ func (s *Store) newestVersion(ctx context.Context, l *Link) (*Version, error) {
 	if err != nil {
 		return nil, err
 	}
+	row := l.written()
 	return &Version{
-		Snapshot: *l.snapshot(tags[l.ID]), Link: l, Number: l.Version, From: l.versionFrom(), Cause: l.VersionCause,
-		ActorID: l.VersionActor, OperationID: l.VersionOperation,
+		Snapshot: *row.snapshot(tags[l.ID]), Link: l, Number: row.Version, From: row.versionFrom(), To: l.beginOfDue(0),
+		Cause: row.VersionCause, ActorID: row.VersionActor, OperationID: row.VersionOperation,
 	}, nil
 }
 
@@ -218,33 +220,36 @@ func (l *Link) written() *Link {
 // dueVersion returns the version of an instant among those that have begun and are not written yet: what
 // it will be once it is. It returns nil if none has begun by then.
 func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (*Version, error) {
-	var found *Version
-	for i, state := range l.due {
-		if state.from.After(at) {
-			break
-		}
-		if found != nil {
-			found.To = &state.from
-		}
-		found = &Version{
-			Link: state.link, Number: l.Version + 1 + i, From: state.from, Cause: CauseScheduled, ActorID: state.actor,
-		}
+	n := 0 // how many have begun by then
+	for n < len(l.due) && !l.due[n].from.After(at) {
+		n++
 	}
-	if found == nil {
+	if n == 0 {
 		return nil, nil
 	}
 	tags, err := s.TagsOf(ctx, l.In, l.ID)
 	if err != nil {
 		return nil, err
 	}
-	of, before := found.Link, l.written()
-	if n := found.Number - l.Version - 2; n >= 0 {
-		before = l.due[n].link
+	state, before := l.due[n-1], l.written()
+	if n > 1 {
+		before = l.due[n-2].link
 	}
-	found.Snapshot = *of.snapshotWith(tags[l.ID])
-	found.Changes = audit.Compare(before.snapshotWith(tags[l.ID]).fields(), found.fields())
-	found.Link = l
-	return found, nil
+	v := &Version{
+		Snapshot: *state.link.snapshotWith(tags[l.ID]), Link: l, Number: l.Version + n, From: state.from,
+		To: l.beginOfDue(n), Cause: CauseScheduled, ActorID: state.actor,
+	}
+	v.Changes = audit.Compare(before.snapshotWith(tags[l.ID]).fields(), v.fields())
+	return v, nil
+}
+
+// beginOfDue returns when the n-th state begins that is not written yet, which ends the version before it;
+// nil if there is none.
+func (l *Link) beginOfDue(n int) *time.Time {
+	if n >= len(l.due) {
+		return nil
+	}
+	return &l.due[n].from
 }
 
 // AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
@@ -260,35 +265,38 @@ func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, erro
 	if v, err := s.dueVersion(ctx, l, at); v != nil || err != nil {
 		return v, err
 	}
-	if !at.Before(l.written().versionFrom()) {
-		versions, err := s.versionsBefore(ctx, l, l.Version+1, 1)
-		if err != nil {
-			return nil, err
-		}
-		return versions[0], nil
+	number, err := l.Version, error(nil)
+	if at.Before(l.written().versionFrom()) {
+		number, err = s.supersededAt(ctx, l, at)
 	}
+	if number == 0 || err != nil {
+		return nil, err
+	}
+	versions, err := s.versionsBefore(ctx, l, number+1, 1)
+	if err != nil || len(versions) == 0 {
+		return nil, err
+	}
+	return versions[0], nil
+}
+
+// supersededAt returns the number of the superseded version of an instant; zero before the creation of the
+// link. It returns Expired for a version that was dropped, and Forbidden.
+func (s *Store) supersededAt(ctx context.Context, l *Link, at time.Time) (int, error) {
 	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	var found struct{ Last, First *int }
 	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("min(number) AS first").
 		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
 		Where("workspace_id = ?", l.WorkspaceID).Scan(db.UpToDate(ctx), &found)
-	isBeforeFirst := optional.Or(found.First, 1) == 1
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("looking up a version: %w", err)
-	case found.Last == nil && isBeforeFirst:
-		return nil, nil
-	case found.Last == nil:
-		return nil, errs.New(errs.Expired, "The version of this instant is no longer stored.").At("at")
+	if err != nil {
+		return 0, fmt.Errorf("looking up a version: %w", err)
 	}
-	versions, err := s.versionsBefore(ctx, l, *found.Last+1, 1)
-	if err != nil || len(versions) == 0 {
-		return nil, err
+	if found.Last == nil && optional.Or(found.First, 1) > 1 {
+		return 0, errs.New(errs.Expired, "The version of this instant is no longer stored.").At("at")
 	}
-	return versions[0], nil
+	return optional.Value(found.Last), nil
 }
 
 // Revert restores a version of a link as a new version. Deletion and disabling stay. Seen is the UpdatedAt
@@ -352,7 +360,7 @@ func errNoVersion() *errs.Error {
 
 func checkSeen(seen *time.Time, l *Link) error {
 	if seen != nil && !seen.Equal(l.UpdatedAt) {
-		return errs.New(errs.Conflict, "The link has been changed since. Look at it again.").At("updatedAt")
+		return errs.New(errs.Conflict, "The link has changed since you read it. Read it again, and repeat the call.").At("updatedAt")
 	}
 	return nil
 }
