@@ -2,11 +2,9 @@ package workspace
 
 import (
 	"context"
-	"slices"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -25,9 +23,6 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 ) {
 	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
 		return p, "", err
-	}
-	if slices.Contains(r.Wanted, audit.LinkClicked) {
-		return p, "", errs.New(errs.InvalidInput, "Clicks are not in the event log. Use clicks or linkClicked.").At("types")
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
 	r.Actions = m.EventActions()
