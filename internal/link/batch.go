@@ -323,7 +323,7 @@ func (b *batch) nextCode(it *item) (string, bool) {
 func errNoCode(strategy Strategy) error {
 	switch strategy {
 	case Custom:
-		return errs.New(errs.CodeTaken, "The code leads to another URL already. Choose another code.").At("customCode")
+		return errs.New(errs.CodeTaken, "The code is used for another URL. Choose another code.").At("customCode")
 	case Random:
 		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the "+
 			"strategy COUNTER.", randomAttempts).At("strategy")

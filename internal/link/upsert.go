@@ -252,8 +252,10 @@ func (it *item) adopt(holders map[string]*Link, existing map[identity]*Link, byC
 	case l == nil:
 	case l.DisabledAt != nil:
 		it.attempt.Err = errDisabled().At("url")
-	case l.ExternalID != nil, l.PurgedAt != nil && !bytes.Equal(l.CanonicalHash, it.draft.CanonicalHash):
+	case l.ExternalID != nil:
 		it.attempt.Err = errOfOther(it.draft.Strategy)
+	case l.PurgedAt != nil && !bytes.Equal(l.CanonicalHash, it.draft.CanonicalHash): // only its code was found
+		it.attempt.Err = errNoCode(Custom)
 	default:
 		it.attempt.Link = l
 	}
@@ -262,7 +264,8 @@ func (it *item) adopt(holders map[string]*Link, existing map[identity]*Link, byC
 // errOfOther is the error of an item whose URL or code belongs to a link with another external id.
 func errOfOther(strategy Strategy) error {
 	if strategy == Custom {
-		return errNoCode(Custom)
+		return errs.New(errs.CodeTaken, "The code belongs to a link with another externalId. Choose another code.").
+			At("customCode")
 	}
 	return errs.New(errs.Conflict, "The URL belongs to a link with another externalId. Use the strategy RANDOM or "+
 		"COUNTER for another link to it.").At("url")

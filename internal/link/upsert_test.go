@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -153,6 +154,32 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 			t.Errorf("another URL of a deterministic link: %s", outcome)
 		}
 		b.verifyHistory(t)
+	})
+}
+
+// TestStore_UpsertNamesTheConflict: a link with another external id is not one with another URL.
+func TestStore_UpsertNamesTheConflict(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const url = "https://example.com/a"
+		b.create(t, New{URL: url, ExternalID: new("1")})
+		b.create(t, New{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
+		for field, in := range map[string]Upsert{
+			"url":        {URL: url, Strategy: new(Deterministic)},
+			"customCode": {URL: url, CustomCode: new("promo")},
+		} {
+			in.ExternalID = "3"
+			_, err := b.Upsert(t.Context(), b.mine, &in)
+			e := errs.From(err)
+			if !strings.Contains(e.Message, "a link with another externalId") || !cmp.Equal(e.Field, []string{field}) {
+				t.Errorf("%s: %v at %v", field, err, e.Field)
+			}
+		}
+		_, _, err := b.Create(t.Context(), b.mine, New{URL: "https://example.com/b", CustomCode: new("promo")})
+		if e := errs.From(err); !errs.Is(err, errs.CodeTaken) || !strings.Contains(e.Message, "another URL") {
+			t.Errorf("another URL: %v", err)
+		}
 	})
 }
 
