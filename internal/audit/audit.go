@@ -129,7 +129,8 @@ func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	}
 	in := db.Insert{Without: nullColumns(events)}
 	var err error
-	if tx.Dialect().Name() == dialect.PG { // defaults of the columns position the events
+	if tx.Dialect().Name() == dialect.PG { // a sequence numbers the events
+		in.Computed = []db.Computed{{Column: "xid", Value: orderXID}}
 		err = db.InsertRows(ctx, tx, in, events)
 	} else {
 		err = insertNumbered(ctx, tx, in, events)
@@ -139,6 +140,13 @@ func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	}
 	return nil
 }
+
+// orderXID is the transaction that orders an event: its own, or a later one of which its workspace has events
+// already. A transaction that began to write first may have waited for the lock of a row that the later one has
+// changed since, and its event must follow the later one's. No reader passes that position before both have ended.
+const orderXID = `greatest(pg_current_xact_id()::TEXT::BIGINT, (
+	SELECT max(earlier.xid) FROM audit_events AS earlier WHERE earlier.workspace_id = input.workspace_id
+		AND earlier.seq IS NOT NULL AND earlier.xid > pg_current_xact_id()::TEXT::BIGINT))`
 
 // insertNumbered inserts events on SQLite, which has one writer at a time, with the next numbers.
 func insertNumbered(ctx context.Context, tx bun.Tx, in db.Insert, events []*Event) error {

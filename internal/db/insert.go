@@ -20,9 +20,15 @@ type Insert struct {
 	Into string
 	// Without are columns that get their defaults.
 	Without []string
+	// Computed are columns whose values PostgreSQL computes from the others, which are those of input. The
+	// model has no fields for them.
+	Computed []Computed
 	// Rest follows the rows: ON CONFLICT, RETURNING. It has no arguments.
 	Rest string
 }
+
+// Computed is a column with the SQL of its value.
+type Computed struct{ Column, Value string }
 
 // rowsAtOnce is the maximum number of rows of a statement.
 const rowsAtOnce = 1000
@@ -64,12 +70,18 @@ func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun
 	for i := range rows {
 		structs[i] = reflect.Indirect(reflect.ValueOf(&rows[i]).Elem())
 	}
-	text := fmt.Sprintf("INSERT INTO %s (%s) ", into, strings.Join(names, ", "))
+	list := strings.Join(names, ", ")
 	if tx.Dialect().Name() != dialect.PG {
-		return tx.NewRaw(text+"VALUES ? "+in.Rest, bun.In(byRow(fields, structs))), ctx
+		text := fmt.Sprintf("INSERT INTO %s (%s) VALUES ? %s", into, list, in.Rest)
+		return tx.NewRaw(text, bun.In(byRow(fields, structs))), ctx
 	}
 	types, columns := byColumn(fields, structs)
-	return tx.NewRaw(text + "SELECT * FROM " + unnest(types) + " " + in.Rest), bind(ctx, columns...)
+	from, values := fmt.Sprintf("%s AS input (%s)", unnest(types), list), "*"
+	for _, c := range in.Computed {
+		list, values = list+", "+c.Column, values+", "+c.Value
+	}
+	text := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s %s", into, list, values, from, in.Rest)
+	return tx.NewRaw(text), bind(ctx, columns...)
 }
 
 // byColumn returns an array of values for each field, and the element types.

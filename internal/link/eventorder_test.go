@@ -1,0 +1,51 @@
+package link
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// TestEvents_HaveTheOrderOfVersions: of calls that change the same links at the same time, too. A call may have
+// begun to write, and wait for the lock of a link, before another changes that link.
+func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ids := make([]string, 20)
+		for i := range ids {
+			l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+			ids[i] = l.ID
+		}
+		var callers sync.WaitGroup
+		for caller := range 4 {
+			callers.Go(func() {
+				for i := range 30 {
+					var changes []Change
+					for _, n := range rand.Perm(len(ids))[:1+rand.IntN(len(ids)/2)] {
+						changes = append(changes, Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
+					}
+					if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		callers.Wait()
+		expected := 0
+		for _, linkID := range ids {
+			expected += b.get(t, &Link{ID: linkID}).Version
+		}
+		seen := map[string]int{}
+		for _, e := range b.events(t, expected) {
+			if *e.Version != seen[e.TargetID]+1 {
+				t.Errorf("version %d of %s follows %d", *e.Version, e.TargetID, seen[e.TargetID])
+			}
+			seen[e.TargetID] = *e.Version
+		}
+	})
+}
