@@ -64,7 +64,7 @@ func (d *Dispatcher) readClicks(ctx context.Context) error {
 
 func (d *Dispatcher) readClicksOf(ctx context.Context, w *Webhook, head stream.Position) error {
 	step, err := d.Clicks.After(ctx, w.clicks(), w.WorkspaceID)
-	if errs.Is(err, errs.Expired) { // no node ran for a day
+	if errs.Is(err, errs.Expired) { // no node has read clicks for 23 hours: they cannot be counted
 		_, err = d.storeClicks(ctx, w, nil, head, 0)
 		return err
 	}
@@ -79,7 +79,8 @@ func (d *Dispatcher) readClicksOf(ctx context.Context, w *Webhook, head stream.P
 	if err != nil {
 		return err
 	}
-	if len(clicks) == 0 && step.Reached.At.Sub(w.ClicksAt) < idleClicks {
+	// With more to read, the position moves past the clicks of other workspaces.
+	if len(clicks) == 0 && !step.More && step.Reached.At.Sub(w.ClicksAt) < idleClicks {
 		return nil
 	}
 	if skips || len(clicks) == 0 {

@@ -339,6 +339,32 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 	})
 }
 
+// TestDispatcher_ReadsPastClicksOfOthers records more clicks of another workspace than one read returns before a
+// click of its own.
+func TestDispatcher_ReadsPastClicksOfOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		other := workspacetest.New(t, d, "other")
+		b.create(t, r.URL, audit.LinkClicked)
+		clicks := clicktest.New(t, d, b.clock.Now)
+		clicktest.Run(t, clicks.Recorder)
+		record := func(n int, m workspace.Membership) {
+			for range n {
+				clicks.Record(&click.Click{WorkspaceID: m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
+			}
+			if err := clicks.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		record(10_000, other)
+		record(1, other)
+		record(1, b.m)
+		b.run(t)
+		until(t, "the click arrives", func() bool { return len(r.got()) == 1 })
+	})
+}
+
 // TestStore_SkipsAndRedelivers skips a backlog, and has events of before the webhook sent.
 func TestStore_SkipsAndRedelivers(t *testing.T) {
 	t.Parallel()
