@@ -6488,10 +6488,14 @@ type Mutation {
   deleteUtmTemplate(input: DeleteUtmTemplateInput!): DeleteUtmTemplatePayload!
   """
   Creates a webhook, at most 20 per workspace. It receives events that are committed from now on. Needs WEBHOOKS_WRITE and
-  LINKS_READ, and STATS_READ for clicks or statistics. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, QUOTA_EXCEEDED.
+  LINKS_READ, STATS_READ for clicks or statistics, and DOMAINS_READ for events of domains. Errors: NOT_FOUND, INVALID_INPUT,
+  INVALID_URL, UNSAFE_URL, QUOTA_EXCEEDED.
   """
   createWebhook(input: CreateWebhookInput!): CreateWebhookPayload!
-  "Changes a webhook, also its status. Needs WEBHOOKS_WRITE. Errors: as createWebhook."
+  """
+  Changes a webhook, also its status. Needs the same permissions as createWebhook. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL,
+  UNSAFE_URL.
+  """
   updateWebhook(input: UpdateWebhookInput!): UpdateWebhookPayload!
   "Deletes a webhook with its deliveries. Needs WEBHOOKS_WRITE. Error: NOT_FOUND."
   deleteWebhook(input: DeleteWebhookInput!): DeleteWebhookPayload!
@@ -8289,7 +8293,7 @@ enum EventType {
   DOMAIN_FAILING
   "A domain is no longer verified."
   DOMAIN_LOST
-  "A webhook was disabled after failed deliveries, by 410, or by the operator."
+  "A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, or the operator disabled it."
   WEBHOOK_DISABLED
 }
 
@@ -8660,7 +8664,7 @@ enum AuditAction {
   WEBHOOK_DELETED
   "The secret of a webhook was rotated."
   WEBHOOK_SECRET_ROTATED
-  "A webhook was disabled after failed deliveries, by 410, or by the operator."
+  "A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, or the operator disabled it."
   WEBHOOK_DISABLED
 }
 
