@@ -78,16 +78,15 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 		}
 	}
 	// The newest event is read first, so that a page without further events has all up to it.
-	err = f.events().Column("id").Where("(xid, seq) > (?, ?)", start.XID, start.Seq).
-		Where("action IN (?)", bun.In(r.Actions)).Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
+	err = withActions(f.events(), r.Actions).Column("id").Where("(xid, seq) > (?, ?)", start.XID, start.Seq).
+		Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, "", fmt.Errorf("reading the newest event: %w", err)
 	}
 	var rows []*Event
-	q := f.events().Model(&rows).Where("(xid, seq) > (?, ?)", after.XID, after.Seq).
-		Where("action IN (?)", bun.In(r.Actions))
+	q := withActions(f.events().Model(&rows), r.Actions).Where("(xid, seq) > (?, ?)", after.XID, after.Seq)
 	if r.Wanted != nil {
-		q = q.Where("action IN (?)", bun.In(append(slices.Clone(r.Wanted), "")))
+		q = withActions(q, r.Wanted)
 	}
 	if r.TargetID != "" {
 		q = q.Where("target_id = ?", r.TargetID)
@@ -120,6 +119,14 @@ func (f *feed) events() *bun.SelectQuery {
 		q = q.Where("xid < " + db.OldestTransaction)
 	}
 	return q
+}
+
+// withActions selects events with one of the actions. An empty IN list is not valid SQL.
+func withActions(q *bun.SelectQuery, actions []Action) *bun.SelectQuery {
+	if len(actions) == 0 {
+		return q.Where("1 = 0")
+	}
+	return q.Where("action IN (?)", bun.In(actions))
 }
 
 // clockSkew is how much the clocks of nodes, and the creation of an id and its event, may differ.
@@ -189,8 +196,8 @@ type LogRequest struct {
 func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
 	q := d.NewSelect().Model(&events).ColumnExpr("?TableColumns, xid, seq").
 		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).Where("seq IS NOT NULL").
-		Where("(xid, seq) > (?, ?)", r.After.XID, r.After.Seq).Where("(xid, seq) <= (?, ?)", r.UpTo.XID, r.UpTo.Seq).
-		Where("action IN (?)", bun.In(r.Actions))
+		Where("(xid, seq) > (?, ?)", r.After.XID, r.After.Seq).Where("(xid, seq) <= (?, ?)", r.UpTo.XID, r.UpTo.Seq)
+	q = withActions(q, r.Actions)
 	if r.TargetID != "" {
 		q = q.Where("target_id = ?", r.TargetID)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/db"
 )
 
@@ -15,12 +13,9 @@ import (
 func Between(
 	ctx context.Context, d *db.DB, workspaceID string, from, to time.Time, actions []Action, limit int, now time.Time,
 ) (rows []*Event, err error) {
-	if len(actions) == 0 {
-		return nil, nil
-	}
 	f := feed{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
-	err = f.events().Model(&rows).Column("id", "target_id", "action").Where("created_at >= ?", db.Instant(from)).
-		Where("created_at < ?", db.Instant(to)).Where("action IN (?)", bun.In(actions)).
+	err = withActions(f.events(), actions).Model(&rows).Column("id", "target_id", "action").
+		Where("created_at >= ?", db.Instant(from)).Where("created_at < ?", db.Instant(to)).
 		Order("xid", "seq").Limit(int64(limit)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
