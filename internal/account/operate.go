@@ -3,9 +3,9 @@ package account
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/uptrace/bun"
 )
@@ -19,9 +19,6 @@ type Known struct {
 	Sessions int64
 }
 
-// escaped escapes the wildcards of LIKE.
-var escaped = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
 // People lists at most limit accounts after an ID, oldest first, whose address contains the text.
 // It is for the operator.
 func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
@@ -30,7 +27,7 @@ func (s *Store) People(ctx context.Context, email, after string, limit int) ([]K
 	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at").
 		ColumnExpr("(?) AS sessions", sessions).
 		Where("deleted_at IS NULL").Where("id > ?", after).
-		Where(`email LIKE ? ESCAPE '\'`, "%"+escaped.Replace(fold(email))+"%").
+		Where(`email LIKE ? ESCAPE '\'`, "%"+db.EscapeLike(fold(email))+"%").
 		Order("id").Limit(int64(limit)).Scan(ctx, &accounts)
 	if err != nil {
 		return nil, fmt.Errorf("listing accounts: %w", err)

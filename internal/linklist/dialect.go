@@ -64,13 +64,10 @@ func (s *Store) stopsAtLimit() bool { return s.DB.Kind == db.SQLite }
 func (s *Store) trigramLookup(workspaceID string, words []string) *bun.SelectQuery {
 	indexed := s.DB.NewSelect().Table("link_texts").Column("link_id").Where("workspace_id = ?", workspaceID)
 	for _, word := range words {
-		indexed = indexed.Where("search LIKE ?", "%"+likeEscaper.Replace(word)+"%")
+		indexed = indexed.Where("search LIKE ?", "%"+db.EscapeLike(word)+"%")
 	}
 	return indexed
 }
-
-// likeEscaper escapes the special characters of LIKE.
-var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 func hasTrigram(word string) bool {
 	run := 0
