@@ -63,7 +63,7 @@ func (r *mutationResolver) UpdateWebhook(
 		return r.Webhooks.Update(ctx, m, webhookID, change)
 	}
 	w, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, update)
-	r.Dispatcher.Probe()
+	r.Dispatcher.Rescan()
 	return &gen.UpdateWebhookPayload{Webhook: w}, err
 }
 
@@ -77,9 +77,13 @@ func (r *mutationResolver) DeleteWebhook(
 func (r *mutationResolver) RotateWebhookSecret(
 	ctx context.Context, in gen.RotateWebhookSecretInput,
 ) (*gen.RotateWebhookSecretPayload, error) {
+	overlap, err := webhook.Overlap(in.OverlapSeconds)
+	if err != nil {
+		return nil, err
+	}
 	secret := ""
 	rotate := func(ctx context.Context, m workspace.Membership, webhookID string) (w *webhook.Webhook, err error) {
-		w, secret, err = r.Webhooks.Rotate(ctx, m, webhookID, in.OverlapSeconds)
+		w, secret, err = r.Webhooks.Rotate(ctx, m, webhookID, overlap)
 		return w, err
 	}
 	w, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, rotate)

@@ -41,8 +41,8 @@ var facts = map[db.Kind][]string{
 	},
 	db.SQLite: {
 		// Columns. Time is text, recognized by the column's name.
-		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND c.name LIKE '%@_at' ESCAPE '@'
-			THEN 'INSTANT' ELSE c.type END ||
+		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND (c.name LIKE '%@_at' ESCAPE '@'
+			OR c.name LIKE '%@_until' ESCAPE '@' OR c.name LIKE '%@_since' ESCAPE '@') THEN 'INSTANT' ELSE c.type END ||
 			CASE c."notnull" WHEN 1 THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || c.dflt_value, '')
 		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type IN ('table', 'view') AND m.name <> 'migrations'`,
 		`SELECT m.name || ' PRIMARY KEY (' || group_concat(c.name, ', ' ORDER BY c.pk) || ')'

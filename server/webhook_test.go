@@ -163,7 +163,7 @@ func hasten(t *testing.T, d *db.DB) {
 		_, err = d.NewRaw("UPDATE webhooks SET due_at = ? WHERE due_at > ?", now, now).Exec(ctx)
 	}
 	if err == nil { // nodes that were killed do not return their claims
-		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_at = NULL WHERE claimed_at < ?", now.Add(90*time.Second)).
+		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_until = NULL WHERE claimed_until < ?", now.Add(90*time.Second)).
 			Exec(ctx)
 	}
 	if err != nil {

@@ -1051,7 +1051,7 @@ type ComplexityRoot struct {
 		CreatedAt      func(childComplexity int) int
 		CreatedBy      func(childComplexity int) int
 		Deliveries     func(childComplexity int, first *int, after *string, status []webhook.DeliveryStatus) int
-		FailingAt      func(childComplexity int) int
+		FailingSince   func(childComplexity int) int
 		ID             func(childComplexity int) int
 		Name           func(childComplexity int) int
 		Selection      func(childComplexity int) int
@@ -5397,11 +5397,11 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Webhook.Deliveries(childComplexity, args["first"].(*int), args["after"].(*string), args["status"].([]webhook.DeliveryStatus)), true
 	case "Webhook.failingSince":
-		if e.ComplexityRoot.Webhook.FailingAt == nil {
+		if e.ComplexityRoot.Webhook.FailingSince == nil {
 			break
 		}
 
-		return e.ComplexityRoot.Webhook.FailingAt(childComplexity), true
+		return e.ComplexityRoot.Webhook.FailingSince(childComplexity), true
 	case "Webhook.id":
 		if e.ComplexityRoot.Webhook.ID == nil {
 			break
@@ -30647,7 +30647,7 @@ func (ec *executionContext) _Webhook_failingSince(ctx context.Context, field gra
 			return ec.fieldContext_Webhook_failingSince(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.FailingAt, nil
+			return obj.FailingSince, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {

@@ -59,7 +59,7 @@ func (w webhooksList) Run(ctx context.Context, f *config.Flags, io IO) error {
 					status = "DISABLED by the operator"
 				}
 				return []string{row.ID, row.WorkspaceID, row.Host, status, strconv.FormatInt(row.Waiting, 10),
-					instant(row.FailingAt), row.CreatedAt.UTC().Format(time.RFC3339)}
+					instant(row.FailingSince), row.CreatedAt.UTC().Format(time.RFC3339)}
 			})
 		if !w.JSON {
 			w.printNext(io, len(rows), func() string { return rows[len(rows)-1].ID })

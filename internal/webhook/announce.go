@@ -37,8 +37,7 @@ func (d *Dispatcher) disableEnded(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
 	var rows []*Webhook
-	err := d.DB.NewSelect().Model(&rows).Join("JOIN api_keys AS api_key ON api_key.id = webhook.created_by").
-		Where("webhook.status <> ?", Disabled).Where("api_key.revoked_at IS NOT NULL OR api_key.expires_at <= ?", d.now()).
+	err := d.DB.NewSelect().Model(&rows).Where("webhook.status <> ?", Disabled).Where("EXISTS (?)", d.endedKey()).
 		Limit(batch).Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("looking up webhooks of ended API keys: %w", err)

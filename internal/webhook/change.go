@@ -36,6 +36,9 @@ type Change struct {
 	Status    optional.Edit[Status]
 	// SkipBacklog skips the waiting events and deliveries, together with the status Active.
 	SkipBacklog bool
+
+	// host is the canonical host of URL, as of check.
+	host string
 }
 
 // Create creates a webhook and returns its secret, which cannot be read again. It returns InvalidInput,
@@ -54,9 +57,10 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	if w.Secret, err = s.seal(w.ID, raw); err != nil {
 		return nil, "", err
 	}
-	if err := s.apply(ctx, m, w, c); err != nil {
+	if c, err = s.check(ctx, m, c); err != nil {
 		return nil, "", err
 	}
+	c.applyTo(w)
 	if err := s.moveToHead(ctx, w); err != nil {
 		return nil, "", err
 	}
@@ -109,16 +113,12 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 	if err != nil {
 		return nil, err
 	}
-	before, err := s.get(ctx, m, webhookID)
-	if err != nil {
+	if _, err := s.get(ctx, m, webhookID); err != nil {
 		return nil, err
 	}
-	checked := *before // the URL is checked outside the transaction, because names are looked up
-	if err := s.apply(ctx, m, &checked, c); err != nil {
+	// The URL is checked outside the transaction, because names are looked up.
+	if c, err = s.check(ctx, m, c); err != nil {
 		return nil, err
-	}
-	if c.SkipBacklog && (!c.Status.Set || c.Status.To != Active) {
-		return nil, errs.New(errs.InvalidInput, "skipBacklog goes with the status ACTIVE.").At("skipBacklog")
 	}
 	head := &Webhook{}
 	if err := s.moveToHead(ctx, head); err != nil {
@@ -129,15 +129,15 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		was := *w
-		w.copySettings(&checked, c)
-		if w.WantsClicks && !was.WantsClicks {
+		before := *w
+		c.applyTo(w)
+		if w.WantsClicks && !before.WantsClicks {
 			w.setClicks(head.clicks())
 		}
 		if err := s.setStatus(ctx, tx, w, c, head); err != nil {
 			return err
 		}
-		changes := audit.Compare(was.fields(), w.fields())
+		changes := audit.Compare(before.fields(), w.fields())
 		if len(changes) == 0 && !c.SkipBacklog && !c.Status.Set {
 			return nil
 		}
@@ -153,33 +153,14 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 	return w, nil
 }
 
-// copySettings copies the fields of a change, which has been applied to another copy of the webhook.
-func (w *Webhook) copySettings(from *Webhook, c Change) {
-	if c.Name.Set {
-		w.Name = from.Name
-	}
-	if c.URL.Set {
-		w.URL, w.Host = from.URL, from.Host
-	}
-	if c.Types.Set {
-		w.Types, w.WantsClicks = from.Types, from.WantsClicks
-	}
-	if c.Tags.Set {
-		w.Tags = from.Tags
-	}
-	if c.Selection.Set {
-		w.Selection, w.SelectionError = from.Selection, nil
-	}
-}
-
-// setStatus changes the status of a locked webhook. ACTIVE starts deliveries again that wait, and those that
-// have failed since all did. It returns InvalidInput or UnsafeURL.
+// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to that of
+// head. It returns InvalidInput or UnsafeURL.
 func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head *Webhook) error {
 	switch {
 	case !c.Status.Set:
 		return nil
 	case c.Status.To == Disabled:
-		return errs.New(errs.InvalidInput, "Members set the status ACTIVE or PAUSED.").At("status")
+		return errs.New(errs.InvalidInput, "The status must be ACTIVE or PAUSED.").At("status")
 	case w.Blocked:
 		return errs.New(errs.UnsafeURL, "The operator of this service has disabled this webhook.").At("status")
 	case c.Status.To == Paused && w.Status == Disabled:
@@ -195,28 +176,43 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 	if w.Status == Active && !c.SkipBacklog {
 		return nil
 	}
-	failing := w.FailingAt
-	w.Status, w.FailingAt = Active, nil
 	if c.SkipBacklog {
-		w.Position = head.Position
+		w.Status, w.FailingSince, w.Position = Active, nil, head.Position
 		return skipWaiting(ctx, tx, w.ID)
 	}
-	w.DueAt = new(s.now())
-	return s.restart(ctx, tx, w, failing)
+	return s.activate(ctx, tx, w)
+}
+
+// activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince and DueAt. The
+// schedule begins again for deliveries that wait, and for those that have failed since all attempts did.
+func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
+	failingSince := w.FailingSince
+	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
+	return s.requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		if failingSince == nil {
+			return q.Where("status = ?", Waiting)
+		}
+		return q.Where("status = ? OR status = ? AND first_tried_at >= ?", Waiting, Failed, *failingSince)
+	})
 }
 
 // checkCreator returns InvalidInput if the webhook belongs to an API key that has ended.
 func (s *Store) checkCreator(ctx context.Context, tx bun.Tx, w *Webhook) error {
-	if !id.Valid(id.Key, w.CreatedBy) {
-		return nil
-	}
-	valid, err := tx.NewSelect().Table("api_keys").Where("id = ?", w.CreatedBy).Where("revoked_at IS NULL").
-		Where("expires_at IS NULL OR expires_at > ?", s.now()).Exists(ctx)
-	if err == nil && !valid {
+	ended, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).
+		Where("EXISTS (?)", s.endedKey()).Exists(ctx)
+	if err == nil && ended {
 		return errs.New(errs.InvalidInput, "The API key that created this webhook has ended. Create another webhook.").
 			At("status")
 	}
 	return err
+}
+
+// endedKey selects the API key that created a webhook if the key has been revoked or has expired. Keys are
+// deleted with their workspace only.
+func (s *Store) endedKey() *bun.SelectQuery {
+	return s.DB.NewSelect().TableExpr("api_keys AS api_key").ColumnExpr("1").
+		Where("api_key.id = webhook.created_by").
+		Where("api_key.revoked_at IS NOT NULL OR api_key.expires_at <= ?", s.now())
 }
 
 // Delete deletes a webhook with its deliveries. It returns NotFound or Forbidden.
@@ -247,21 +243,26 @@ const (
 	defaultOverlap = 24 * time.Hour
 )
 
-// Rotate replaces the secret of a webhook; the old one signs for the overlap, too, nil means a day. It
-// returns the new secret, or NotFound, InvalidInput or Forbidden.
+// Overlap returns how long an old secret signs, too, from a number of seconds; nil means a day. It returns
+// InvalidInput.
+func Overlap(seconds *int) (time.Duration, error) {
+	if seconds == nil {
+		return defaultOverlap, nil
+	}
+	if *seconds < 0 || *seconds > int(maxOverlap.Seconds()) {
+		return 0, errs.New(errs.InvalidInput, "overlapSeconds must be between 0 and %d.", int(maxOverlap.Seconds())).
+			At("overlapSeconds")
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+// Rotate replaces the secret of a webhook; the old one signs for the overlap, too. It returns the new secret, or
+// NotFound or Forbidden.
 func (s *Store) Rotate(
-	ctx context.Context, m workspace.Membership, webhookID string, overlap *int,
+	ctx context.Context, m workspace.Membership, webhookID string, overlap time.Duration,
 ) (w *Webhook, secret string, err error) {
 	if ctx, err = m.Enter(ctx, workspace.WriteWebhooks); err != nil {
 		return nil, "", err
-	}
-	both := defaultOverlap
-	if overlap != nil {
-		both = time.Duration(*overlap) * time.Second
-		if *overlap < 0 || *overlap > int(maxOverlap.Seconds()) {
-			return nil, "", errs.New(errs.InvalidInput, "overlapSeconds goes from 0 to %d.", int(maxOverlap.Seconds())).
-				At("overlapSeconds")
-		}
 	}
 	raw, secret := newSecret()
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -272,8 +273,8 @@ func (s *Store) Rotate(
 		if err != nil {
 			return err
 		}
-		w.OldSecret, w.OldSecretEndsAt, w.Secret = w.Secret, new(s.now().Add(both)), sealed
-		if both == 0 {
+		w.OldSecret, w.OldSecretEndsAt, w.Secret = w.Secret, new(s.now().Add(overlap)), sealed
+		if overlap == 0 {
 			w.OldSecret, w.OldSecretEndsAt = nil, nil
 		}
 		_, err = tx.NewUpdate().Model(w).Column("secret", "old_secret", "old_secret_ends_at").WherePK().Exec(ctx)
@@ -308,40 +309,58 @@ func (s *Store) get(ctx context.Context, m workspace.Membership, webhookID strin
 	return rows[0], nil
 }
 
-// apply changes the settings of a webhook in memory, except for its status. It returns InvalidInput,
-// InvalidURL, UnsafeURL or Forbidden.
-func (s *Store) apply(ctx context.Context, m workspace.Membership, w *Webhook, c Change) (err error) {
+// check returns a change with canonical values. It returns InvalidInput, InvalidURL, UnsafeURL or Forbidden.
+func (s *Store) check(ctx context.Context, m workspace.Membership, c Change) (_ Change, err error) {
 	if c.Name.Set {
-		if w.Name, err = validate.Line("The name", c.Name.To, 1, maxName); err != nil {
-			return errs.From(err).At("name")
+		if c.Name.To, err = validate.Line("The name", c.Name.To, 1, maxName); err != nil {
+			return c, errs.From(err).At("name")
 		}
 	}
 	if c.Types.Set {
-		if w.Types, err = checkTypes(c.Types.To); err != nil {
-			return err
+		if c.Types.To, err = checkTypes(c.Types.To); err != nil {
+			return c, err
 		}
-		w.WantsClicks = slices.Contains(w.Types, audit.LinkClicked)
 	}
 	if c.Tags.Set {
-		if w.Tags, err = checkTags(c.Tags.To); err != nil {
-			return err
+		if c.Tags.To, err = checkTags(c.Tags.To); err != nil {
+			return c, err
 		}
+	}
+	if c.SkipBacklog && (!c.Status.Set || c.Status.To != Active) {
+		return c, errs.New(errs.InvalidInput, "skipBacklog requires the status ACTIVE. Set status to ACTIVE, or omit "+
+			"skipBacklog.").At("skipBacklog")
+	}
+	if err := checkPermissions(ctx, m, c); err != nil {
+		return c, err
+	}
+	if !c.URL.Set {
+		return c, nil
+	}
+	u, err := s.CheckURL(ctx, s.DB, c.URL.To)
+	if err != nil {
+		return c, err
+	}
+	c.URL.To, c.host = u.String(), u.Host()
+	return c, s.checkHost(ctx, u)
+}
+
+// applyTo changes the settings of a webhook in memory, except for its status. The change has been checked.
+func (c Change) applyTo(w *Webhook) {
+	if c.Name.Set {
+		w.Name = c.Name.To
+	}
+	if c.URL.Set {
+		w.URL, w.Host = c.URL.To, c.host
+	}
+	if c.Types.Set {
+		w.Types, w.WantsClicks = c.Types.To, slices.Contains(c.Types.To, audit.LinkClicked)
+	}
+	if c.Tags.Set {
+		w.Tags = c.Tags.To
 	}
 	if c.Selection.Set {
 		w.Selection, w.SelectionError = c.Selection.To.Text, nil
 	}
-	if err := checkPermissions(ctx, m, c); err != nil {
-		return err
-	}
-	if !c.URL.Set {
-		return nil
-	}
-	u, err := s.CheckURL(ctx, s.DB, c.URL.To)
-	if err != nil {
-		return err
-	}
-	w.URL, w.Host = u.String(), u.Host()
-	return s.checkHost(ctx, u)
 }
 
 // checkPermissions returns Forbidden if the caller could not read by itself what the webhook receives.
@@ -363,14 +382,14 @@ func checkPermissions(ctx context.Context, m workspace.Membership, c Change) err
 
 // Types are the types of events that webhooks can receive.
 func Types() []audit.Action {
-	return slices.Concat(audit.LinkActions, audit.DomainActions, audit.WebhookActions, []audit.Action{audit.LinkClicked})
+	return append(audit.FeedActions(), audit.LinkClicked)
 }
 
 func checkTypes(types []audit.Action) ([]audit.Action, error) {
 	known := Types()
 	for _, t := range types {
 		if !slices.Contains(known, t) {
-			return nil, errs.New(errs.InvalidInput, "%s is no type of events.", validate.Quote(string(t))).At("types")
+			return nil, errs.New(errs.InvalidInput, "%s is not an event type. Use a value of EventType.", validate.Quote(string(t))).At("types")
 		}
 	}
 	if len(types) == 0 {

@@ -72,8 +72,8 @@ func (d *Dispatcher) readClicksOf(ctx context.Context, w *Webhook, head stream.P
 		return err
 	}
 	var clicks []*click.Click
-	for _, one := range step.Items {
-		clicks = append(clicks, one.Value)
+	for _, item := range step.Items {
+		clicks = append(clicks, item.Value)
 	}
 	skips, err := d.skipsClicks(ctx, w)
 	if err != nil {
@@ -110,9 +110,9 @@ func (d *Dispatcher) skipsClicks(ctx context.Context, w *Webhook) (bool, error) 
 	if w.Status != Active {
 		return true, nil
 	}
-	some := d.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
+	waiting := d.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
 		Where("status = 'WAITING'").Limit(maxWaiting + 1)
-	n, err := d.DB.NewSelect().TableExpr("(?) AS waiting", some).Count(db.AsSystem(ctx))
+	n, err := d.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Count(db.AsSystem(ctx))
 	if err != nil {
 		return false, fmt.Errorf("counting deliveries: %w", err)
 	}
@@ -162,11 +162,11 @@ func batchEnd(data []json.RawMessage, from int) int {
 func clickData(clicks []json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"clicks":[`)
-	for i, one := range clicks {
+	for i, click := range clicks {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(one)
+		b.Write(click)
 	}
 	b.WriteString(`]}`)
 	return b.Bytes()

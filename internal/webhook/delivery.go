@@ -44,14 +44,14 @@ type Delivery struct {
 	// Body is nil if it has to be rendered before the next attempt.
 	Body   *string
 	Status DeliveryStatus
-	// Tries is the number of attempts since the schedule began, TriedAt the first of them.
-	Tries   int
-	TriedAt *time.Time
+	// Tries is the number of attempts since the schedule began, FirstTriedAt the time of the first.
+	Tries        int
+	FirstTriedAt *time.Time
 	// DueAt is nil while an earlier delivery about the subject is first, and of one that does not wait.
 	DueAt *time.Time
-	// ClaimedAt is when the node that sends it loses it to others.
-	ClaimedAt *time.Time
-	CreatedAt time.Time
+	// ClaimedUntil is until when the node that sends it has it; nil if no node does.
+	ClaimedUntil *time.Time
+	CreatedAt    time.Time
 
 	// In is the membership that read it.
 	In workspace.Membership `bun:"-"`
@@ -195,29 +195,19 @@ func (s *Store) Events(
 // skipWaiting marks the waiting deliveries of a webhook as skipped.
 func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).Set("due_at = NULL").
-		Set("claimed_at = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
+		Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("skipping deliveries: %w", err)
 	}
 	return nil
 }
 
-// restart begins the schedule of the waiting deliveries again, and of those that have failed since failing.
-func (s *Store) restart(ctx context.Context, tx bun.Tx, w *Webhook, failing *time.Time) error {
-	return s.requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		if failing == nil {
-			return q.Where("status = ?", Waiting)
-		}
-		return q.Where("status = ? OR status = ? AND tried_at >= ?", Waiting, Failed, *failing)
-	})
-}
-
 // requeue makes the deliveries of a locked webhook that match wait for their first attempt.
 func (s *Store) requeue(
 	ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQuery) *bun.UpdateQuery,
 ) error {
-	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").Set("tried_at = NULL").
-		Set("due_at = NULL").Set("claimed_at = NULL").Where("webhook_id = ?", w.ID)
+	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").Set("first_tried_at = NULL").
+		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", w.ID)
 	if _, err := match(q).Exec(ctx); err != nil {
 		return fmt.Errorf("starting deliveries again: %w", err)
 	}
@@ -241,7 +231,7 @@ func release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, su
 	return nil
 }
 
-// batch is how many rows one statement deletes.
+// batch is how many rows one statement reads or changes.
 const batch = 1000
 
 // CleanUp deletes deliveries that are older than Retention, in batches.

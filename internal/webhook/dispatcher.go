@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
@@ -21,13 +23,13 @@ import (
 const (
 	// pollInterval is the time between two reads of the event log and of due deliveries.
 	pollInterval = 250 * time.Millisecond
-	// probeInterval is the time between two searches for webhooks behind the event log, which find what
+	// rescanInterval is the time between two searches for webhooks behind the event log, which find what
 	// a node that has died left behind.
-	probeInterval = 30 * time.Second
+	rescanInterval = 30 * time.Second
 	// endInterval is the time between two searches for webhooks of ended API keys.
 	endInterval = 5 * time.Second
-	// restInterval is how long a position may be behind events that do not match.
-	restInterval = time.Minute
+	// maxPositionLag is how long a position may be behind events that do not match.
+	maxPositionLag = time.Minute
 	// maxWritten is how many events of all workspaces one read returns.
 	maxWritten = 5000
 	// maxDue is how many due webhooks one read returns.
@@ -83,21 +85,21 @@ type Dispatcher struct {
 
 	mu sync.Mutex
 	// written is the position up to which the log of all workspaces was read; zero before the first read.
-	written  audit.Position
-	probedAt time.Time
+	written     audit.Position
+	rescannedAt time.Time
 	// endedAt is when the webhooks of ended keys were looked up.
 	endedAt time.Time
 	// behind are webhooks with events after their position, by id.
 	behind map[string]bool
 	// readAt is when the events of a webhook were read.
 	readAt map[string]time.Time
-	// hosts are the connections by host, resting the webhooks that wait for their rate.
-	hosts   map[string]int
-	resting map[string]time.Time
-	sending int
-	halt    context.CancelFunc
-	running context.Context
-	flights sync.WaitGroup
+	// hosts are the connections by host. pausedUntil has the webhooks that wait for their rate or after an error.
+	hosts       map[string]int
+	pausedUntil map[string]time.Time
+	sending     int
+	halt        context.CancelFunc
+	running     context.Context
+	flights     sync.WaitGroup
 }
 
 // Links is what this package needs of package link.
@@ -110,7 +112,7 @@ type Links interface {
 func NewDispatcher(c Config) *Dispatcher {
 	return &Dispatcher{
 		Config: c, wake: make(chan struct{}, 1), behind: map[string]bool{}, readAt: map[string]time.Time{},
-		hosts: map[string]int{}, resting: map[string]time.Time{},
+		hosts: map[string]int{}, pausedUntil: map[string]time.Time{},
 	}
 }
 
@@ -122,10 +124,10 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// Probe has the dispatcher search for webhooks behind the event log at once.
-func (d *Dispatcher) Probe() {
+// Rescan has the dispatcher search for webhooks behind the event log at once.
+func (d *Dispatcher) Rescan() {
 	d.mu.Lock()
-	d.probedAt = time.Time{}
+	d.rescannedAt = time.Time{}
 	d.mu.Unlock()
 	d.Wake()
 }
@@ -196,14 +198,6 @@ func (d *Dispatcher) step(ctx context.Context) error {
 	return errors.Join(d.endKeys(ctx), d.findBehind(ctx), d.readAll(ctx), d.sendUnlessStopped(ctx))
 }
 
-func (d *Dispatcher) sendUnlessStopped(ctx context.Context) error {
-	stopped, err := d.checkStop(ctx)
-	if err != nil || stopped {
-		return err
-	}
-	return d.sendDue(ctx)
-}
-
 const statementTimeout = 5 * time.Second
 
 // endKeys disables the webhooks of ended API keys from time to time. Their deliveries are not sent anyway.
@@ -223,16 +217,16 @@ func (d *Dispatcher) endKeys(ctx context.Context) error {
 	return nil
 }
 
-// findBehind notes the webhooks with new events. It reads the workspaces of events, and the events only
+// findBehind marks the active webhooks with new events of their types. It reads the workspaces of events, and the events only
 // of workspaces with webhooks.
 func (d *Dispatcher) findBehind(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
 	d.mu.Lock()
-	after, probe := d.written, d.probedAt.IsZero() || d.Now().Sub(d.probedAt) > probeInterval
+	after, isDue := d.written, d.rescannedAt.IsZero() || d.Now().Sub(d.rescannedAt) > rescanInterval
 	d.mu.Unlock()
-	if probe {
-		return d.probe(ctx, after)
+	if isDue {
+		return d.rescan(ctx, after)
 	}
 	rows, err := audit.WrittenAfter(ctx, d.DB, after, maxWritten)
 	if err != nil || len(rows) == 0 {
@@ -254,7 +248,7 @@ func (d *Dispatcher) findBehind(ctx context.Context) error {
 	for _, w := range webhooks {
 		seen := actions[w.WorkspaceID]
 		matches := slices.ContainsFunc(w.Types, func(t audit.Action) bool { return seen[t] })
-		if matches || d.Now().Sub(d.readAt[w.ID]) > restInterval {
+		if matches || d.Now().Sub(d.readAt[w.ID]) > maxPositionLag {
 			d.behind[w.ID] = true
 		}
 	}
@@ -265,8 +259,8 @@ func (d *Dispatcher) findBehind(ctx context.Context) error {
 	return nil
 }
 
-// probe notes all webhooks with events after their position.
-func (d *Dispatcher) probe(ctx context.Context, after audit.Position) error {
+// rescan marks all webhooks with events after their position.
+func (d *Dispatcher) rescan(ctx context.Context, after audit.Position) error {
 	head, err := audit.Horizon(ctx, d.DB)
 	if err != nil {
 		return err
@@ -280,7 +274,7 @@ func (d *Dispatcher) probe(ctx context.Context, after audit.Position) error {
 	for _, webhookID := range ids {
 		d.behind[webhookID] = true
 	}
-	d.probedAt = d.Now()
+	d.rescannedAt = d.Now()
 	if after == (audit.Position{}) {
 		d.written = head
 	}
@@ -292,7 +286,7 @@ func (d *Dispatcher) probe(ctx context.Context, after audit.Position) error {
 func (d *Dispatcher) forget() {
 	now := d.Now()
 	maps.DeleteFunc(d.readAt, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
-	maps.DeleteFunc(d.resting, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(d.pausedUntil, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
 // readAll creates deliveries for the webhooks that are behind.
@@ -300,157 +294,28 @@ func (d *Dispatcher) readAll(ctx context.Context) error {
 	d.mu.Lock()
 	ids := slices.Collect(maps.Keys(d.behind))
 	d.mu.Unlock()
-	if len(ids) == 0 {
-		return nil
-	}
-	slots := make(chan struct{}, maxReading)
-	var reading sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
+	var reading errgroup.Group
+	reading.SetLimit(maxReading)
 	for _, webhookID := range ids {
-		slots <- struct{}{}
-		reading.Go(func() {
-			defer func() { <-slots }()
-			more, err := d.read(ctx, webhookID)
-			d.mu.Lock()
-			if err == nil && !more {
-				delete(d.behind, webhookID)
-			}
-			d.readAt[webhookID] = d.Now()
-			d.mu.Unlock()
-			if more {
-				d.Wake()
-			}
-			if err != nil {
-				mu.Lock()
-				failed = err
-				mu.Unlock()
-			}
-		})
+		reading.Go(func() error { return d.readNext(ctx, webhookID) })
 	}
-	reading.Wait()
-	return failed
+	return reading.Wait()
 }
 
-// sendDue claims due deliveries, and sends them in the background.
-func (d *Dispatcher) sendDue(ctx context.Context) error {
-	due, err := d.due(ctx)
+// readNext creates deliveries of the next events of a webhook. While more may follow, or after an error, the
+// webhook stays behind.
+func (d *Dispatcher) readNext(ctx context.Context, webhookID string) error {
+	more, err := d.read(ctx, webhookID)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readAt[webhookID] = d.Now()
 	if err != nil {
 		return err
 	}
-	var problems []error
-	for _, w := range due {
-		if err := d.sendNext(ctx, w.ID, w.Host); err != nil {
-			problems = append(problems, err)
-		}
+	if more {
+		d.Wake()
+	} else {
+		delete(d.behind, webhookID)
 	}
-	return errors.Join(problems...)
-}
-
-// sendNext claims due deliveries of a webhook and sends them in the background. They use connections to the
-// host, also if the URL of the webhook has changed meanwhile.
-func (d *Dispatcher) sendNext(ctx context.Context, webhookID, host string) error {
-	slots := d.reserve(host)
-	if slots == 0 {
-		return nil
-	}
-	c, err := d.claim(ctx, webhookID, slots)
-	for _, delivery := range c.deliveries {
-		d.flights.Go(func() {
-			defer d.Wake()
-			defer d.free(host, 1)
-			d.deliver(ctx, c.webhook, delivery)
-		})
-	}
-	d.free(host, slots-len(c.deliveries))
-	return err
-}
-
-// reserve takes connections to a host, as many as one webhook may use and are free.
-func (d *Dispatcher) reserve(host string) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := max(0, min(maxInFlight, maxPerHost-d.hosts[host], maxSending-d.sending))
-	d.hosts[host] += n
-	d.sending += n
-	return n
-}
-
-func (d *Dispatcher) free(host string, n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sending -= n
-	if d.hosts[host] -= n; d.hosts[host] <= 0 {
-		delete(d.hosts, host)
-	}
-}
-
-// busyHosts are the hosts without a free connection, and resting the webhooks that wait for their rate.
-func (d *Dispatcher) busy() (hosts, resting []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for host, n := range d.hosts {
-		if n >= maxPerHost {
-			hosts = append(hosts, host)
-		}
-	}
-	now := d.Now()
-	for webhookID, until := range d.resting {
-		if now.Before(until) {
-			resting = append(resting, webhookID)
-		}
-	}
-	return hosts, resting
-}
-
-// deliver sends a claimed delivery and records the attempt. An interrupted one is released.
-func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, one *Delivery) {
-	sending := d.attemptContext(ctx)
-	// An attempt that begins after the last interrupt of Run would keep Run waiting.
-	if ctx.Err() != nil || !d.mayAttempt(sending, w) {
-		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), one))
-		return
-	}
-	body, err := d.bodyOf(sending, w, one)
-	var o outcome
-	if err == nil {
-		o, err = d.send(sending, w, one.EventID, body)
-	}
-	recording := context.WithoutCancel(ctx)
-	if err != nil {
-		if sending.Err() == nil { // it was not interrupted
-			d.report(ctx, err)
-			d.rest(w.ID, restAfterError)
-		}
-		d.report(ctx, d.unclaim(recording, one))
-		return
-	}
-	d.report(ctx, d.record(recording, w, one, o))
-}
-
-// restAfterError is how long a webhook rests whose request could not be prepared.
-const restAfterError = 10 * time.Second
-
-func (d *Dispatcher) report(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		d.Log.ErrorContext(ctx, "sending to a webhook failed", "error", err)
-	}
-}
-
-// mayAttempt takes an attempt from the rates. Otherwise, the webhook rests.
-func (d *Dispatcher) mayAttempt(ctx context.Context, w *Webhook) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	if d.Limits.Charge(ctx, webhookRate, w.ID) == nil && d.Limits.Charge(ctx, workspaceRate, w.WorkspaceID) == nil {
-		return true
-	}
-	d.rest(w.ID, time.Second)
-	return false
-}
-
-func (d *Dispatcher) rest(webhookID string, pause time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.resting[webhookID] = d.Now().Add(pause)
+	return nil
 }

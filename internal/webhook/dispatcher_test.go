@@ -160,7 +160,7 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 		if _, err := b.Webhooks.Update(t.Context(), b.m, w.ID, webhook.Change{Status: optional.Set(webhook.Active)}); err != nil {
 			t.Fatal(err)
 		}
-		b.dispatcher.Probe()
+		b.dispatcher.Rescan()
 		until(t, "everything is delivered", func() bool { return len(b.delivered(t, w)) == len(want) })
 		got := b.delivered(t, w)
 		slices.Sort(got)
@@ -203,7 +203,7 @@ func (b *bundle) settle(t *testing.T, webhookID string) {
 	t.Helper()
 	until(t, "no delivery is due", func() bool {
 		n, err := b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", webhookID).
-			Where("status = 'WAITING'").Where("due_at <= ? OR claimed_at IS NOT NULL", b.clock.Now()).
+			Where("status = 'WAITING'").Where("due_at <= ? OR claimed_until IS NOT NULL", b.clock.Now()).
 			Count(db.AsSystem(t.Context()))
 		if err != nil {
 			t.Fatal(err)

@@ -43,14 +43,14 @@ func (s *Store) Start(ctx context.Context) error {
 
 // Listed is a webhook in the operator's list.
 type Listed struct {
-	ID          string     `json:"id"`
-	WorkspaceID string     `json:"workspaceId"`
-	Host        string     `json:"host"`
-	Status      Status     `json:"status"`
-	Blocked     bool       `json:"blocked"`
-	Waiting     int64      `json:"waiting"`
-	FailingAt   *time.Time `json:"failingSince"`
-	CreatedAt   time.Time  `json:"createdAt"`
+	ID           string     `json:"id"`
+	WorkspaceID  string     `json:"workspaceId"`
+	Host         string     `json:"host"`
+	Status       Status     `json:"status"`
+	Blocked      bool       `json:"blocked"`
+	Waiting      int64      `json:"waiting"`
+	FailingSince *time.Time `json:"failingSince"`
+	CreatedAt    time.Time  `json:"createdAt"`
 }
 
 // AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with the newest.
@@ -58,7 +58,7 @@ func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []
 	waiting := s.DB.NewSelect().Model((*Delivery)(nil)).ColumnExpr("count(*)").Where("webhook_id = webhook.id").
 		Where("status = 'WAITING'")
 	q := s.DB.NewSelect().Model((*Webhook)(nil)).
-		Column("id", "workspace_id", "host", "status", "blocked", "failing_at", "created_at").
+		Column("id", "workspace_id", "host", "status", "blocked", "failing_since", "created_at").
 		ColumnExpr("(?) AS waiting", waiting).Order("id DESC").Limit(int64(limit))
 	if after != "" {
 		q = q.Where("id < ?", after)
@@ -97,19 +97,8 @@ func (s *Store) BlockHost(ctx context.Context, host string) (int, error) {
 		return 0, errs.New(errs.InvalidInput, "This is not a host: %s", err)
 	}
 	return s.setBlocked(ctx, true, func(q *bun.SelectQuery) *bun.SelectQuery {
-		return q.Where("NOT blocked").Where("host = ? OR host LIKE ? ESCAPE '\\'", u.Host(), "%."+escapeLike(u.Host()))
+		return q.Where("NOT blocked").Where("host = ? OR host LIKE ? ESCAPE '\\'", u.Host(), "%."+db.EscapeLike(u.Host()))
 	})
-}
-
-func escapeLike(s string) string {
-	escaped := ""
-	for _, r := range s {
-		if r == '%' || r == '_' || r == '\\' {
-			escaped += `\`
-		}
-		escaped += string(r)
-	}
-	return escaped
 }
 
 // setBlocked changes the webhooks that match, and returns how many.
@@ -136,7 +125,7 @@ func (s *Store) setBlocked(
 }
 
 func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool) error {
-	was := *w
+	before := *w
 	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("blocked = ?", blocked).Where("id = ?", w.ID).Exec(ctx)
 	if err != nil || blocked {
 		if err == nil {
@@ -144,20 +133,18 @@ func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocke
 		}
 		return err
 	}
-	if !was.Blocked || w.Status == Active {
+	if !before.Blocked || w.Status == Active {
 		return nil
 	}
-	failing := w.FailingAt
-	w.Status, w.FailingAt, w.DueAt = Active, nil, new(s.now())
-	_, err = tx.NewUpdate().Model(w).Column("status", "failing_at", "due_at").WherePK().Exec(ctx)
+	if err := s.activate(ctx, tx, w); err != nil {
+		return err
+	}
+	_, err = tx.NewUpdate().Model(w).Column("status", "failing_since", "due_at").WherePK().Exec(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.restart(ctx, tx, w, failing); err != nil {
-		return err
-	}
 	return audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookUpdated, w.ID, audit.Details{"name": w.Name},
-		s.now()).Changing(audit.Compare(was.fields(), w.fields())))
+		s.now()).Changing(audit.Compare(before.fields(), w.fields())))
 }
 
 // AfterRestore moves the positions of webhooks into the order that the event log has in another cluster, by

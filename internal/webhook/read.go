@@ -87,7 +87,7 @@ func (d *Dispatcher) read(ctx context.Context, webhookID string) (more bool, err
 		return false, err
 	}
 	rows, err := audit.Read(inside, d.DB, audit.LogRequest{
-		WorkspaceIDs: []string{w.WorkspaceID}, Actions: append(logged(w.Types), ""), After: w.Position, UpTo: reached,
+		WorkspaceIDs: []string{w.WorkspaceID}, Actions: logged(w.Types), After: w.Position, UpTo: reached,
 		Limit: maxEvents,
 	})
 	if err != nil {
@@ -281,8 +281,8 @@ func problemOf(w *Webhook, problem string) *string {
 }
 
 func subjectsOf(deliveries []*Delivery) (subjects []string) {
-	for _, one := range deliveries {
-		subjects = append(subjects, one.SubjectID)
+	for _, delivery := range deliveries {
+		subjects = append(subjects, delivery.SubjectID)
 	}
 	slices.Sort(subjects)
 	return slices.Compact(subjects)

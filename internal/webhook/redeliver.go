@@ -29,8 +29,8 @@ type Redelivery struct {
 	From, To *time.Time
 }
 
-// Redeliver has deliveries sent again. Bodies of events are rendered again; batches of clicks stay. It returns their number, or
-// NotFound, InvalidInput or Forbidden.
+// Redeliver has deliveries sent again. Bodies of events are rendered again; batches of clicks stay. It returns
+// the number of deliveries, or NotFound, InvalidInput or Forbidden.
 func (d *Dispatcher) Redeliver(
 	ctx context.Context, m workspace.Membership, webhookID string, r Redelivery,
 ) (count int, err error) {
@@ -53,20 +53,12 @@ func (d *Dispatcher) Redeliver(
 		if w, err = d.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		ids, err := r.deliveries(ctx, tx, w, events)
-		if err != nil {
-			return err
+		if r.From != nil {
+			count, err = d.redeliverEvents(ctx, tx, w, events)
+		} else {
+			count, err = d.redeliverKnown(ctx, tx, w, r)
 		}
-		count = len(ids)
-		for chunk := range slices.Chunk(ids, batch) {
-			again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
-				return q.Set("body = CASE WHEN type = ? THEN body END", audit.LinkClicked).Where("id IN (?)", bun.In(chunk))
-			}
-			if err := d.requeue(ctx, tx, w, again); err != nil {
-				return err
-			}
-		}
-		return d.insertMissing(ctx, tx, w, events, &count)
+		return err
 	})
 	if err != nil {
 		return 0, db.NoRowsAs(d.Rows().NotFound(), err, "redelivering")
@@ -94,18 +86,15 @@ func (r Redelivery) check() error {
 	return nil
 }
 
-// eventsOf returns the events of the span that match the webhook; none for another way.
+// eventsOf returns the events of the span that match the webhook; none for another way. The context is that of
+// the workspace.
 func (d *Dispatcher) eventsOf(
 	ctx context.Context, m workspace.Membership, w *Webhook, r Redelivery,
 ) ([]*audit.Event, error) {
 	if r.From == nil {
 		return nil, nil
 	}
-	inside, err := m.Enter(ctx, workspace.WriteWebhooks)
-	if err != nil {
-		return nil, err
-	}
-	events, err := audit.Between(inside, d.DB, m.ID(), *r.From, *r.To, logged(w.Types), maxRedelivered+1, d.Now())
+	events, err := audit.Between(ctx, d.DB, m.ID(), *r.From, *r.To, logged(w.Types), maxRedelivered+1, d.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -120,88 +109,125 @@ func (d *Dispatcher) eventsOf(
 	return d.tagged(ctx, reading, w, events)
 }
 
-// deliveries returns the ids of the existing deliveries that match.
-func (r Redelivery) deliveries(
-	ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event,
-) (ids []string, err error) {
-	q := tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).Order("number").
-		Limit(maxRedelivered)
-	switch {
-	case r.Failed:
-		return ids, q.Where("status = ?", Failed).Scan(ctx, &ids)
-	case r.From == nil:
-		if err := q.Where("id IN (?)", bun.In(r.IDs)).Scan(ctx, &ids); err != nil {
-			return nil, err
-		}
-		for _, wanted := range r.IDs {
-			if !slices.Contains(ids, wanted) {
-				return nil, errs.New(errs.NotFound, "The webhook has no such delivery.").At("deliveryIds")
-			}
-		}
-		return ids, nil
+// redeliverKnown sends failed deliveries, or those with the ids of r, again.
+func (d *Dispatcher) redeliverKnown(ctx context.Context, tx bun.Tx, w *Webhook, r Redelivery) (count int, err error) {
+	find := r.knownIDs
+	if r.Failed {
+		find = r.failedIDs
 	}
-	for chunk := range slices.Chunk(events, batch) {
-		var some []string
-		find := tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-			Where("event_id IN (?)", bun.In(idsOf(chunk)))
-		if err := find.Scan(ctx, &some); err != nil {
-			return nil, err
+	ids, err := find(ctx, tx, w)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.sendAgain(ctx, tx, w, ids); err != nil {
+		return 0, err
+	}
+	return len(ids), d.touch(ctx, tx, w.ID)
+}
+
+// redeliverEvents sends events again, and those that have no delivery for the first time.
+func (d *Dispatcher) redeliverEvents(
+	ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event,
+) (count int, err error) {
+	ids, err := idsOfEvents(ctx, tx, w, events)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.sendAgain(ctx, tx, w, ids); err != nil {
+		return 0, err
+	}
+	return len(events), d.insertMissing(ctx, tx, w, events) // each event has a delivery then
+}
+
+// sendAgain begins the schedule of deliveries again. Their events are rendered before the first attempt.
+func (d *Dispatcher) sendAgain(ctx context.Context, tx bun.Tx, w *Webhook, ids []string) error {
+	for chunk := range slices.Chunk(ids, batch) {
+		again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
+			return q.Set("body = CASE WHEN type = ? THEN body END", audit.LinkClicked).Where("id IN (?)", bun.In(chunk))
 		}
-		ids = append(ids, some...)
+		if err := d.requeue(ctx, tx, w, again); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failedIDs returns the ids of the failed deliveries of a webhook, oldest first.
+func (r Redelivery) failedIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []string, err error) {
+	err = tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
+		Where("status = ?", Failed).Order("number").Limit(maxRedelivered).Scan(ctx, &ids)
+	return ids, err
+}
+
+// knownIDs returns the wanted ids. It returns NotFound if the webhook does not have all of them.
+func (r Redelivery) knownIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []string, err error) {
+	err = tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
+		Where("id IN (?)", bun.In(r.IDs)).Order("number").Scan(ctx, &ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, wanted := range r.IDs {
+		if !slices.Contains(ids, wanted) {
+			return nil, errs.New(errs.NotFound, "The webhook has no such delivery.").At("deliveryIds")
+		}
 	}
 	return ids, nil
 }
 
-func idsOf(events []*audit.Event) (ids []string) {
-	for _, e := range events {
-		ids = append(ids, e.ID)
+// idsOfEvents returns the ids of the deliveries of events.
+func idsOfEvents(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event) (ids []string, err error) {
+	for chunk := range slices.Chunk(events, batch) {
+		var eventIDs, found []string
+		for _, e := range chunk {
+			eventIDs = append(eventIDs, e.ID)
+		}
+		err := tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
+			Where("event_id IN (?)", bun.In(eventIDs)).Scan(ctx, &found)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, found...)
 	}
-	return ids
+	return ids, nil
 }
 
-// insertMissing stores deliveries of the events that have none, and adds their number to count.
-func (d *Dispatcher) insertMissing(
-	ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event, count *int,
-) error {
-	now, last := d.now(), w.LastNumber
-	var rows []*Delivery
-	for _, e := range events {
-		last++
+// insertMissing stores deliveries of the events that have none.
+func (d *Dispatcher) insertMissing(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event) error {
+	now := d.now()
+	rows := make([]*Delivery, 0, len(events))
+	for i, e := range events {
 		rows = append(rows, &Delivery{
 			ID: id.New(id.Delivery), WorkspaceID: w.WorkspaceID, WebhookID: w.ID, EventID: e.ID, SubjectID: e.TargetID,
-			Type: e.Action, Number: last, Status: Waiting, CreatedAt: now,
+			Type: e.Action, Number: w.LastNumber + int64(i) + 1, Status: Waiting, CreatedAt: now,
 		})
 	}
-	if len(rows) > 0 {
-		in := db.Insert{Rest: "ON CONFLICT (webhook_id, event_id) DO NOTHING"}
-		if err := db.InsertRows(ctx, tx, in, rows); err != nil {
-			return fmt.Errorf("adding deliveries: %w", err)
-		}
-		if err := release(ctx, tx, w.ID, now); err != nil {
-			return err
-		}
-		*count = len(rows) // each event has a delivery now
+	in := db.Insert{Rest: "ON CONFLICT (webhook_id, event_id) DO NOTHING"}
+	if err := db.InsertRows(ctx, tx, in, rows); err != nil {
+		return fmt.Errorf("adding deliveries: %w", err)
 	}
-	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("last_number = ?", last).Set("due_at = ?", now).
-		Where("id = ?", w.ID).Exec(ctx)
+	if err := release(ctx, tx, w.ID, now); err != nil {
+		return err
+	}
+	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("last_number = ?", w.LastNumber+int64(len(rows))).
+		Set("due_at = ?", now).Where("id = ?", w.ID).Exec(ctx)
 	return err
 }
 
 // bodyOf returns the body of a delivery. One that is sent again is rendered and stored first.
-func (d *Dispatcher) bodyOf(ctx context.Context, w *Webhook, one *Delivery) ([]byte, error) {
-	if one.Body != nil {
-		return []byte(*one.Body), nil
+func (d *Dispatcher) bodyOf(ctx context.Context, w *Webhook, delivery *Delivery) ([]byte, error) {
+	if delivery.Body != nil {
+		return []byte(*delivery.Body), nil
 	}
 	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
-	text, err := d.renderAgain(ctx, m, w, one)
+	text, err := d.renderAgain(ctx, m, w, delivery)
 	if err != nil {
 		return nil, err
 	}
-	_, err = d.DB.NewUpdate().Model((*Delivery)(nil)).Set("body = ?", text).Where("id = ?", one.ID).
-		Where("claimed_at = ?", one.ClaimedAt).Exec(db.AsSystem(ctx))
+	_, err = d.DB.NewUpdate().Model((*Delivery)(nil)).Set("body = ?", text).Where("id = ?", delivery.ID).
+		Where("claimed_until = ?", delivery.ClaimedUntil).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("storing a body: %w", err)
 	}
@@ -209,18 +235,18 @@ func (d *Dispatcher) bodyOf(ctx context.Context, w *Webhook, one *Delivery) ([]b
 }
 
 func (d *Dispatcher) renderAgain(
-	ctx context.Context, m workspace.Membership, w *Webhook, one *Delivery,
+	ctx context.Context, m workspace.Membership, w *Webhook, delivery *Delivery,
 ) (string, error) {
 	inside, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return "", err
 	}
-	events, err := audit.Many(inside, d.DB, w.WorkspaceID, one.EventID)
+	events, err := audit.Many(inside, d.DB, w.WorkspaceID, delivery.EventID)
 	if err != nil {
 		return "", err
 	}
 	if len(events) == 0 {
-		return "", fmt.Errorf("the event %s is not in the log", one.EventID)
+		return "", fmt.Errorf("the event %s is not in the log", delivery.EventID)
 	}
 	bodies, _, err := d.bodies(ctx, m, w, events)
 	if err != nil {

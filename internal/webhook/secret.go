@@ -23,7 +23,7 @@ const (
 
 // errNoKey is the error of a server without a key for secrets.
 func errNoKey() error {
-	return errs.New(errs.Forbidden, "This server has no key to store secrets of webhooks with. The operator sets "+
+	return errs.New(errs.Forbidden, "This server cannot encrypt webhook secrets. Ask the operator to set "+
 		"LINKFORGE_ENCRYPTION_KEY.")
 }
 

@@ -74,9 +74,9 @@ type Webhook struct {
 	SkippedClicks       int64
 	// DueAt is when deliveries have to be looked at.
 	DueAt *time.Time
-	// FailingAt is since when all attempts have failed.
-	FailingAt *time.Time
-	CreatedAt time.Time
+	// FailingSince is the time since which all attempts have failed; nil if the last one succeeded.
+	FailingSince *time.Time
+	CreatedAt    time.Time
 	// CreatedBy is the id of an account or an API key.
 	CreatedBy string
 
@@ -140,6 +140,6 @@ func (w *Webhook) fields() []audit.Field {
 
 // settings are the columns that callers change.
 var settings = []string{
-	"name", "url", "host", "types", "tags", "selection", "selection_error", "status", "xid", "seq", "due_at", "failing_at",
+	"name", "url", "host", "types", "tags", "selection", "selection_error", "status", "xid", "seq", "due_at", "failing_since",
 	"wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
 }

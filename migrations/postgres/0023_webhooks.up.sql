@@ -25,7 +25,7 @@ CREATE TABLE webhooks (
     clicks_at        TIMESTAMPTZ NOT NULL,
     skipped_clicks   BIGINT NOT NULL DEFAULT 0,
     due_at           TIMESTAMPTZ,
-    failing_at       TIMESTAMPTZ,  -- since when all attempts have failed
+    failing_since    TIMESTAMPTZ,  -- since when all attempts have failed
     created_at       TIMESTAMPTZ NOT NULL,
     created_by       TEXT COLLATE "C" NOT NULL  -- the id of an account or API key
 );
@@ -48,15 +48,15 @@ CREATE TABLE webhook_deliveries (
     status        TEXT COLLATE "C" NOT NULL CHECK (status IN ('WAITING', 'DELIVERED', 'FAILED', 'SKIPPED')),
     tries         INTEGER NOT NULL DEFAULT 0,  -- since the schedule of attempts began
     due_at        TIMESTAMPTZ,  -- of a waiting delivery NULL while an earlier one of its subject is first
-    claimed_at    TIMESTAMPTZ,  -- when a node that sends it loses it to others
-    tried_at      TIMESTAMPTZ,  -- the first attempt since the schedule began
+    claimed_until TIMESTAMPTZ,  -- when a node that sends it loses it to others
+    first_tried_at TIMESTAMPTZ,  -- the first attempt since the schedule began
     created_at    TIMESTAMPTZ NOT NULL,
     UNIQUE (webhook_id, event_id)
 );
 CREATE INDEX webhook_deliveries_in_webhook ON webhook_deliveries (webhook_id, id);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE status = 'WAITING';
 CREATE INDEX webhook_deliveries_first ON webhook_deliveries (webhook_id, subject_id, number) WHERE status = 'WAITING' AND tries = 0;
-CREATE INDEX webhook_deliveries_claimed ON webhook_deliveries (webhook_id, claimed_at) WHERE claimed_at IS NOT NULL;
+CREATE INDEX webhook_deliveries_claimed ON webhook_deliveries (webhook_id, claimed_until) WHERE claimed_until IS NOT NULL;
 CREATE INDEX webhook_deliveries_by_age ON webhook_deliveries (created_at);
 
 CREATE TABLE webhook_attempts (
