@@ -88,25 +88,25 @@ func (r *Renderer) Check(selection string) (needsStats bool, err error) {
 	cost := func(o *graphql.OperationContext) int {
 		return complexity.Calculate(context.Background(), r.schema, o.Operation, nil)
 	}
-	least, err := r.prepare(context.Background(), eventsHead, "{ id }")
+	baseline, err := r.prepare(context.Background(), eventsHead, "{ id }")
 	if err != nil {
 		return false, err
 	}
-	// A page of events multiplies the cost of one.
-	perEvent := (cost(operation) - cost(least)) / eventsPerPage
+	// A page of events multiplies the cost of an event.
+	perEvent := (cost(operation) - cost(baseline)) / eventsPerPage
 	if perEvent > maxSelectionCost {
 		return false, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. Select fewer fields.",
 			perEvent, maxSelectionCost).At("selection")
 	}
-	return r.permissions(operation)
+	return r.readsStats(operation)
 }
 
 // eventsPerPage is the size of a page without the argument first.
 const eventsPerPage = page.Default
 
-// permissions reports whether an operation needs STATS_READ. It returns InvalidInput for fields that
+// readsStats reports whether an operation needs STATS_READ. It returns InvalidInput for fields that
 // webhooks may not read.
-func (r *Renderer) permissions(operation *graphql.OperationContext) (needsStats bool, err error) {
+func (r *Renderer) readsStats(operation *graphql.OperationContext) (needsStats bool, err error) {
 	fragment := operation.Doc.Fragments.ForName("Selection")
 	for name := range typesIn(operation.Doc, fragment.SelectionSet, map[string]bool{}) {
 		switch needed := typePermissions[name]; needed {
@@ -175,14 +175,14 @@ func (r *Renderer) Events(
 	}
 	// A field of one event has failed: only that event gets the default data.
 	for _, e := range events {
-		one, err := r.events(ctx, m, text, []*audit.Event{e})
+		nodes, err := r.events(ctx, m, text, []*audit.Event{e})
 		if err != nil {
 			problem = "A field of the selection failed: " + err.Error()
-			if one, err = r.events(ctx, m, defaultSelection, []*audit.Event{e}); err != nil {
+			if nodes, err = r.events(ctx, m, defaultSelection, []*audit.Event{e}); err != nil {
 				return nil, "", err
 			}
 		}
-		data = append(data, one[0])
+		data = append(data, nodes[0])
 	}
 	return data, problem, nil
 }
@@ -218,21 +218,21 @@ func (r *Renderer) Clicks(
 
 // render executes a selection for n objects. The error is a gqlerror.List if a field failed.
 func (r *Renderer) render(
-	ctx context.Context, head, selection string, above rendering, links []string, n int,
+	ctx context.Context, head, selection string, fixed rendering, links []string, n int,
 ) ([]json.RawMessage, error) {
 	// Webhooks have the rights of a key without an account.
 	ctx = account.WithActor(ctx, account.Actor{Key: &account.Key{
-		WorkspaceID: above.member.ID(), Scopes: []string{string(workspace.ReadLinks), string(workspace.ReadStats)},
+		WorkspaceID: fixed.member.ID(), Scopes: []string{string(workspace.ReadLinks), string(workspace.ReadStats)},
 	}})
 	ctx = loader.WithLoaders(withLists(ctx), r.sources())
-	loader.Of(ctx).In(above.member).Links.Expect(links)
+	loader.Of(ctx).In(fixed.member).Links.Expect(links)
 	operation, err := r.prepare(ctx, head, selection)
 	if err != nil {
 		return nil, err
 	}
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
-		if value := above.field(graphql.GetFieldContext(ctx)); value != nil {
+		if value := fixed.field(graphql.GetFieldContext(ctx)); value != nil {
 			return value, nil
 		}
 		return inner(ctx, resolve)
@@ -251,18 +251,18 @@ func (r *Renderer) render(
 }
 
 // field returns the result of a field above the selection; nil for any other field.
-func (a rendering) field(f *graphql.FieldContext) any {
+func (r rendering) field(f *graphql.FieldContext) any {
 	if f.Object == "Query" && f.Field.Name == "workspace" {
-		return &a.member
+		return &r.member
 	}
 	if f.Object != "Workspace" || f.Parent == nil || f.Parent.Object != "Query" {
 		return nil
 	}
 	switch f.Field.Name {
 	case "events":
-		return a.events
+		return r.events
 	case "clicks":
-		return a.clicks
+		return r.clicks
 	}
 	return nil
 }

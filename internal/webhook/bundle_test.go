@@ -175,8 +175,8 @@ func (r *receiver) got() []request {
 
 // ids are the message ids in the order of arrival.
 func (r *receiver) ids() (ids []string) {
-	for _, one := range r.got() {
-		ids = append(ids, one.header.Get("webhook-id"))
+	for _, request := range r.got() {
+		ids = append(ids, request.header.Get("webhook-id"))
 	}
 	return ids
 }
@@ -308,9 +308,9 @@ func (b *bundle) reload(t *testing.T, webhookID string) *webhook.Webhook {
 
 func newLinkID() string { return id.New(id.Link) }
 
-func until(t *testing.T, what string, is func() bool) {
+func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	polltest.Until(t, what, is)
+	polltest.Until(t, what, holds)
 }
 
 func signature(key []byte, signed string) string {

@@ -48,12 +48,12 @@ func TestDispatcher_DeliversMatchingEventsOnce(t *testing.T) {
 		}
 		body := fmt.Sprintf(`{"type":"link.updated","timestamp":"%s","workspaceId":%q,"data":`,
 			dbtest.Noon.UTC().Format(time.RFC3339Nano), b.m.ID())
-		for _, one := range r.got() {
-			if got := one.body[:min(len(one.body), len(body))]; got != body {
-				t.Errorf("body %s, want %s", one.body, body)
+		for _, request := range r.got() {
+			if got := request.body[:min(len(request.body), len(body))]; got != body {
+				t.Errorf("body %s, want %s", request.body, body)
 			}
-			if one.header.Get("User-Agent") != "Linkforge-Webhooks/1" || one.header.Get("Content-Type") != "application/json" {
-				t.Errorf("headers %v", one.header)
+			if request.header.Get("User-Agent") != "Linkforge-Webhooks/1" || request.header.Get("Content-Type") != "application/json" {
+				t.Errorf("headers %v", request.header)
 			}
 		}
 	})
@@ -220,8 +220,8 @@ func (b *bundle) delivered(t *testing.T, w *webhook.Webhook) (ids []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range p.Items {
-		ids = append(ids, one.EventID)
+	for _, delivery := range p.Items {
+		ids = append(ids, delivery.EventID)
 	}
 	return ids
 }

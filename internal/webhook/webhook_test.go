@@ -135,13 +135,13 @@ func TestStore_RotatesSecrets(t *testing.T) {
 			return all[len(all)-1]
 		}
 		for _, secret := range []string{first, second} {
-			if one := test(); !verifies(t, secret, one) {
-				t.Errorf("the signature of %v", one.header)
+			if last := test(); !verifies(t, secret, last) {
+				t.Errorf("the signature of %v", last.header)
 			}
 		}
 		b.clock.advance(time.Hour)
-		if one := test(); verifies(t, first, one) || !verifies(t, second, one) {
-			t.Errorf("after the overlap: %v", one.header)
+		if last := test(); verifies(t, first, last) || !verifies(t, second, last) {
+			t.Errorf("after the overlap: %v", last.header)
 		}
 	})
 }
@@ -264,16 +264,16 @@ func TestDispatcher_RetryAfterAndGone(t *testing.T) {
 		})
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.run(t)
-		var one *webhook.Delivery
+		var delivery *webhook.Delivery
 		until(t, "the attempt is recorded", func() bool {
 			p, err := b.Webhooks.Deliveries(t.Context(), b.m, w.ID, nil, page.Request{Size: 1})
 			if err != nil || len(p.Items) == 0 || p.Items[0].Tries == 0 {
 				return false
 			}
-			one = p.Items[0]
+			delivery = p.Items[0]
 			return true
 		})
-		if got := one.DueAt.Sub(dbtest.Noon); got != time.Hour {
+		if got := delivery.DueAt.Sub(dbtest.Noon); got != time.Hour {
 			t.Errorf("due after %s", got)
 		}
 		r.respond(status(http.StatusGone))
@@ -305,14 +305,14 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 		b.run(t)
 		seen := map[string]bool{}
 		until(t, "all clicks arrive", func() bool {
-			for _, one := range r.got() {
+			for _, request := range r.got() {
 				var body struct {
 					Type string
 					Data struct{ Clicks []struct{ ID string } }
 				}
-				if err := json.Unmarshal([]byte(one.body), &body); err != nil || body.Type != "link.clicked" ||
-					len(body.Data.Clicks) > 200 || one.header.Get("webhook-id") != body.Data.Clicks[0].ID {
-					t.Fatal(one, err)
+				if err := json.Unmarshal([]byte(request.body), &body); err != nil || body.Type != "link.clicked" ||
+					len(body.Data.Clicks) > 200 || request.header.Get("webhook-id") != body.Data.Clicks[0].ID {
+					t.Fatal(request, err)
 				}
 				for _, c := range body.Data.Clicks {
 					seen[c.ID] = true
@@ -322,8 +322,8 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 		})
 		total := 0
 		p, err := b.Webhooks.Deliveries(t.Context(), b.m, w.ID, nil, page.Request{Size: 100})
-		for _, one := range p.Items {
-			total += *one.ClickCount()
+		for _, delivery := range p.Items {
+			total += *delivery.ClickCount()
 		}
 		if total != 450 || err != nil {
 			t.Errorf("%d clicks in deliveries, %v", total, err)
