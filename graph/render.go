@@ -170,6 +170,9 @@ func (r *Renderer) Events(
 	if err == nil {
 		return data, problem, nil
 	}
+	if ctx.Err() != nil {
+		return nil, "", ctx.Err()
+	}
 	if _, failed := err.(gqlerror.List); !failed || text == defaultSelection { //nolint:errorlint // it is not wrapped
 		return nil, "", err
 	}
@@ -244,6 +247,9 @@ func (r *Renderer) render(
 	checkScopes(operation, actor)
 	respond, ctx := r.exec.DispatchOperation(ctx, operation)
 	response := respond(ctx)
+	if response == nil { // the context has ended
+		return nil, context.Cause(ctx)
+	}
 	if len(response.Errors) > 0 {
 		return nil, response.Errors
 	}

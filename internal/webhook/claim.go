@@ -62,6 +62,9 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int) (c 
 			return err
 		}
 		limit := max(0, min(limit, maxInFlight-int(inFlight)))
+		if limit == 0 { // a LIMIT of 0 would mean none
+			return d.setDue(ctx, tx, webhookID, now, false)
+		}
 		err = tx.NewSelect().Model(&c.deliveries).Where("webhook_id = ?", webhookID).Where("status = 'WAITING'").
 			Where("due_at <= ?", now).Where("claimed_until IS NULL OR claimed_until <= ?", now).Order("due_at", "number").
 			Limit(int64(limit)).Scan(ctx)

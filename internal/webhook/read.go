@@ -219,12 +219,15 @@ func newMessage(e *audit.Event, data json.RawMessage, test bool) message {
 // typeName is the name of a type in bodies: link.updated for LINK_UPDATED.
 func typeName(t audit.Action) string { return strings.Replace(strings.ToLower(string(t)), "_", ".", 1) }
 
+// encode returns the body. It does not escape characters for HTML, which would lengthen the data.
 func (m message) encode() string {
-	text, err := json.Marshal(m)
-	if err != nil {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(m); err != nil {
 		panic(err) // the data is valid JSON
 	}
-	return string(text)
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // storeEvents stores deliveries of events, and moves the position in the log. It reports false if another node
