@@ -171,7 +171,7 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"link.At", "link.AtThen", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query",
+		"link.At", "link.ByPastAddress", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query",
 		"link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
