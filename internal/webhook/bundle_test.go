@@ -127,6 +127,7 @@ func (m *mails) sent() []string {
 
 // request is a request that a receiver got.
 type request struct {
+	method string
 	header http.Header
 	body   string
 }
@@ -150,7 +151,7 @@ func newReceiver(t *testing.T) *receiver {
 			t.Error(err)
 		}
 		r.mu.Lock()
-		r.requests = append(r.requests, request{q.Header, string(body)})
+		r.requests = append(r.requests, request{q.Method, q.Header, string(body)})
 		n, answer := len(r.requests), r.answer
 		r.mu.Unlock()
 		if answer != nil {
@@ -254,26 +255,42 @@ func (b *bundle) run(t *testing.T) {
 // create creates a webhook of the types.
 func (b *bundle) create(t *testing.T, url string, types ...audit.Action) (*webhook.Webhook, string) {
 	t.Helper()
-	w, secret, err := b.Webhooks.Create(t.Context(), b.m, webhook.Change{
-		Name: optional.Set("hook"), URL: optional.Set(url), Types: optional.Set(types),
-	})
+	w, secret, err := b.Webhooks.Create(t.Context(), b.m, hook(url, types...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w, secret
 }
 
+// hook is the input of a webhook.
+func hook(url string, types ...audit.Action) webhook.Change {
+	return webhook.Change{Name: optional.Set("hook"), URL: optional.Set(url), Types: optional.Set(types)}
+}
+
+func (b *bundle) update(t *testing.T, w *webhook.Webhook, c webhook.Change) {
+	t.Helper()
+	if _, err := b.Webhooks.Update(t.Context(), b.m, w.ID, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // write writes an event about a link and returns its id.
 func (b *bundle) write(t *testing.T, action audit.Action, linkID string) string {
 	t.Helper()
 	e := audit.New(b.m.ID(), "", action, linkID, nil, b.clock.Now())
+	b.writeEvents(t, e)
+	return e.ID
+}
+
+// writeEvents writes events in one transaction.
+func (b *bundle) writeEvents(t *testing.T, events ...*audit.Event) {
+	t.Helper()
 	err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		return audit.Write(ctx, tx, e)
+		return audit.Write(ctx, tx, events...)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e.ID
 }
 
 // readEvents creates the deliveries of all events that have been written.

@@ -12,6 +12,12 @@ func (d *Dispatcher) SendNext(ctx context.Context, webhookID, host string) error
 	return err
 }
 
+// Claim claims due deliveries of a webhook, which are not sent, and returns their number.
+func (d *Dispatcher) Claim(ctx context.Context, webhookID string) (int, error) {
+	c, err := d.claim(ctx, webhookID, maxInFlight)
+	return len(c.deliveries), err
+}
+
 // ReadEvents creates deliveries of new events.
 func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 	_, err := d.read(ctx, webhookID)

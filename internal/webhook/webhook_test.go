@@ -1,10 +1,10 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
@@ -124,8 +124,9 @@ func TestStore_RotatesSecrets(t *testing.T) {
 		if err != nil || first == second || !strings.HasPrefix(second, "whsec_") {
 			t.Fatal(second, err)
 		}
-		if stored := b.reload(t, w.ID); strings.Contains(fmt.Sprint(stored.Secret), first) {
-			t.Error("the secret is stored as it is")
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(second, "whsec_"))
+		if stored := b.reload(t, w.ID); err != nil || len(raw) != 32 || bytes.Contains(stored.Secret, raw) {
+			t.Errorf("the secret of %d bytes is stored as it is, %v", len(raw), err)
 		}
 		test := func() request {
 			if _, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated); err != nil {
@@ -420,6 +421,9 @@ func TestStore_ChecksPermissions(t *testing.T) {
 			"both":                   {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkCreated}, true},
 			"clicks": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkClicked},
 				false},
+			"domains": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.DomainLost}, false},
+			"domains with DOMAINS_READ": {[]string{"WEBHOOKS_WRITE", "LINKS_READ", "DOMAINS_READ"},
+				[]audit.Action{audit.DomainLost}, true},
 			"clicks with STATS_READ": {[]string{"WEBHOOKS_WRITE", "LINKS_READ", "STATS_READ"},
 				[]audit.Action{audit.LinkClicked}, true},
 		} {

@@ -1,0 +1,319 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// sized renders data of given sizes, and reports a problem with selections.
+type sized struct {
+	plain
+
+	selected, changes, normal, click int
+	problem                          string
+}
+
+func (s sized) Events(
+	_ context.Context, _ workspace.Membership, selection *string, events []*audit.Event,
+) (data []json.RawMessage, problem string, err error) {
+	for _, e := range events {
+		size := s.normal
+		if selection != nil {
+			size = s.selected
+		} else if e.Changes != nil {
+			size = s.changes
+		}
+		data = append(data, json.RawMessage(`"`+strings.Repeat("x", size)+`"`))
+	}
+	return data, s.problem, nil
+}
+
+func (s sized) Clicks(_ context.Context, _ workspace.Membership, clicks []*click.Click) (data []json.RawMessage, _ error) {
+	for _, c := range clicks {
+		data = append(data, json.RawMessage(fmt.Sprintf(`{"id":%q,"text":%q}`, c.PublicID(), strings.Repeat("x", s.click))))
+	}
+	return data, nil
+}
+
+const kib = 1 << 10
+
+// TestDispatcher_TruncatesBodies renders more than 32 KiB for the selection, and for the changes.
+func TestDispatcher_TruncatesBodies(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		change := hook(r.URL, audit.LinkUpdated)
+		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
+		w, _, err := b.Webhooks.Create(t.Context(), b.m, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range []struct {
+			rendered  sized
+			size      int
+			truncated bool
+		}{
+			{sized{selected: 32*kib - 200, changes: 5}, 32*kib - 200, false},
+			{sized{selected: 32 * kib, changes: 50}, 50, true},
+			{sized{selected: 40 * kib, changes: 33 * kib, normal: 70}, 70, true},
+		} {
+			b.dispatcher.Renderer = c.rendered
+			b.writeChange(t)
+			b.readEvents(t, w)
+			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
+				t.Fatal(err)
+			}
+			text := b.last(t, r, i+1).body
+			var body struct {
+				Data      string
+				Truncated bool
+			}
+			if err := json.Unmarshal([]byte(text), &body); err != nil || len(body.Data) != c.size ||
+				body.Truncated != c.truncated || len(text) > 32*kib {
+				t.Errorf("%+v: %d bytes of %d, truncated: %v, %v", c.rendered, len(body.Data), len(text), body.Truncated, err)
+			}
+		}
+	})
+}
+
+// last returns the n-th request, which is the last.
+func (b *bundle) last(t *testing.T, r *receiver, n int) request {
+	t.Helper()
+	got := r.got()
+	if len(got) != n {
+		t.Fatalf("%d requests, want %d", len(got), n)
+	}
+	return got[n-1]
+}
+
+// writeChange writes an event with changes.
+func (b *bundle) writeChange(t *testing.T) {
+	t.Helper()
+	e := audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()).
+		Changing([]*audit.FieldChange{{Field: "title", Before: new("a"), After: new("b")}})
+	b.writeEvents(t, e)
+}
+
+// TestDispatcher_BoundsBatchesOfClicks renders clicks that do not fit into one body.
+func TestDispatcher_BoundsBatchesOfClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		b.dispatcher.Renderer = sized{click: 3 * kib}
+		b.create(t, r.URL, audit.LinkClicked)
+		clicks := clicktest.New(t, d, b.clock.Now)
+		clicktest.Run(t, clicks.Recorder)
+		for range 100 {
+			clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
+		}
+		if err := clicks.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.run(t)
+		until(t, "all clicks arrive", func() bool {
+			seen := 0
+			for _, request := range r.got() {
+				if len(request.body) > 128*kib {
+					t.Fatalf("a body of %d bytes", len(request.body))
+				}
+				seen += strings.Count(request.body, `"id"`)
+			}
+			return seen == 100
+		})
+		if n := len(r.got()); n != 3 { // 42 clicks fit into 128 KiB
+			t.Errorf("%d batches", n)
+		}
+	})
+}
+
+// TestDispatcher_RendersOnce changes the rendering between the attempts of a delivery, and reports the problem of a
+// selection until the next rendering.
+func TestDispatcher_RendersOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		change := hook(r.URL, audit.LinkUpdated)
+		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
+		w, _, err := b.Webhooks.Create(t.Context(), b.m, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.respond(func(rw http.ResponseWriter, n int) {
+			if n == 1 {
+				rw.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		b.dispatcher.Renderer = sized{selected: 10, problem: "a field was removed"}
+		messageID := b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		if got := b.reload(t, w.ID).SelectionError; got == nil || *got != "a field was removed" {
+			t.Errorf("selectionError: %v", got)
+		}
+		b.dispatcher.Renderer = sized{selected: 20}
+		send := func(n int) request {
+			t.Helper()
+			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
+				t.Fatal(err)
+			}
+			return b.last(t, r, n)
+		}
+		first := send(1)
+		b.clock.advance(time.Minute)
+		if retry := send(2); retry.body != first.body || retry.header.Get("webhook-timestamp") == first.header.Get("webhook-timestamp") {
+			t.Errorf("the retry %s, the first attempt %s", retry.body, first.body)
+		}
+		deliveryID := b.delivery(t, w).ID
+		n, err := b.dispatcher.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{IDs: []string{deliveryID}})
+		if n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		again := send(3)
+		if !strings.Contains(again.body, `"`+strings.Repeat("x", 20)+`"`) || again.header.Get("webhook-id") != messageID {
+			t.Errorf("redelivered %v: %s", again.header, again.body)
+		}
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		if got := b.reload(t, w.ID).SelectionError; got != nil {
+			t.Errorf("selectionError after a rendering without problems: %s", *got)
+		}
+	})
+}
+
+// tagged returns tags of links.
+type tagged map[string][]string
+
+func (t tagged) TagsOf(context.Context, workspace.Membership, ...string) (map[string][]string, error) {
+	return t, nil
+}
+
+// TestDispatcher_FiltersByTags sends the events about links that have one of the tags.
+func TestDispatcher_FiltersByTags(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		matching, other, purged := newLinkID(), newLinkID(), newLinkID()
+		b.dispatcher.Links = tagged{matching: {"a", "news"}, other: {"b"}}
+		change := hook(r.URL, audit.LinkUpdated, audit.LinkPurged)
+		change.Tags = optional.Set([]string{"news", "sale"})
+		w, _, err := b.Webhooks.Create(t.Context(), b.m, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.write(t, audit.LinkUpdated, other)
+		b.write(t, audit.LinkPurged, purged)
+		want := []string{b.write(t, audit.LinkUpdated, matching)}
+		b.run(t)
+		until(t, "the last event is delivered", func() bool { return len(b.delivered(t, w)) > 0 })
+		if got := r.ids(); !slices.Equal(got, want) {
+			t.Errorf("sent %v, want %v", got, want)
+		}
+	})
+}
+
+// TestDispatcher_SendsTests sends a made-up event to a paused webhook.
+func TestDispatcher_SendsTests(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
+		r.respond(status(http.StatusTeapot))
+		a, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkExpired)
+		if err != nil || a.Status == nil || *a.Status != http.StatusTeapot || a.Error == nil || *a.Error != webhook.StatusError {
+			t.Fatal(a, err)
+		}
+		got := b.last(t, r, 1)
+		var body struct {
+			Type string
+			Test bool
+		}
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || body.Type != "link.expired" || !body.Test ||
+			!id.Valid(id.Event, got.header.Get("webhook-id")) || got.method != http.MethodPost {
+			t.Errorf("%v %s: %v", got.header, got.body, err)
+		}
+		if n := b.waiting(t, w); n != 0 || b.reload(t, w.ID).Status != webhook.Paused {
+			t.Errorf("%d deliveries after a test", n)
+		}
+	})
+}
+
+// TestDispatcher_SendsToTheNewURL changes the URL while a delivery waits, and deletes the webhook with the next one.
+func TestDispatcher_SendsToTheNewURL(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, former, r := setup(t, d), newReceiver(t), newReceiver(t)
+		w, _ := b.create(t, former.URL, audit.LinkUpdated)
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		b.update(t, w, webhook.Change{URL: optional.Set(r.URL)})
+		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
+			t.Fatal(err)
+		}
+		if len(former.got()) != 0 || len(r.got()) != 1 {
+			t.Errorf("%d requests to the former URL, %d to the new one", len(former.got()), len(r.got()))
+		}
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		if _, err := b.Webhooks.Delete(t.Context(), b.m, w.ID); err != nil {
+			t.Fatal(err)
+		}
+		n, err := d.NewSelect().Table("webhook_deliveries").Count(db.AsSystem(t.Context()))
+		if n != 0 || err != nil {
+			t.Errorf("%d deliveries of a deleted webhook, %v", n, err)
+		}
+	})
+}
+
+// TestDispatcher_SkipsClicksWhileTooManyWait has 10,001 deliveries wait.
+func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkClicked)
+		if err := b.Webhooks.Stop(t.Context()); err != nil { // deliveries wait
+			t.Fatal(err)
+		}
+		clicks := clicktest.New(t, d, b.clock.Now)
+		clicktest.Run(t, clicks.Recorder)
+		record := func() {
+			clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
+			if err := clicks.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert := func(from, to int) {
+			_, err := d.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+				status, created_at) WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`, from, to, b.m.ID(), w.ID,
+				b.clock.Now()).Exec(db.AsSystem(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert(1, 10_000)
+		b.run(t)
+		record()
+		until(t, "clicks are delivered while 10,000 wait", func() bool { return b.waiting(t, w) == 10_001 })
+		record()
+		until(t, "clicks are skipped", func() bool { return b.reload(t, w.ID).SkippedClicks == 1 })
+		if n := b.waiting(t, w); n != 10_001 {
+			t.Errorf("%d deliveries wait", n)
+		}
+	})
+}
