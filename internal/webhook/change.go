@@ -188,12 +188,16 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	failingSince := w.FailingSince
 	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
-	return s.requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+	err := requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		if failingSince == nil {
 			return q.Where("status = ?", Waiting)
 		}
 		return q.Where("status = ? OR status = ? AND first_tried_at >= ?", Waiting, Failed, *failingSince)
 	})
+	if err != nil {
+		return err
+	}
+	return release(ctx, tx, w.ID, s.now())
 }
 
 // checkCreator returns InvalidInput if the webhook belongs to an API key that has ended.

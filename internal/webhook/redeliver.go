@@ -119,7 +119,10 @@ func (d *Dispatcher) redeliverKnown(ctx context.Context, tx bun.Tx, w *Webhook, 
 	if err != nil {
 		return 0, err
 	}
-	if err := d.sendAgain(ctx, tx, w, ids); err != nil {
+	if err := requeueByID(ctx, tx, w, ids); err != nil {
+		return 0, err
+	}
+	if err := release(ctx, tx, w.ID, d.now()); err != nil {
 		return 0, err
 	}
 	return len(ids), d.touch(ctx, tx, w.ID)
@@ -133,19 +136,19 @@ func (d *Dispatcher) redeliverEvents(
 	if err != nil {
 		return 0, err
 	}
-	if err := d.sendAgain(ctx, tx, w, ids); err != nil {
+	if err := requeueByID(ctx, tx, w, ids); err != nil {
 		return 0, err
 	}
 	return len(events), d.insertMissing(ctx, tx, w, events) // each event has a delivery then
 }
 
-// sendAgain begins the schedule of deliveries again. Their events are rendered before the first attempt.
-func (d *Dispatcher) sendAgain(ctx context.Context, tx bun.Tx, w *Webhook, ids []string) error {
+// requeueByID has deliveries wait for their first attempt, before which their events are rendered.
+func requeueByID(ctx context.Context, tx bun.Tx, w *Webhook, ids []string) error {
 	for chunk := range slices.Chunk(ids, batch) {
 		again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
 			return q.Set("body = CASE WHEN type = ? THEN body END", audit.LinkClicked).Where("id IN (?)", bun.In(chunk))
 		}
-		if err := d.requeue(ctx, tx, w, again); err != nil {
+		if err := requeue(ctx, tx, w, again); err != nil {
 			return err
 		}
 	}
