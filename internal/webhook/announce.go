@@ -12,8 +12,8 @@ import (
 
 // The reasons and remedies in emails about disabled webhooks.
 const (
-	receiverFailed = "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you have fixed the " +
-		"receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days."
+	receiverFailed = "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you have fixed " +
+		"the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days."
 	keyEnded = "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be enabled again. " +
 		"Create another webhook with a valid key or account."
 )

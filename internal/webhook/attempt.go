@@ -90,8 +90,8 @@ func vary(d time.Duration) time.Duration {
 func storeAttempt(ctx context.Context, tx bun.Tx, delivery *Delivery, a Attempt) error {
 	a.DeliveryID = delivery.ID
 	last := 0
-	err := tx.NewSelect().Model((*Attempt)(nil)).ColumnExpr("coalesce(max(number), 0)").Where("delivery_id = ?", delivery.ID).
-		Scan(ctx, &last)
+	err := tx.NewSelect().Model((*Attempt)(nil)).ColumnExpr("coalesce(max(number), 0)").
+		Where("delivery_id = ?", delivery.ID).Scan(ctx, &last)
 	if err != nil {
 		return err
 	}

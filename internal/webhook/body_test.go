@@ -44,7 +44,9 @@ func (s sized) Events(
 	return data, s.problem, nil
 }
 
-func (s sized) Clicks(_ context.Context, _ workspace.Membership, clicks []*click.Click) (data []json.RawMessage, _ error) {
+func (s sized) Clicks(
+	_ context.Context, _ workspace.Membership, clicks []*click.Click,
+) (data []json.RawMessage, err error) {
 	for _, c := range clicks {
 		data = append(data, json.RawMessage(fmt.Sprintf(`{"id":%q,"text":%q}`, c.PublicID(), strings.Repeat("x", s.click))))
 	}
@@ -175,7 +177,8 @@ func TestDispatcher_RendersOnce(t *testing.T) {
 		}
 		first := send(1)
 		b.clock.advance(time.Minute)
-		if retry := send(2); retry.body != first.body || retry.header.Get("webhook-timestamp") == first.header.Get("webhook-timestamp") {
+		const timestamp = "webhook-timestamp"
+		if retry := send(2); retry.body != first.body || retry.header.Get(timestamp) == first.header.Get(timestamp) {
 			t.Errorf("the retry %s, the first attempt %s", retry.body, first.body)
 		}
 		deliveryID := b.delivery(t, w).ID
@@ -235,7 +238,8 @@ func TestDispatcher_SendsTests(t *testing.T) {
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
 		r.respond(status(http.StatusTeapot))
 		a, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkExpired)
-		if err != nil || a.Status == nil || *a.Status != http.StatusTeapot || a.Error == nil || *a.Error != webhook.StatusError {
+		if err != nil || a.Status == nil || *a.Status != http.StatusTeapot || a.Error == nil ||
+			*a.Error != webhook.StatusError {
 			t.Fatal(a, err)
 		}
 		got := b.last(t, r, 1)

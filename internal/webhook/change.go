@@ -393,7 +393,8 @@ func checkTypes(types []audit.Action) ([]audit.Action, error) {
 	known := Types()
 	for _, t := range types {
 		if !slices.Contains(known, t) {
-			return nil, errs.New(errs.InvalidInput, "%s is not an event type. Use a value of EventType.", validate.Quote(string(t))).At("types")
+			return nil, errs.New(errs.InvalidInput, "%s is not an event type. Use a value of EventType.",
+				validate.Quote(string(t))).At("types")
 		}
 	}
 	if len(types) == 0 {

@@ -217,8 +217,8 @@ func (d *Dispatcher) endKeys(ctx context.Context) error {
 	return nil
 }
 
-// findBehind marks the active webhooks with new events of their types. It reads the workspaces of events, and the events only
-// of workspaces with webhooks.
+// findBehind marks the active webhooks with new events of their types. It reads the workspaces and types of all
+// events, and the webhooks of these workspaces.
 func (d *Dispatcher) findBehind(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()

@@ -52,7 +52,8 @@ func TestDispatcher_DeliversMatchingEventsOnce(t *testing.T) {
 			if got := request.body[:min(len(request.body), len(body))]; got != body {
 				t.Errorf("body %s, want %s", request.body, body)
 			}
-			if request.header.Get("User-Agent") != "Linkforge-Webhooks/1" || request.header.Get("Content-Type") != "application/json" {
+			if request.header.Get("User-Agent") != "Linkforge-Webhooks/1" ||
+				request.header.Get("Content-Type") != "application/json" {
 				t.Errorf("headers %v", request.header)
 			}
 		}
@@ -157,9 +158,7 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 			t.Errorf("%d requests while disabled", n-sent)
 		}
 		r.respond(nil)
-		if _, err := b.Webhooks.Update(t.Context(), b.m, w.ID, webhook.Change{Status: optional.Set(webhook.Active)}); err != nil {
-			t.Fatal(err)
-		}
+		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active)})
 		b.dispatcher.Rescan()
 		until(t, "everything is delivered", func() bool { return len(b.delivered(t, w)) == len(want) })
 		got := b.delivered(t, w)

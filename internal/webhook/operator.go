@@ -25,8 +25,8 @@ func (s *Store) Stopped(ctx context.Context) (bool, error) {
 
 // Stop ends all attempts and tests on every node within a second. Events are still recorded.
 func (s *Store) Stop(ctx context.Context) error {
-	_, err := s.DB.NewRaw("INSERT INTO webhook_stops (id, stopped_at) VALUES ('all', ?) ON CONFLICT (id) DO NOTHING", s.now()).
-		Exec(db.AsSystem(ctx))
+	_, err := s.DB.NewRaw("INSERT INTO webhook_stops (id, stopped_at) VALUES ('all', ?) ON CONFLICT (id) DO NOTHING",
+		s.now()).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("stopping webhooks: %w", err)
 	}

@@ -140,6 +140,6 @@ func (w *Webhook) fields() []audit.Field {
 
 // settings are the columns that callers change.
 var settings = []string{
-	"name", "url", "host", "types", "tags", "selection", "selection_error", "status", "xid", "seq", "due_at", "failing_since",
-	"wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
+	"name", "url", "host", "types", "tags", "selection", "selection_error", "status", "xid", "seq", "due_at",
+	"failing_since", "wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
 }

@@ -183,7 +183,8 @@ func TestDispatcher_StopsWithinASecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "the attempt ends", func() bool {
-			n, err := d.NewSelect().Table("webhook_deliveries").Where("claimed_until IS NOT NULL").Count(db.AsSystem(t.Context()))
+			n, err := d.NewSelect().Table("webhook_deliveries").Where("claimed_until IS NOT NULL").
+				Count(db.AsSystem(t.Context()))
 			return err == nil && n == 0
 		})
 		if took := time.Since(began); took > 5*time.Second { // a second, on a machine that is not busy
