@@ -36,9 +36,7 @@ func (b *bundle) failAll(t *testing.T, w *webhook.Webhook, before func()) {
 		if i == len(schedule)-1 {
 			before()
 		}
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-			t.Fatal(err)
-		}
+		b.send(t, w)
 		if got := b.delivery(t, w).Tries; got != i+1 {
 			t.Fatalf("%d attempts, want %d", got, i+1)
 		}
@@ -99,9 +97,7 @@ func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
 				}
 				return b.waiting(t, w) == 2
 			})
-			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-				t.Fatal(err)
-			}
+			b.send(t, w)
 			if got := b.delivered(t, w); !slices.Equal(got, []string{other}) {
 				t.Fatalf("delivered %v", got)
 			}
@@ -143,9 +139,7 @@ func TestDispatcher_RespectsRetryAfter(t *testing.T) {
 			})
 			b.write(t, audit.LinkUpdated, newLinkID())
 			b.readEvents(t, w)
-			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-				t.Fatal(err)
-			}
+			b.send(t, w)
 			got := b.delivery(t, w).DueAt.Sub(b.clock.Now())
 			if got < c.want-c.want/10 || got > c.want+c.want/10 || c.want >= time.Hour && got != c.want {
 				t.Errorf("%s: due after %s, want %s", name, got, c.want)
@@ -174,9 +168,7 @@ func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 			want  []string
 		}{{2*time.Minute - time.Second, nil}, {time.Second, want}} {
 			b.clock.advance(c.after)
-			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-				t.Fatal(err)
-			}
+			b.send(t, w)
 			if got := r.ids(); !slices.Equal(got, c.want) {
 				t.Errorf("%v, want %v", got, c.want)
 			}
@@ -216,9 +208,7 @@ func TestDispatcher_ChecksURLsOfAttempts(t *testing.T) {
 		}
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-			t.Fatal(err)
-		}
+		b.send(t, w)
 		deliveryID := b.delivery(t, w).ID
 		attempts, err := b.Webhooks.AttemptsOf(t.Context(), b.m, deliveryID)
 		if err != nil || len(attempts[deliveryID]) != 1 || *attempts[deliveryID][0].Error != webhook.RefusedError ||
@@ -237,9 +227,7 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 		r.respond(status(http.StatusBadGateway))
 		waiting := b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-			t.Fatal(err)
-		}
+		b.send(t, w)
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
 		b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the events are final", func() bool { return b.isFinal(t, 2) })
@@ -267,7 +255,7 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 	})
 }
 
-// TestStore_SkipsWaitingDeliveries marks those that wait.
+// TestStore_SkipsWaitingDeliveries skips the backlog of a webhook with a waiting delivery.
 func TestStore_SkipsWaitingDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -293,9 +281,7 @@ func TestStore_RetainsDeliveries(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-			t.Fatal(err)
-		}
+		b.send(t, w)
 		for _, c := range []struct {
 			after time.Duration
 			want  int
@@ -376,9 +362,7 @@ func TestStore_ContinuesAfterARestore(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
 		b.readEvents(t, w)
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-			t.Fatal(err)
-		}
+		b.send(t, w)
 		want = append(want, b.write(t, audit.LinkUpdated, newLinkID()))
 		until(t, "the events are final", func() bool { return b.isFinal(t, 2) })
 		ctx := db.AsSystem(t.Context())

@@ -12,7 +12,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
@@ -62,10 +61,7 @@ func TestDispatcher_TruncatesBodies(t *testing.T) {
 		b, r := setup(t, d), newReceiver(t)
 		change := hook(r.URL, audit.LinkUpdated)
 		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
-		w, _, err := b.Webhooks.Create(t.Context(), b.m, change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w, _ := b.createWith(t, change)
 		for i, c := range []struct {
 			rendered  sized
 			size      int
@@ -78,9 +74,7 @@ func TestDispatcher_TruncatesBodies(t *testing.T) {
 			b.dispatcher.Renderer = c.rendered
 			b.writeChange(t)
 			b.readEvents(t, w)
-			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-				t.Fatal(err)
-			}
+			b.send(t, w)
 			text := b.last(t, r, i+1).body
 			var body struct {
 				Data      string
@@ -119,14 +113,8 @@ func TestDispatcher_BoundsBatchesOfClicks(t *testing.T) {
 		b, r := setup(t, d), newReceiver(t)
 		b.dispatcher.Renderer = sized{click: 3 * kib}
 		b.create(t, r.URL, audit.LinkClicked)
-		clicks := clicktest.New(t, d, b.clock.Now)
-		clicktest.Run(t, clicks.Recorder)
-		for range 100 {
-			clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
-		}
-		if err := clicks.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		record := b.recorder(t)
+		record(100, b.m)
 		b.run(t)
 		until(t, "all clicks arrive", func() bool {
 			seen := 0
@@ -152,10 +140,7 @@ func TestDispatcher_RendersOnce(t *testing.T) {
 		b, r := setup(t, d), newReceiver(t)
 		change := hook(r.URL, audit.LinkUpdated)
 		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
-		w, _, err := b.Webhooks.Create(t.Context(), b.m, change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w, _ := b.createWith(t, change)
 		r.respond(func(rw http.ResponseWriter, n int) {
 			if n == 1 {
 				rw.WriteHeader(http.StatusInternalServerError)
@@ -170,9 +155,7 @@ func TestDispatcher_RendersOnce(t *testing.T) {
 		b.dispatcher.Renderer = sized{selected: 20}
 		send := func(n int) request {
 			t.Helper()
-			if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-				t.Fatal(err)
-			}
+			b.send(t, w)
 			return b.last(t, r, n)
 		}
 		first := send(1)
@@ -214,10 +197,7 @@ func TestDispatcher_FiltersByTags(t *testing.T) {
 		b.dispatcher.Links = tagged{matching: {"a", "news"}, other: {"b"}}
 		change := hook(r.URL, audit.LinkUpdated, audit.LinkPurged)
 		change.Tags = optional.Set([]string{"news", "sale"})
-		w, _, err := b.Webhooks.Create(t.Context(), b.m, change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w, _ := b.createWith(t, change)
 		b.write(t, audit.LinkUpdated, other)
 		b.write(t, audit.LinkPurged, purged)
 		want := []string{b.write(t, audit.LinkUpdated, matching)}
@@ -266,9 +246,7 @@ func TestDispatcher_SendsToTheNewURL(t *testing.T) {
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
 		b.update(t, w, webhook.Change{URL: optional.Set(r.URL)})
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-			t.Fatal(err)
-		}
+		b.send(t, w)
 		if len(former.got()) != 0 || len(r.got()) != 1 {
 			t.Errorf("%d requests to the former URL, %d to the new one", len(former.got()), len(r.got()))
 		}
@@ -293,14 +271,7 @@ func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
 		if err := b.Webhooks.Stop(t.Context()); err != nil { // deliveries wait
 			t.Fatal(err)
 		}
-		clicks := clicktest.New(t, d, b.clock.Now)
-		clicktest.Run(t, clicks.Recorder)
-		record := func() {
-			clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
-			if err := clicks.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		record := b.recorder(t)
 		insert := func(from, to int) {
 			_, err := d.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 				status, created_at) WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -312,9 +283,9 @@ func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
 		}
 		insert(1, 10_000)
 		b.run(t)
-		record()
+		record(1, b.m)
 		until(t, "clicks are delivered while 10,000 wait", func() bool { return b.waiting(t, w) == 10_001 })
-		record()
+		record(1, b.m)
 		until(t, "clicks are skipped", func() bool { return b.reload(t, w.ID).SkippedClicks == 1 })
 		if n := b.waiting(t, w); n != 10_001 {
 			t.Errorf("%d deliveries wait", n)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -255,7 +256,12 @@ func (b *bundle) run(t *testing.T) {
 // create creates a webhook of the types.
 func (b *bundle) create(t *testing.T, url string, types ...audit.Action) (*webhook.Webhook, string) {
 	t.Helper()
-	w, secret, err := b.Webhooks.Create(t.Context(), b.m, hook(url, types...))
+	return b.createWith(t, hook(url, types...))
+}
+
+func (b *bundle) createWith(t *testing.T, c webhook.Change) (*webhook.Webhook, string) {
+	t.Helper()
+	w, secret, err := b.Webhooks.Create(t.Context(), b.m, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +308,30 @@ func (b *bundle) readEvents(t *testing.T, w *webhook.Webhook) {
 		}
 		return b.waiting(t, w) > 0
 	})
+}
+
+// send sends the due deliveries of a webhook, and waits for the responses.
+func (b *bundle) send(t *testing.T, w *webhook.Webhook) {
+	t.Helper()
+	if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recorder returns a function that records clicks of a workspace, each on another link, and stores them.
+func (b *bundle) recorder(t *testing.T) func(n int, m workspace.Membership) {
+	t.Helper()
+	clicks := clicktest.New(t, b.DB, b.clock.Now)
+	clicktest.Run(t, clicks.Recorder)
+	return func(n int, m workspace.Membership) {
+		t.Helper()
+		for range n {
+			clicks.Record(&click.Click{WorkspaceID: m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
+		}
+		if err := clicks.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // waiting is the number of waiting deliveries of a webhook.

@@ -184,7 +184,7 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 }
 
 // activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince and DueAt. The
-// schedule begins again for deliveries that wait, and for those that have failed since all attempts did.
+// schedule begins again for waiting deliveries, and for deliveries that have failed since FailingSince.
 func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	failingSince := w.FailingSince
 	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
@@ -367,7 +367,7 @@ func (c Change) applyTo(w *Webhook) {
 	}
 }
 
-// checkPermissions returns Forbidden if the caller could not read by itself what the webhook receives.
+// checkPermissions returns Forbidden if the caller may not read the data that the change has the webhook receive.
 func checkPermissions(ctx context.Context, m workspace.Membership, c Change) error {
 	needed := []workspace.Permission{workspace.ReadLinks}
 	if slices.Contains(c.Types.To, audit.LinkClicked) || c.Selection.To.NeedsStats {

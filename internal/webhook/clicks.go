@@ -38,8 +38,8 @@ func (d *Dispatcher) clicksLoop(ctx context.Context) {
 	poll.Every(ctx, clickInterval, failures, d.readClicks)
 }
 
-// readClicks creates deliveries of new clicks for all webhooks that receive them. Those that are not active
-// count what they miss. A webhook that fails does not stop the others.
+// readClicks creates deliveries of new clicks for all webhooks that receive them. Webhooks that are not active
+// count the clicks that they miss. A webhook that fails does not stop the others.
 func (d *Dispatcher) readClicks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -145,7 +145,7 @@ func (d *Dispatcher) clickDeliveries(
 	return deliveries, nil
 }
 
-// envelope is what a body has besides the clicks, at most.
+// envelope is the maximum size of a body without its clicks.
 const envelope = 512
 
 // batchEnd returns the end of the batch of rendered clicks that begins at an index.

@@ -23,8 +23,8 @@ import (
 const (
 	// pollInterval is the time between two reads of the event log and of due deliveries.
 	pollInterval = 250 * time.Millisecond
-	// rescanInterval is the time between two searches for webhooks behind the event log, which find what
-	// a node that has died left behind.
+	// rescanInterval is the time between two searches for webhooks behind the event log. They find the work of
+	// a node that has died.
 	rescanInterval = 30 * time.Second
 	// endInterval is the time between two searches for webhooks of ended API keys.
 	endInterval = 5 * time.Second
@@ -191,7 +191,7 @@ func (d *Dispatcher) attemptContext(ctx context.Context) context.Context {
 	return d.running
 }
 
-// step creates deliveries of new events and sends those that are due. A part that fails does not keep the
+// step creates deliveries of new events and sends due deliveries. A part that fails does not keep the
 // others from working: one webhook whose events cannot be rendered must not stop all. The event log is read
 // also while webhooks are stopped.
 func (d *Dispatcher) step(ctx context.Context) error {

@@ -127,10 +127,11 @@ func (s *Store) setBlocked(
 func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool) error {
 	before := *w
 	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("blocked = ?", blocked).Where("id = ?", w.ID).Exec(ctx)
-	if err != nil || blocked {
-		if err == nil {
-			_, err = s.disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"})
-		}
+	if err != nil {
+		return err
+	}
+	if blocked {
+		_, err := s.disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"})
 		return err
 	}
 	if !before.Blocked || w.Status == Active {

@@ -53,11 +53,7 @@ func (d *Dispatcher) Redeliver(
 		if w, err = d.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		if r.From != nil {
-			count, err = d.redeliverEvents(ctx, tx, w, events)
-		} else {
-			count, err = d.redeliverKnown(ctx, tx, w, r)
-		}
+		count, err = d.requeueSelected(ctx, tx, w, r, events)
 		return err
 	})
 	if err != nil {
@@ -109,37 +105,40 @@ func (d *Dispatcher) eventsOf(
 	return d.tagged(ctx, reading, w, events)
 }
 
-// redeliverKnown sends failed deliveries, or those with the ids of r, again.
-func (d *Dispatcher) redeliverKnown(ctx context.Context, tx bun.Tx, w *Webhook, r Redelivery) (count int, err error) {
-	find := r.knownIDs
-	if r.Failed {
-		find = r.failedIDs
-	}
-	ids, err := find(ctx, tx, w)
+// requeueSelected has the selected deliveries of a locked webhook wait for their first attempt. Events of the span
+// that have no delivery get one. It returns the number of deliveries.
+func (d *Dispatcher) requeueSelected(
+	ctx context.Context, tx bun.Tx, w *Webhook, r Redelivery, events []*audit.Event,
+) (int, error) {
+	ids, err := r.find(ctx, tx, w, events)
 	if err != nil {
 		return 0, err
 	}
 	if err := requeueByID(ctx, tx, w, ids); err != nil {
 		return 0, err
+	}
+	count := len(ids)
+	if r.From != nil {
+		if err := d.insertMissing(ctx, tx, w, events); err != nil {
+			return 0, err
+		}
+		count = len(events)
 	}
 	if err := release(ctx, tx, w.ID, d.now()); err != nil {
 		return 0, err
 	}
-	return len(ids), d.touch(ctx, tx, w.ID)
+	return count, d.touch(ctx, tx, w.ID)
 }
 
-// redeliverEvents sends events again, and those that have no delivery for the first time.
-func (d *Dispatcher) redeliverEvents(
-	ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event,
-) (count int, err error) {
-	ids, err := idsOfEvents(ctx, tx, w, events)
-	if err != nil {
-		return 0, err
+// find returns the ids of the selected deliveries.
+func (r Redelivery) find(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event) ([]string, error) {
+	switch {
+	case r.Failed:
+		return failedIDs(ctx, tx, w)
+	case r.From != nil:
+		return idsOfEvents(ctx, tx, w, events)
 	}
-	if err := requeueByID(ctx, tx, w, ids); err != nil {
-		return 0, err
-	}
-	return len(events), d.insertMissing(ctx, tx, w, events) // each event has a delivery then
+	return r.knownIDs(ctx, tx, w)
 }
 
 // requeueByID has deliveries wait for their first attempt, before which their events are rendered.
@@ -156,7 +155,7 @@ func requeueByID(ctx context.Context, tx bun.Tx, w *Webhook, ids []string) error
 }
 
 // failedIDs returns the ids of the failed deliveries of a webhook, oldest first.
-func (r Redelivery) failedIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []string, err error) {
+func failedIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []string, err error) {
 	err = tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
 		Where("status = ?", Failed).Order("number").Limit(maxRedelivered).Scan(ctx, &ids)
 	return ids, err
@@ -208,11 +207,8 @@ func (d *Dispatcher) insertMissing(ctx context.Context, tx bun.Tx, w *Webhook, e
 	if err := db.InsertRows(ctx, tx, in, rows); err != nil {
 		return fmt.Errorf("adding deliveries: %w", err)
 	}
-	if err := release(ctx, tx, w.ID, now); err != nil {
-		return err
-	}
 	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("last_number = ?", w.LastNumber+int64(len(rows))).
-		Set("due_at = ?", now).Where("id = ?", w.ID).Exec(ctx)
+		Where("id = ?", w.ID).Exec(ctx)
 	return err
 }
 

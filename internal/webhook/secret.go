@@ -27,7 +27,7 @@ func errNoKey() error {
 		"LINKFORGE_ENCRYPTION_KEY.")
 }
 
-// newSecret returns a random secret of a webhook, and what is shown to its creator.
+// newSecret returns a random secret of a webhook, and its text for the creator.
 func newSecret() (raw []byte, shown string) {
 	raw = make([]byte, secretBytes)
 	if _, err := rand.Read(raw); err != nil {

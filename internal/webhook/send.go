@@ -51,7 +51,7 @@ func (d *Dispatcher) sendNext(ctx context.Context, webhookID, host string) error
 	return err
 }
 
-// reserve takes connections to a host, as many as one webhook may use and are free.
+// reserve reserves free connections to a host, up to the number that one webhook may use.
 func (d *Dispatcher) reserve(host string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

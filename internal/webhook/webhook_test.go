@@ -347,16 +347,7 @@ func TestDispatcher_ReadsPastClicksOfOthers(t *testing.T) {
 		b, r := setup(t, d), newReceiver(t)
 		other := workspacetest.New(t, d, "other")
 		b.create(t, r.URL, audit.LinkClicked)
-		clicks := clicktest.New(t, d, b.clock.Now)
-		clicktest.Run(t, clicks.Recorder)
-		record := func(n int, m workspace.Membership) {
-			for range n {
-				clicks.Record(&click.Click{WorkspaceID: m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
-			}
-			if err := clicks.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		record := b.recorder(t)
 		record(10_000, other)
 		record(1, other)
 		record(1, b.m)
