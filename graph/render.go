@@ -170,9 +170,6 @@ func (r *Renderer) Events(
 	if err == nil {
 		return data, problem, nil
 	}
-	if ctx.Err() != nil {
-		return nil, "", ctx.Err()
-	}
 	if _, failed := err.(gqlerror.List); !failed || text == defaultSelection { //nolint:errorlint // it is not wrapped
 		return nil, "", err
 	}
@@ -247,7 +244,7 @@ func (r *Renderer) render(
 	checkScopes(operation, actor)
 	respond, ctx := r.exec.DispatchOperation(ctx, operation)
 	response := respond(ctx)
-	if response == nil { // the context has ended
+	if response == nil || ctx.Err() != nil { // no field has failed: there was no time to render them
 		return nil, context.Cause(ctx)
 	}
 	if len(response.Errors) > 0 {
