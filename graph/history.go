@@ -61,6 +61,14 @@ func visibleActor(m workspace.Membership, actorID string) *string {
 	return optional.Of(actorID)
 }
 
+// visibleAccount returns the account that an actor is, if the caller may list the members; nil for others.
+func visibleAccount(ctx context.Context, m workspace.Membership, actorID string) (*account.Account, error) {
+	if !m.May(workspace.ReadMembers) || !id.Valid(id.Account, actorID) {
+		return nil, nil
+	}
+	return loader.Of(ctx).Accounts.Get(ctx, actorID)
+}
+
 func (r *linkVersionResolver) ActorID(_ context.Context, v *link.Version) (*string, error) {
 	return visibleActor(v.Link.In, v.ActorID), nil
 }
@@ -70,10 +78,7 @@ func (r *linkVersionResolver) Metadata(_ context.Context, v *link.Version) ([]*l
 }
 
 func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*account.Account, error) {
-	if !v.Link.In.May(workspace.ReadMembers) || !id.Valid(id.Account, v.ActorID) {
-		return nil, nil
-	}
-	return loader.Of(ctx).Accounts.Get(ctx, v.ActorID)
+	return visibleAccount(ctx, v.Link.In, v.ActorID)
 }
 
 func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInput) (*gen.RevertLinkPayload, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -72,8 +71,5 @@ func (r *scheduledResolver) Changes(ctx context.Context, c *link.ScheduledChange
 }
 
 func (r *scheduledResolver) CreatedBy(ctx context.Context, c *link.ScheduledChange) (*account.Account, error) {
-	if !c.Link.In.May(workspace.ReadMembers) || !id.Valid(id.Account, c.ActorID) {
-		return nil, nil
-	}
-	return loader.Of(ctx).Accounts.Get(ctx, c.ActorID)
+	return visibleAccount(ctx, c.Link.In, c.ActorID)
 }

@@ -21,7 +21,10 @@ func (r *mutationResolver) UpsertLink(ctx context.Context, in gen.UpsertLinkInpu
 	}
 	upserted, err := r.Links.Upsert(ctx, m, upsertOf(m, in.Link))
 	if err != nil {
-		return nil, below("link", err)
+		if e := errs.From(err); len(e.Field) > 0 { // it is about a field of the link
+			err = e.Under("link")
+		}
+		return nil, err
 	}
 	return &gen.UpsertLinkPayload{Link: upserted.Link, Outcome: &upserted.Outcome}, nil
 }
@@ -70,13 +73,4 @@ func upsertOf(m workspace.Membership, in *gen.UpsertLinkFields) *link.Upsert {
 // setOrDefault is the change of a field that null resets to a default.
 func setOrDefault[T any](value graphql.Omittable[*T], otherwise T) optional.Edit[T] {
 	return optional.Edit[T]{Set: value.IsSet(), To: optional.Or(value.Value(), otherwise)}
-}
-
-// below returns the error of an object within the input, with the path of its fields there.
-func below(object string, err error) error {
-	e := *errs.From(err)
-	if len(e.Field) == 0 {
-		return err
-	}
-	return e.At(append([]string{object}, e.Field...)...)
 }

@@ -279,11 +279,9 @@ func (s *Store) CleanUp(ctx context.Context) error {
 }
 
 func (s *Store) sweep(ctx context.Context, model any, key, where string, args ...any) error {
-	for {
+	_, err := db.InBatches(sweepBatch, func() (int64, error) {
 		batch := s.DB.NewSelect().Model(model).Column(key).Where(where, args...).Limit(sweepBatch)
-		n, err := db.Affected(s.DB.NewDelete().Model(model).Where("? IN (?)", bun.Ident(key), batch).Exec(ctx))
-		if err != nil || n < sweepBatch {
-			return err
-		}
-	}
+		return db.Affected(s.DB.NewDelete().Model(model).Where("? IN (?)", bun.Ident(key), batch).Exec(ctx))
+	})
+	return err
 }

@@ -1,6 +1,7 @@
 // Package audit owns the audit log: who changed what in a workspace, and when. An event is written
 // in the transaction of the change, so neither exists without the other. It does not check
-// permissions. Every package that changes tenant data writes events; workspace and graph read them.
+// permissions. Every package that changes tenant data writes events. Packages workspace, eventstream,
+// webhook, link and graph read them.
 package audit
 
 import (
@@ -321,16 +322,14 @@ func (s *Store) Export(ctx context.Context, accountID, after string) (events []E
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	before := db.Instant(s.Now()).Add(-Retention)
-	for {
+	_, err := db.InBatches(batch, func() (int64, error) {
 		// IDs are ordered by time: if the first ones are not too old, none is.
 		first := s.DB.NewSelect().Model((*Event)(nil)).Column("id", "created_at").Order("id").Limit(batch)
 		old := s.DB.NewSelect().TableExpr("(?) AS first", first).Column("id").Where("created_at <= ?", before)
-		n, err := db.Affected(s.DB.NewDelete().Model((*Event)(nil)).Where("id IN (?)", old).Exec(ctx))
-		if err != nil {
-			return fmt.Errorf("removing audit events: %w", err)
-		}
-		if n < batch {
-			return nil
-		}
+		return db.Affected(s.DB.NewDelete().Model((*Event)(nil)).Where("id IN (?)", old).Exec(ctx))
+	})
+	if err != nil {
+		return fmt.Errorf("removing audit events: %w", err)
 	}
+	return nil
 }

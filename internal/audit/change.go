@@ -84,14 +84,14 @@ func (e *Event) FieldChanges() (changes []*FieldChange, err error) {
 	return changes, err
 }
 
-// PartOf adds the bulk call that the change was part of, if any.
-func (e *Event) PartOf(operationID *string) *Event {
+// WithOperation adds the bulk call that the change was part of, if any.
+func (e *Event) WithOperation(operationID *string) *Event {
 	e.OperationID = operationID
 	return e
 }
 
-// From sets when the change took effect, if that is not when it is recorded.
-func (e *Event) From(at time.Time) *Event {
+// WithEffectiveAt sets when the change took effect, if that is not when it is recorded.
+func (e *Event) WithEffectiveAt(at time.Time) *Event {
 	e.EffectiveAt = new(db.Instant(at))
 	return e
 }
@@ -99,20 +99,20 @@ func (e *Event) From(at time.Time) *Event {
 // At returns when the change took effect. The order of events is that of their commits, not of At.
 func (e *Event) At() time.Time { return optional.Or(e.EffectiveAt, e.CreatedAt) }
 
-// OfVersion adds the version of the link after the change, and the changed fields.
-func (e *Event) OfVersion(number int, changes []*FieldChange) *Event {
+// WithVersion adds the version of the link after the change, and the changed fields.
+func (e *Event) WithVersion(number int, changes []*FieldChange) *Event {
 	e.Version = &number
-	return e.Changing(changes)
+	return e.WithChanges(changes)
 }
 
-// About adds the destination that the event is about.
-func (e *Event) About(url string) *Event {
+// WithURL adds the destination that the event is about.
+func (e *Event) WithURL(url string) *Event {
 	e.URL = &url
 	return e
 }
 
-// Changing adds the changed fields.
-func (e *Event) Changing(changes []*FieldChange) *Event {
+// WithChanges adds the changed fields.
+func (e *Event) WithChanges(changes []*FieldChange) *Event {
 	if len(changes) > 0 {
 		e.Changes = new(string(encode(changes)))
 	}

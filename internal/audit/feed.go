@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -45,20 +44,6 @@ type FeedRequest struct {
 	Size  int
 }
 
-// Position is a position in the order of commits. Transactions are zero on SQLite.
-type Position struct {
-	XID int64 `bun:"xid"`
-	Seq int64
-}
-
-// Positioned is an event with its position.
-type Positioned struct {
-	Event `bun:",extend"`
-
-	XID int64 `bun:"xid,scanonly"`
-	Seq int64 `bun:",scanonly"`
-}
-
 // Feed returns one page of the events of a workspace in the order of their commits, oldest first, which is
 // the same on all nodes, and the newest event. On PostgreSQL, transactions commit out of order: only events
 // of transactions before the oldest open one are returned, so no event can be added between them. It
@@ -78,20 +63,18 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 		}
 	}
 	// The newest event is read first, so that a page without further events has all up to it.
-	err = withActions(f.events(), r.Actions).Column("id").Where("(xid, seq) > (?, ?)", start.XID, start.Seq).
+	err = f.events().Column("id").Apply(afterPosition(start)).Where("action IN (?)", bun.In(r.Actions)).
 		Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, "", fmt.Errorf("reading the newest event: %w", err)
 	}
 	var rows []*Event
-	q := withActions(f.events().Model(&rows), r.Actions).Where("(xid, seq) > (?, ?)", after.XID, after.Seq)
+	actions := r.Actions
 	if r.Wanted != nil {
-		q = withActions(q, r.Wanted)
+		actions = slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return !slices.Contains(r.Wanted, a) })
 	}
-	if r.TargetID != "" {
-		q = q.Where("target_id = ?", r.TargetID)
-	}
-	if err := q.Order("xid", "seq").Limit(int64(r.Size + 1)).Scan(ctx); err != nil {
+	q := f.events().Model(&rows).Apply(afterPosition(after), about(actions, r.TargetID), first(r.Size+1))
+	if err := q.Scan(ctx); err != nil {
 		return p, "", fmt.Errorf("reading the event log: %w", err)
 	}
 	if p.HasNext = len(rows) > r.Size; p.HasNext {
@@ -113,20 +96,7 @@ type feed struct {
 
 // events selects the events whose position is final.
 func (f *feed) events() *bun.SelectQuery {
-	q := f.db.NewSelect().Model((*Event)(nil)).Where("workspace_id = ?", f.workspaceID).Where("seq IS NOT NULL").
-		Where("created_at > ?", f.since)
-	if f.db.Kind == db.Postgres {
-		q = q.Where("xid < " + db.OldestTransaction)
-	}
-	return q
-}
-
-// withActions selects events with one of the actions. An empty IN list is not valid SQL.
-func withActions(q *bun.SelectQuery, actions []Action) *bun.SelectQuery {
-	if len(actions) == 0 {
-		return q.Where("1 = 0")
-	}
-	return q.Where("action IN (?)", bun.In(actions))
+	return final(f.db).Where("workspace_id = ?", f.workspaceID).Where("created_at > ?", f.since)
 }
 
 // clockSkew is how much the clocks of nodes, and the creation of an id and its event, may differ.
@@ -164,55 +134,4 @@ func PositionOf(ctx context.Context, d *db.DB, workspaceID, eventID string, now 
 		return at, fmt.Errorf("looking up an event: %w", err)
 	}
 	return at, nil
-}
-
-// Horizon returns the position up to which the log is final: no event can be added before it.
-func Horizon(ctx context.Context, d *db.DB) (at Position, err error) {
-	if d.Kind == db.Postgres {
-		at.Seq = math.MaxInt64
-		err = d.NewSelect().ColumnExpr(db.OldestTransaction+" - 1").Scan(ctx, &at.XID)
-	} else {
-		err = d.NewSelect().Model((*Event)(nil)).ColumnExpr("coalesce(max(seq), 0)").Where("seq IS NOT NULL").
-			Scan(ctx, &at.Seq)
-	}
-	if err != nil {
-		return at, fmt.Errorf("reading the end of the event log: %w", err)
-	}
-	return at, nil
-}
-
-// LogRequest selects a part of the log of some workspaces.
-type LogRequest struct {
-	WorkspaceIDs []string
-	Actions      []Action
-	// TargetID is empty for all objects.
-	TargetID string
-	// After is exclusive. UpTo is inclusive, and not behind the Horizon.
-	After, UpTo Position
-	Limit       int
-}
-
-// Read returns the first of the selected events, in the order of their commits.
-func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
-	q := d.NewSelect().Model(&events).ColumnExpr("?TableColumns, xid, seq").
-		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).Where("seq IS NOT NULL").
-		Where("(xid, seq) > (?, ?)", r.After.XID, r.After.Seq).Where("(xid, seq) <= (?, ?)", r.UpTo.XID, r.UpTo.Seq)
-	q = withActions(q, r.Actions)
-	if r.TargetID != "" {
-		q = q.Where("target_id = ?", r.TargetID)
-	}
-	if err := q.Order("xid", "seq").Limit(int64(r.Limit)).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading the event log: %w", err)
-	}
-	return events, nil
-}
-
-// AfterRestore orders the events of a database that was restored into another cluster by their sequence:
-// their transaction numbers are those of the former cluster.
-func AfterRestore(ctx context.Context, d *db.DB) error {
-	_, err := d.NewUpdate().Model((*Event)(nil)).Set("xid = 0").Where("xid > 0").Exec(db.AsSystem(ctx))
-	if err != nil {
-		return fmt.Errorf("ordering restored events: %w", err)
-	}
-	return nil
 }

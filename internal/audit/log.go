@@ -3,10 +3,63 @@ package audit
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 )
+
+// Position is a position in the order of commits. Transactions are zero on SQLite.
+type Position struct {
+	XID int64 `bun:"xid"`
+	Seq int64
+}
+
+// Positioned is an event with its position.
+type Positioned struct {
+	Event `bun:",extend"`
+
+	XID int64 `bun:"xid,scanonly"`
+	Seq int64 `bun:",scanonly"`
+}
+
+// Horizon returns the position up to which the log is final: no event can be added before it.
+func Horizon(ctx context.Context, d *db.DB) (at Position, err error) {
+	if d.Kind == db.Postgres {
+		at.Seq = math.MaxInt64
+		at.XID, err = d.LastFinalTransaction(ctx)
+	} else {
+		err = positioned(d).ColumnExpr("coalesce(max(seq), 0)").Scan(ctx, &at.Seq)
+	}
+	if err != nil {
+		return at, fmt.Errorf("reading the end of the event log: %w", err)
+	}
+	return at, nil
+}
+
+// LogRequest selects a part of the log of some workspaces.
+type LogRequest struct {
+	WorkspaceIDs []string
+	Actions      []Action
+	// TargetID is empty for all objects.
+	TargetID string
+	// After is exclusive. UpTo is inclusive, and at most the Horizon.
+	After, UpTo Position
+	Limit       int
+}
+
+// Read returns the first of the selected events, in the order of their commits.
+func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
+	err = positioned(d).Model(&events).ColumnExpr("?TableColumns, xid, seq").
+		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).Apply(afterPosition(r.After)).
+		Where("(xid, seq) <= (?, ?)", r.UpTo.XID, r.UpTo.Seq).Apply(about(r.Actions, r.TargetID), first(r.Limit)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the event log: %w", err)
+	}
+	return events, nil
+}
 
 // Between returns the ids, targets and actions of at most limit events of a workspace with one of the
 // actions, of a span of time, in the order of the log. Events that are no longer in the feed are left out.
@@ -14,9 +67,8 @@ func Between(
 	ctx context.Context, d *db.DB, workspaceID string, from, to time.Time, actions []Action, limit int, now time.Time,
 ) (rows []*Event, err error) {
 	f := feed{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
-	err = withActions(f.events(), actions).Model(&rows).Column("id", "target_id", "action").
-		Where("created_at >= ?", db.Instant(from)).Where("created_at < ?", db.Instant(to)).
-		Order("xid", "seq").Limit(int64(limit)).Scan(ctx)
+	err = f.events().Model(&rows).Column("id", "target_id", "action").Where("created_at >= ?", db.Instant(from)).
+		Where("created_at < ?", db.Instant(to)).Apply(about(actions, ""), first(limit)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
@@ -32,15 +84,63 @@ type Written struct {
 
 // WrittenAfter returns the events of all workspaces after a position, in the order of the log.
 func WrittenAfter(ctx context.Context, d *db.DB, after Position, limit int) (rows []*Written, err error) {
-	q := d.NewSelect().Model((*Event)(nil)).Column("xid", "seq", "workspace_id", "action").Where("seq IS NOT NULL")
+	q := final(d).Column("xid", "seq", "workspace_id", "action")
 	if d.Kind == db.Postgres {
-		q = q.Where("(xid, seq) > (?, ?)", after.XID, after.Seq).
-			Where("xid < "+db.OldestTransaction).Order("xid", "seq")
-	} else {
-		q = q.Where("seq > ?", after.Seq).Order("seq")
+		q = q.Apply(afterPosition(after), first(limit))
+	} else { // by the index of the number: transactions are zero
+		q = q.Where("seq > ?", after.Seq).Order("seq").Limit(int64(limit))
 	}
-	if err := q.Limit(int64(limit)).Scan(ctx, &rows); err != nil {
+	if err := q.Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
 	return rows, nil
+}
+
+// positioned selects the events that have a position: those from before positions existed have none.
+func positioned(d *db.DB) *bun.SelectQuery {
+	return d.NewSelect().Model((*Event)(nil)).Where("seq IS NOT NULL")
+}
+
+// final selects the events whose position is final. On PostgreSQL, transactions commit out of order: no event
+// can be added before those of transactions before the oldest open one.
+func final(d *db.DB) *bun.SelectQuery {
+	q := positioned(d)
+	if d.Kind == db.Postgres {
+		q = q.Where("xid < " + db.OldestTransaction)
+	}
+	return q
+}
+
+// condition adds a condition to a query.
+type condition = func(*bun.SelectQuery) *bun.SelectQuery
+
+// afterPosition selects the events after a position.
+func afterPosition(p Position) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("(xid, seq) > (?, ?)", p.XID, p.Seq) }
+}
+
+// about selects the events with one of the actions, about an object; an empty targetID means all objects. Without
+// actions it selects none: an empty list becomes NULL.
+func about(actions []Action, targetID string) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery {
+		if targetID != "" {
+			q = q.Where("target_id = ?", targetID)
+		}
+		return q.Where("action IN (?)", bun.In(actions))
+	}
+}
+
+// first selects the first events in the order of the log.
+func first(limit int) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.Order("xid", "seq").Limit(int64(limit)) }
+}
+
+// AfterRestore orders the events of a database that was restored into another cluster by their sequence:
+// their transaction numbers are those of the former cluster.
+func AfterRestore(ctx context.Context, d *db.DB) error {
+	_, err := d.NewUpdate().Model((*Event)(nil)).Set("xid = 0").Where("xid > 0").Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("ordering restored events: %w", err)
+	}
+	return nil
 }

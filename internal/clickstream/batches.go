@@ -69,7 +69,7 @@ func (l *clickLog) head(ctx context.Context) (stream.Position, error) {
 	var err error
 	if l.db.Kind == db.Postgres {
 		p.Seq = math.MaxInt64
-		err = l.db.NewSelect().ColumnExpr(db.OldestTransaction+" - 1").Scan(ctx, &p.XID)
+		p.XID, err = l.db.LastFinalTransaction(ctx)
 	} else {
 		err = l.db.NewSelect().Table("click_batches").ColumnExpr("coalesce(max(id), 0)").Scan(ctx, &p.Seq)
 	}

@@ -109,3 +109,14 @@ func Affected(result sql.Result, err error) (int64, error) {
 	}
 	return result.RowsAffected()
 }
+
+// InBatches calls f, which handles a batch of rows and returns how many, until there are fewer than size. It
+// returns how many rows all calls have handled.
+func InBatches(size int64, f func() (n int64, err error)) (total int64, err error) {
+	for {
+		n, err := f()
+		if total += n; err != nil || n < size {
+			return total, err
+		}
+	}
+}

@@ -120,7 +120,7 @@ func (s *Store) writeStatus(ctx context.Context, tx bun.Tx, actorID string, befo
 	}
 	details := audit.Details{"host": d.Host}
 	event := audit.New(d.WorkspaceID, actorID, statusActions[d.Status()], d.ID, details, s.Now())
-	return audit.Write(ctx, tx, event.Changing(audit.Compare(
+	return audit.Write(ctx, tx, event.WithChanges(audit.Compare(
 		[]audit.Field{{Name: "status", Value: before}}, []audit.Field{{Name: "status", Value: d.Status()}})))
 }
 

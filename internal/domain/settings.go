@@ -74,7 +74,7 @@ func (s *Store) Update(
 			return err
 		}
 		details := audit.Details{"host": changed.Host, "fields": fields}
-		return audit.Write(ctx, tx, m.Event(s.Now(), audit.DomainUpdated, domainID, details).Changing(changes))
+		return audit.Write(ctx, tx, m.Event(s.Now(), audit.DomainUpdated, domainID, details).WithChanges(changes))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("changing a domain: %w", err)
@@ -185,7 +185,7 @@ func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (c
 			}
 			details := audit.Details{"host": d.Host, "fields": fields}
 			event := audit.New(d.WorkspaceID, "", audit.DomainUpdated, d.ID, details, s.Now())
-			if err := audit.Write(ctx, tx, event.Changing(changes)); err != nil {
+			if err := audit.Write(ctx, tx, event.WithChanges(changes)); err != nil {
 				return err
 			}
 		}

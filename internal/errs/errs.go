@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -136,6 +137,12 @@ func New(kind Kind, format string, args ...any) *Error {
 // At sets the path of the invalid argument below a mutation's input.
 func (e *Error) At(field ...string) *Error {
 	e.Field = field
+	return e
+}
+
+// Under sets the path of the object that has the invalid argument.
+func (e *Error) Under(object ...string) *Error {
+	e.Field = slices.Concat(object, e.Field)
 	return e
 }
 

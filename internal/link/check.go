@@ -132,8 +132,8 @@ func (s *Store) RecordCheck(ctx context.Context, d Due, r CheckResult) error {
 		if err := s.writeCheck(ctx, tx, d, r, after); err != nil || action == "" {
 			return err
 		}
-		event := audit.New(l.WorkspaceID, "", action, l.ID, nil, r.At).About(d.URL)
-		return audit.Write(ctx, tx, event.Changing(audit.Compare(
+		event := audit.New(l.WorkspaceID, "", action, l.ID, nil, r.At).WithURL(d.URL)
+		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(
 			[]audit.Field{{Name: "destinationState", Value: cmp.Or(before, DestinationUnchecked)}},
 			[]audit.Field{{Name: "destinationState", Value: after}})))
 	})

@@ -33,15 +33,9 @@ func (s *Store) CleanUp(ctx context.Context) error {
 			return s.idempotency.DeleteExpired(ctx, sweepBatch)
 		}},
 	} {
-		var total int64
-		for {
-			n, err := step.do(ctx)
-			if err != nil {
-				return fmt.Errorf("%s: %w", step.name, err)
-			}
-			if total += n; n < sweepBatch {
-				break
-			}
+		total, err := db.InBatches(sweepBatch, func() (int64, error) { return step.do(ctx) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		if total > 0 {
 			s.Log.InfoContext(ctx, step.name, "count", total)
@@ -93,8 +87,8 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 	return purged, err
 }
 
-// forgetHistory deletes the versions of purged links and the values in their events, and records that they
-// were purged.
+// forgetHistory deletes the versions, scheduled changes and URLs of purged links and the values in their
+// events, and records that they were purged.
 func (s *Store) forgetHistory(ctx context.Context, tx bun.Tx, links []*Link) error {
 	ids, events := make([]string, 0, len(links)), make([]*audit.Event, 0, len(links))
 	for _, l := range links {
@@ -134,15 +128,12 @@ func scrub(l *Link, now time.Time) *Link {
 // PurgeWorkspace deletes all links of a workspace and their data except clicks, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
-	for {
+	_, err := db.InBatches(sweepBatch, func() (int64, error) {
 		batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("workspace_id = ?", workspaceID).Limit(sweepBatch)
-		n, err := db.Affected(s.DB.NewDelete().Model((*Link)(nil)).Where("id IN (?)", batch).Exec(ctx))
-		if err != nil {
-			return fmt.Errorf("removing the links of a workspace: %w", err)
-		}
-		if n < sweepBatch {
-			break
-		}
+		return db.Affected(s.DB.NewDelete().Model((*Link)(nil)).Where("id IN (?)", batch).Exec(ctx))
+	})
+	if err != nil {
+		return fmt.Errorf("removing the links of a workspace: %w", err)
 	}
 	if err := s.idempotency.PurgeWorkspace(ctx, workspaceID); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*
 	for _, l := range links {
 		for _, u := range l.Routing.URLs() {
 			if e := unsafe[u.URL]; e != nil {
-				refused[l] = errs.New(e.Kind, "%s", e.Message).At(append([]string{"routing"}, u.Field...)...)
+				refused[l] = errs.New(e.Kind, "%s", e.Message).At(u.Field...).Under("routing")
 			}
 		}
 		if e := unsafe[l.CanonicalURL]; e != nil {

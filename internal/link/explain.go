@@ -34,8 +34,7 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explana
 		e.Visit = &routing.Sample{}
 	}
 	if err := e.Visit.Check(); err != nil {
-		bad := errs.From(err)
-		return nil, bad.At(append([]string{"visit"}, bad.Field...)...)
+		return nil, errs.From(err).Under("visit")
 	}
 	l := *e.Link
 	if e.Change != nil {

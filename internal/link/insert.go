@@ -295,8 +295,8 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 			tags = append(tags, it.draft.tagRows()...)
 		}
 		if it.attempt.Created && !b.member.IsPublic() {
-			event := it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).OfVersion(1, nil)
-			events = append(events, event.PartOf(it.draft.VersionOperation))
+			event := it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).WithVersion(1, nil)
+			events = append(events, event.WithOperation(it.draft.VersionOperation))
 		}
 	}
 	if err := insertTags(ctx, tx, tags); err != nil {

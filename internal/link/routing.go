@@ -53,8 +53,7 @@ func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, chang
 func (l *Link) changeRouting(c *routing.Change) error {
 	after, err := c.Apply(l.Routing)
 	if err != nil {
-		e := errs.From(err)
-		return e.At(append([]string{"routing"}, e.Field...)...)
+		return errs.From(err).Under("routing")
 	}
 	if l.DisabledAt != nil && !reflect.DeepEqual(after.URLs(), l.Routing.URLs()) {
 		return errDisabledURLs()

@@ -129,7 +129,7 @@ func (s *Store) Schedule(
 		return nil, err
 	}
 	if err := s.fillTemplates(ctx, m, []*routing.Change{c.Routing.To}); err != nil {
-		return nil, inChange(err)
+		return nil, errs.From(err).Under("change")
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		links, err := s.lock(ctx, tx, m, []string{linkID})
@@ -165,12 +165,6 @@ func (s *Store) checkLead(at time.Time) error {
 	return nil
 }
 
-// inChange adds the position of the change to an error.
-func inChange(err error) error {
-	e := errs.From(err)
-	return e.At(append([]string{"change"}, e.Field...)...)
-}
-
 // addPending validates a new change, completes its patch, and adds it to the pending changes of the link,
 // whose row is locked.
 func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, c Change) error {
@@ -190,7 +184,7 @@ func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *Sched
 	}
 	var err error
 	if added.Patch, err = s.patchOf(&c, base, added.DueAt); err != nil {
-		return inChange(err)
+		return errs.From(err).Under("change")
 	}
 	l.pending = slices.Insert(slices.Clone(l.pending), earlier, added)
 	states, err := s.validStates(l)
@@ -250,9 +244,9 @@ func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*Schedu
 		case state.ID != ownID:
 			return state.errBroken(e)
 		case len(e.Field) == 0:
-			return inChange(e.At("url"))
+			return e.At("change", "url")
 		default:
-			return inChange(e)
+			return e.Under("change")
 		}
 	}
 	return nil

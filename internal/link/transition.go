@@ -96,7 +96,7 @@ func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error
 	events := make([]*audit.Event, 0, len(links))
 	for _, l := range links {
 		if l.WorkspaceID != workspace.PublicID {
-			events = append(events, audit.New(l.WorkspaceID, "", t.action, l.ID, nil, s.Now()).From(t.at(l)))
+			events = append(events, audit.New(l.WorkspaceID, "", t.action, l.ID, nil, s.Now()).WithEffectiveAt(t.at(l)))
 		}
 	}
 	return len(links), audit.Write(ctx, tx, events...)

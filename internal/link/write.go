@@ -180,9 +180,9 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why reason, rewrites
 		}
 		event := audit.New(l.WorkspaceID, c.actorID(), why.action, l.ID, details, s.Now())
 		if c.scheduled != nil {
-			event.From(c.scheduled.DueAt)
+			event.WithEffectiveAt(c.scheduled.DueAt)
 		}
-		events = append(events, event.OfVersion(l.Version, fields).PartOf(l.VersionOperation))
+		events = append(events, event.WithVersion(l.Version, fields).WithOperation(l.VersionOperation))
 	}
 	return audit.Write(ctx, tx, events...)
 }

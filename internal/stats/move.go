@@ -92,13 +92,11 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 
 // removeAll deletes the rows that the query finds, batch by batch.
 func (s *Store) removeAll(ctx context.Context, table, keys string, batch *bun.SelectQuery) error {
-	for {
-		result, err := s.DB.NewDelete().Table(table).Where("("+keys+") IN (?)", batch).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("removing rows of %s: %w", table, err)
-		}
-		if n, err := result.RowsAffected(); err != nil || n < purgeBatch {
-			return err
-		}
+	_, err := db.InBatches(purgeBatch, func() (int64, error) {
+		return db.Affected(s.DB.NewDelete().Table(table).Where("("+keys+") IN (?)", batch).Exec(ctx))
+	})
+	if err != nil {
+		return fmt.Errorf("removing rows of %s: %w", table, err)
 	}
+	return nil
 }

@@ -178,7 +178,7 @@ func (s *Store) write(
 			return err
 		}
 		event := m.Event(s.Now(), action, t.ID, audit.Details{"name": t.Name})
-		return audit.Write(ctx, tx, event.Changing(audit.Compare(before, after)))
+		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(before, after)))
 	})
 	if db.IsUniqueViolation(err) {
 		return errs.New(errs.Conflict, "Another UTM template of the workspace has this name.").At("name")
@@ -211,8 +211,7 @@ func (t *Template) apply(c Change) error {
 		return errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").At("utm", "templateId")
 	}
 	if err := utm.Check(); err != nil {
-		e := errs.From(err)
-		return e.At(append([]string{"utm"}, e.Field...)...)
+		return errs.From(err).Under("utm")
 	}
 	t.UTM = &utm
 	return nil

@@ -127,5 +127,5 @@ func (s *Store) disable(ctx context.Context, tx bun.Tx, w *Webhook, details audi
 	after := *w
 	after.Status = Disabled
 	return true, audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookDisabled, w.ID, details, s.now()).
-		Changing(audit.Compare(w.fields(), after.fields())))
+		WithChanges(audit.Compare(w.fields(), after.fields())))
 }

@@ -102,7 +102,7 @@ func (b *bundle) last(t *testing.T, r *receiver, n int) request {
 func (b *bundle) writeChange(t *testing.T) {
 	t.Helper()
 	e := audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()).
-		Changing([]*audit.FieldChange{{Field: "title", Before: new("a"), After: new("b")}})
+		WithChanges([]*audit.FieldChange{{Field: "title", Before: new("a"), After: new("b")}})
 	b.writeEvents(t, e)
 }
 

@@ -72,7 +72,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 			return err
 		}
 		return audit.Write(ctx, tx, m.Event(now, audit.WebhookCreated, w.ID, audit.Details{"name": w.Name}).
-			Changing(audit.Compare((&Webhook{}).fields(), w.fields())))
+			WithChanges(audit.Compare((&Webhook{}).fields(), w.fields())))
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("creating a webhook: %w", err)
@@ -145,7 +145,7 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 			return err
 		}
 		return audit.Write(ctx, tx, m.Event(s.now(), audit.WebhookUpdated, w.ID, audit.Details{"name": w.Name}).
-			Changing(changes))
+			WithChanges(changes))
 	})
 	if err != nil {
 		return nil, db.NoRowsAs(s.Rows().NotFound(), err, "changing a webhook")
@@ -286,7 +286,7 @@ func (s *Store) Rotate(
 			return err
 		}
 		return audit.Write(ctx, tx, m.Event(s.now(), audit.WebhookSecretRotated, w.ID, audit.Details{"name": w.Name}).
-			Changing([]*audit.FieldChange{{Field: "secret", Omitted: true}}))
+			WithChanges([]*audit.FieldChange{{Field: "secret", Omitted: true}}))
 	})
 	if err != nil {
 		return nil, "", db.NoRowsAs(s.Rows().NotFound(), err, "rotating the secret of a webhook")

@@ -241,17 +241,15 @@ const batch = 1000
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	before := s.now().Add(-Retention)
-	for {
+	_, err := db.InBatches(batch, func() (int64, error) {
 		old := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("created_at <= ?", before).
 			Order("created_at").Limit(batch)
-		n, err := db.Affected(s.DB.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", old).Exec(ctx))
-		if err != nil {
-			return fmt.Errorf("removing deliveries: %w", err)
-		}
-		if n < batch {
-			return nil
-		}
+		return db.Affected(s.DB.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", old).Exec(ctx))
+	})
+	if err != nil {
+		return fmt.Errorf("removing deliveries: %w", err)
 	}
+	return nil
 }
 
 // Purge deletes all webhooks of a workspace that is being purged, with their deliveries.

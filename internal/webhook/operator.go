@@ -145,7 +145,7 @@ func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocke
 		return err
 	}
 	return audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookUpdated, w.ID, audit.Details{"name": w.Name},
-		s.now()).Changing(audit.Compare(before.fields(), w.fields())))
+		s.now()).WithChanges(audit.Compare(before.fields(), w.fields())))
 }
 
 // AfterRestore moves the positions of webhooks into the order that the event log has in another cluster, by

@@ -67,7 +67,7 @@ func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, 
 			return err
 		}
 		event := m.Event(s.Now(), audit.MemberRoleUpdated, accountID, audit.Details{"from": now[accountID], "to": role})
-		return audit.Write(ctx, tx, event.Changing(roleChange(now[accountID], role)))
+		return audit.Write(ctx, tx, event.WithChanges(roleChange(now[accountID], role)))
 	})
 	return changed, err
 }
@@ -95,7 +95,7 @@ func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID s
 			return err
 		}
 		event := m.Event(s.Now(), audit.OwnershipTransferred, accountID, nil)
-		return audit.Write(ctx, tx, event.Changing(roleChange(now[accountID], Owner)))
+		return audit.Write(ctx, tx, event.WithChanges(roleChange(now[accountID], Owner)))
 	})
 	return owner, err
 }

@@ -138,7 +138,7 @@ func (s *Store) operate(
 			return err
 		}
 		event := audit.New(w.ID, "", action, w.ID, details, s.Now())
-		return audit.Write(ctx, tx, event.Changing(w.changes(&before)))
+		return audit.Write(ctx, tx, event.WithChanges(w.changes(&before)))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("changing a workspace: %w", err)

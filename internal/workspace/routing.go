@@ -48,8 +48,7 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		before := *w
 		if c.Defaults.Set {
 			if w.RoutingDefaults, err = c.Defaults.To.Apply(w.RoutingDefaults); err != nil {
-				e := errs.From(err)
-				return e.At(append([]string{"defaults"}, e.Field...)...)
+				return errs.From(err).Under("defaults")
 			}
 		}
 		c.NotFoundURL.Apply(&w.NotFoundURL)
@@ -61,7 +60,7 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		}
 		if details := w.routingDetails(&before); len(details) > 0 {
 			event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
-			return audit.Write(ctx, tx, event.Changing(w.changes(&before)))
+			return audit.Write(ctx, tx, event.WithChanges(w.changes(&before)))
 		}
 		return nil
 	})
@@ -113,7 +112,7 @@ func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (c
 				return err
 			}
 			event := audit.New(w.ID, "", audit.WorkspaceUpdated, w.ID, details, s.Now())
-			if err := audit.Write(ctx, tx, event.Changing(w.changes(&before))); err != nil {
+			if err := audit.Write(ctx, tx, event.WithChanges(w.changes(&before))); err != nil {
 				return err
 			}
 		}

@@ -57,7 +57,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 			return nil
 		}
 		event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
-		return audit.Write(ctx, tx, event.Changing(changed.workspace.changes(&before)))
+		return audit.Write(ctx, tx, event.WithChanges(changed.workspace.changes(&before)))
 	})
 	if db.IsUniqueViolation(err) { // only the slug is unique
 		return Membership{}, errSlugTaken()
