@@ -1,5 +1,6 @@
 // Package clickstream delivers committed clicks to subscriptions, in one order on every node. It
-// reads the batches that ingest announces and does not write clicks. GraphQL subscriptions call it.
+// reads the batches that ingest announces and does not write clicks. GraphQL subscriptions
+// and webhooks call it.
 package clickstream
 
 import (

@@ -1,6 +1,6 @@
 // Package link creates, updates, deletes and claims short links, and looks them up by ID or
-// address. It owns their rows and rules: create.go and insert.go insert links, and write.go is the
-// only code that updates them. Package linklist lists and searches them, and package routing
+// address. It owns their rows and rules: create.go and insert.go insert links, and write.go
+// updates them; writes_test.go lists the exceptions. Package linklist lists and searches them, and package routing
 // decides their responses. The GraphQL resolvers, the jobs and the commands call it.
 package link
 

@@ -1,6 +1,6 @@
 // Package stream delivers the items of an ordered log to subscriptions, in one order on every node. It
 // reads the log once for all subscriptions of the node, and not at all without any. Packages
-// clickstream and eventstream own the logs.
+// clickstream and eventstream implement Log for clicks and events.
 package stream
 
 import (
