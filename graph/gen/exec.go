@@ -6493,20 +6493,26 @@ type Mutation {
   """
   createWebhook(input: CreateWebhookInput!): CreateWebhookPayload!
   """
-  Changes a webhook, also its status. Needs the same permissions as createWebhook. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL,
-  UNSAFE_URL.
+  Changes a webhook, also its status. Needs the permissions of createWebhook for what the webhook receives, before and after the
+  change. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL.
   """
   updateWebhook(input: UpdateWebhookInput!): UpdateWebhookPayload!
   "Deletes a webhook with its deliveries. Needs WEBHOOKS_WRITE. Error: NOT_FOUND."
   deleteWebhook(input: DeleteWebhookInput!): DeleteWebhookPayload!
-  "Creates a new secret; the old one signs too for a while. Needs WEBHOOKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT."
+  """
+  Creates a new secret; the old one signs too for a while. Needs the permissions of createWebhook for what the webhook receives.
+  Errors: NOT_FOUND, INVALID_INPUT.
+  """
   rotateWebhookSecret(input: RotateWebhookSecretInput!): RotateWebhookSecretPayload!
   """
-  Sends a made-up event now, marked test, and returns the attempt. Needs WEBHOOKS_WRITE. 10 a minute per workspace:
-  RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT.
+  Sends a made-up event now, marked test, and returns the attempt. Needs the permissions of createWebhook for what the webhook
+  receives. 10 a minute per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT.
   """
   testWebhook(input: TestWebhookInput!): TestWebhookPayload!
-  "Sends deliveries again, up to 10,000. Exactly one way to choose them. Needs WEBHOOKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT."
+  """
+  Sends deliveries again, up to 10,000. Exactly one way to choose them. Needs the permissions of createWebhook for what the webhook
+  receives. Errors: NOT_FOUND, INVALID_INPUT.
+  """
   redeliverWebhook(input: RedeliverWebhookInput!): RedeliverWebhookPayload!
 }
 
@@ -8388,7 +8394,7 @@ type WebhookDelivery {
   webhookMessageId: ID!
   "The type."
   type: EventType!
-  "The event; null: a batch of clicks."
+  "The event; null: a batch of clicks, or the caller may not see the event."
   event: Event
   "How many clicks the batch has; null: an event."
   clickCount: Int

@@ -57,10 +57,13 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	if w.Secret, err = s.seal(w.ID, raw); err != nil {
 		return nil, "", err
 	}
-	if c, err = s.check(ctx, m, c); err != nil {
+	if c, err = s.check(ctx, c); err != nil {
 		return nil, "", err
 	}
 	c.applyTo(w)
+	if err := checkReads(ctx, m, w); err != nil {
+		return nil, "", err
+	}
 	if err := s.moveToHead(ctx, w); err != nil {
 		return nil, "", err
 	}
@@ -117,7 +120,7 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		return nil, err
 	}
 	// The URL is checked outside the transaction, because names are looked up.
-	if c, err = s.check(ctx, m, c); err != nil {
+	if c, err = s.check(ctx, c); err != nil {
 		return nil, err
 	}
 	head := &Webhook{}
@@ -131,6 +134,9 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		}
 		before := *w
 		c.applyTo(w)
+		if err := checkUpdate(ctx, tx, m, &before, w); err != nil {
+			return err
+		}
 		if w.WantsClicks && !before.WantsClicks {
 			w.setClicks(head.clicks())
 		}
@@ -151,6 +157,29 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		return nil, db.NoRowsAs(s.Rows().NotFound(), err, "changing a webhook")
 	}
 	return w, nil
+}
+
+// checkUpdate returns Forbidden unless the caller may read all that the webhook has received and will receive: the
+// deliveries that were not delivered may go to its new URL. Those with statistics that it does not select any more
+// are rendered again.
+func checkUpdate(ctx context.Context, tx bun.Tx, m workspace.Membership, before, after *Webhook) error {
+	if err := checkReads(ctx, m, before); err != nil {
+		return err
+	}
+	if err := checkReads(ctx, m, after); err != nil {
+		return err
+	}
+	if err := checkReadsDeliveries(ctx, tx, m, after, isUndelivered); err != nil {
+		return err
+	}
+	if before.NeedsStats && !after.NeedsStats {
+		return renderAnew(ctx, tx, after.ID)
+	}
+	return nil
+}
+
+func isUndelivered(q *bun.SelectQuery) *bun.SelectQuery {
+	return q.Where("status IN (?)", bun.In([]DeliveryStatus{Waiting, Failed}))
 }
 
 // setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to that of
@@ -273,6 +302,9 @@ func (s *Store) Rotate(
 		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
+		if err := checkReads(ctx, m, w); err != nil {
+			return err
+		}
 		sealed, err := s.seal(w.ID, raw)
 		if err != nil {
 			return err
@@ -313,8 +345,8 @@ func (s *Store) get(ctx context.Context, m workspace.Membership, webhookID strin
 	return rows[0], nil
 }
 
-// check returns a change with canonical values. It returns InvalidInput, InvalidURL, UnsafeURL or Forbidden.
-func (s *Store) check(ctx context.Context, m workspace.Membership, c Change) (_ Change, err error) {
+// check returns a change with canonical values. It returns InvalidInput, InvalidURL or UnsafeURL.
+func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
 	if c.Name.Set {
 		if c.Name.To, err = validate.Line("The name", c.Name.To, 1, maxName); err != nil {
 			return c, errs.From(err).At("name")
@@ -333,9 +365,6 @@ func (s *Store) check(ctx context.Context, m workspace.Membership, c Change) (_ 
 	if c.SkipBacklog && (!c.Status.Set || c.Status.To != Active) {
 		return c, errs.New(errs.InvalidInput, "skipBacklog requires the status ACTIVE. Set status to ACTIVE, or omit "+
 			"skipBacklog.").At("skipBacklog")
-	}
-	if err := checkPermissions(ctx, m, c); err != nil {
-		return c, err
 	}
 	if !c.URL.Set {
 		return c, nil
@@ -363,25 +392,8 @@ func (c Change) applyTo(w *Webhook) {
 		w.Tags = c.Tags.To
 	}
 	if c.Selection.Set {
-		w.Selection, w.SelectionError = c.Selection.To.Text, nil
+		w.Selection, w.NeedsStats, w.SelectionError = c.Selection.To.Text, c.Selection.To.NeedsStats, nil
 	}
-}
-
-// checkPermissions returns Forbidden if the caller may not read the data that the change has the webhook receive.
-func checkPermissions(ctx context.Context, m workspace.Membership, c Change) error {
-	needed := []workspace.Permission{workspace.ReadLinks}
-	if slices.Contains(c.Types.To, audit.LinkClicked) || c.Selection.To.NeedsStats {
-		needed = append(needed, workspace.ReadStats)
-	}
-	if slices.ContainsFunc(c.Types.To, func(t audit.Action) bool { return slices.Contains(audit.DomainActions, t) }) {
-		needed = append(needed, workspace.ReadDomains)
-	}
-	for _, p := range needed {
-		if _, err := m.Enter(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Types are the types of events that webhooks can receive.

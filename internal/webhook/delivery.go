@@ -170,8 +170,8 @@ func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...s
 	return attempts, nil
 }
 
-// Events returns the events of deliveries by id, as their reader may see them: audit events of the types
-// that webhooks receive.
+// Events returns the events of deliveries by id, as their reader may see them. Events that the reader may not see
+// are missing.
 func (s *Store) Events(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]*workspace.LoggedEvent, error) {
@@ -183,9 +183,9 @@ func (s *Store) Events(
 	if err != nil {
 		return nil, err
 	}
-	logged := map[string]*workspace.LoggedEvent{}
+	visible, logged := m.EventActions(), map[string]*workspace.LoggedEvent{}
 	for _, e := range events {
-		if slices.Contains(Types(), e.Action) {
+		if slices.Contains(visible, e.Action) {
 			logged[e.ID] = &workspace.LoggedEvent{Event: e, In: m}
 		}
 	}
@@ -198,6 +198,16 @@ func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 		Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("skipping deliveries: %w", err)
+	}
+	return nil
+}
+
+// renderAnew has the events of the waiting deliveries of a webhook rendered before their next attempt.
+func renderAnew(ctx context.Context, tx bun.Tx, webhookID string) error {
+	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").Where("webhook_id = ?", webhookID).
+		Where("status = ?", Waiting).Where("type <> ?", audit.LinkClicked).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("removing rendered bodies: %w", err)
 	}
 	return nil
 }

@@ -53,7 +53,10 @@ func (d *Dispatcher) Redeliver(
 		if w, err = d.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		count, err = d.requeueSelected(ctx, tx, w, r, events)
+		if err := checkReads(ctx, m, w); err != nil {
+			return err
+		}
+		count, err = d.requeueSelected(ctx, tx, m, w, r, events)
 		return err
 	})
 	if err != nil {
@@ -108,13 +111,13 @@ func (d *Dispatcher) eventsOf(
 // requeueSelected has the selected deliveries of a locked webhook wait for their first attempt. Events of the span
 // that have no delivery get one. It returns the number of deliveries.
 func (d *Dispatcher) requeueSelected(
-	ctx context.Context, tx bun.Tx, w *Webhook, r Redelivery, events []*audit.Event,
+	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, r Redelivery, events []*audit.Event,
 ) (int, error) {
 	ids, err := r.find(ctx, tx, w, events)
 	if err != nil {
 		return 0, err
 	}
-	if err := requeueByID(ctx, tx, w, ids); err != nil {
+	if err := requeueByID(ctx, tx, m, w, ids); err != nil {
 		return 0, err
 	}
 	count := len(ids)
@@ -141,9 +144,14 @@ func (r Redelivery) find(ctx context.Context, tx bun.Tx, w *Webhook, events []*a
 	return r.knownIDs(ctx, tx, w)
 }
 
-// requeueByID has deliveries wait for their first attempt, before which their events are rendered.
-func requeueByID(ctx context.Context, tx bun.Tx, w *Webhook, ids []string) error {
+// requeueByID has deliveries wait for their first attempt, before which their events are rendered. It returns
+// Forbidden for deliveries that the caller may not read.
+func requeueByID(ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, ids []string) error {
 	for chunk := range slices.Chunk(ids, batch) {
+		selected := func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id IN (?)", bun.In(chunk)) }
+		if err := checkReadsDeliveries(ctx, tx, m, w, selected); err != nil {
+			return err
+		}
 		again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
 			return q.Set("body = CASE WHEN type = ? THEN body END", audit.LinkClicked).Where("id IN (?)", bun.In(chunk))
 		}

@@ -29,6 +29,9 @@ func (d *Dispatcher) Test(
 	if err != nil {
 		return nil, err
 	}
+	if err := checkReads(ctx, m, w); err != nil {
+		return nil, err
+	}
 	if !slices.Contains(Types(), t) {
 		return nil, errs.New(errs.InvalidInput, "This type is not sent to webhooks.").At("type")
 	}

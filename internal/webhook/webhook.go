@@ -54,6 +54,8 @@ type Webhook struct {
 	Tags      []string       `bun:"type:text"`
 	// Selection on the type Event; nil selects the default.
 	Selection *string
+	// NeedsStats says that Selection reads statistics or clicks.
+	NeedsStats bool
 	// SelectionError is why the default is sent instead.
 	SelectionError *string
 	Status         Status
@@ -140,6 +142,6 @@ func (w *Webhook) fields() []audit.Field {
 
 // settings are the columns that callers change.
 var settings = []string{
-	"name", "url", "host", "types", "tags", "selection", "selection_error", "status", "xid", "seq", "due_at",
-	"failing_since", "wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
+	"name", "url", "host", "types", "tags", "selection", "needs_stats", "selection_error", "status", "xid", "seq",
+	"due_at", "failing_since", "wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
 }

@@ -1,0 +1,3 @@
+DELETE FROM webhooks WHERE deleted_at IS NOT NULL;
+DROP INDEX webhooks_deleted;
+ALTER TABLE webhooks DROP deleted_at, DROP needs_stats;
