@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
@@ -44,6 +45,9 @@ type Checker struct {
 	Now func() time.Time
 	// Sleep waits between two requests to a host, until the context ends; nil really does.
 	Sleep func(ctx context.Context, d time.Duration) error
+
+	// isNetworkDown is the last verdict on the server's own network.
+	isNetworkDown atomic.Bool
 }
 
 // UserAgent is the name that a client for a Checker goes by. It says where to complain.

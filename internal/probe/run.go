@@ -49,8 +49,6 @@ type run struct {
 	mu sync.Mutex
 	// results are those of the present batch, of which nothing is stored yet.
 	results []result
-	// checks is the number of checks in the run, unanswered that of checks without a response.
-	checks, unanswered int
 }
 
 // host is the state of a host in a run. One goroutine at a time uses it.
@@ -60,6 +58,8 @@ type host struct {
 	// asked means that it was checked before; until is the end of its pause, zero if it has none.
 	asked bool
 	until time.Time
+	// responded means that a check had a response, fellSilent that one had none whose URL worked before.
+	responded, fellSilent bool
 }
 
 // batch asks the next destinations, and reports whether there were any.
@@ -79,20 +79,32 @@ func (r *run) batch(ctx context.Context) (more bool, err error) {
 	return true, errors.Join(err, r.recordAll(ctx))
 }
 
-// add adds the result of a check to the batch.
-func (r *run) add(d link.Due, a answer) {
+// add adds the result of a check of the host to the batch.
+func (r *run) add(h *host, d link.Due, a answer) {
+	h.responded = h.responded || a.status != nil
+	h.fellSilent = h.fellSilent || a.status == nil && d.Failures == 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results = append(r.results, result{d, a, r.Now()})
-	r.checks++
-	if a.status == nil {
-		r.unanswered++
-	}
 }
 
-// isDoubtful reports whether more than half of all checks had no response: the fault is the server's own
-// network. A run of one host cannot tell.
-func (r *run) isDoubtful() bool { return len(r.hosts) > 1 && 2*r.unanswered > r.checks }
+// isDoubtful reports whether the server's own network is at fault: more hosts have fallen silent than respond.
+// Hosts that failed before prove nothing, and neither does a single silent one: then the last verdict stands.
+func (r *run) isDoubtful() bool {
+	responding, silent := 0, 0
+	for _, h := range r.hosts {
+		switch {
+		case h.responded:
+			responding++
+		case h.fellSilent:
+			silent++
+		}
+	}
+	if responding > 0 || silent > 1 {
+		r.isNetworkDown.Store(silent > responding)
+	}
+	return r.isNetworkDown.Load()
+}
 
 // recordAll stores the results of the batch, once it is known whether they are doubtful.
 func (r *run) recordAll(ctx context.Context) error {
@@ -150,7 +162,7 @@ func (r *run) checkHost(ctx context.Context, h *host) error {
 		if ctx.Err() != nil {
 			return nil // the failure may be on our side
 		}
-		r.add(d, a)
+		r.add(h, d, a)
 		if a.rest > 0 {
 			h.until = r.Now().Add(a.rest)
 		}
