@@ -3,6 +3,7 @@ package link
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -28,6 +29,27 @@ func TestStore_AtRejectsHostileCodes(t *testing.T) {
 			if _, err := b.Get(t.Context(), b.mine, code); !errs.Is(err, errs.NotFound) {
 				t.Errorf("id %q: %v", code, err)
 			}
+		}
+	})
+}
+
+// TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the workspace has it.
+func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: new("promo")})
+		began := noon.Add(time.Hour)
+		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.mine.ID(), began); err != nil {
+			t.Fatal(err)
+		}
+		a := resolve.Address{Slug: "renamed", Code: "promo"}
+		if _, err := b.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err, errs.NotFound) {
+			t.Errorf("before the slug: %v", err)
+		}
+		if got, err := b.ByPastAddress(t.Context(), a, began); err != nil || got.ID != l.ID {
+			t.Errorf("with the slug: %+v, %v", got, err)
 		}
 	})
 }

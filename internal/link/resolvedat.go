@@ -2,10 +2,9 @@ package link
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -20,30 +19,36 @@ func (s *Store) CheckNotFuture(at time.Time) error {
 	return nil
 }
 
-// ByPastAddress returns the link that answered at an address at an instant, as it is now. Slugs are never reissued
-// and codes stay with their links, so that only a host may have had another owner. It checks no permission.
-// It returns NotFound.
+// ByPastAddress returns the link that answered at an address at an instant, as it is now. Codes stay with their
+// links, so that only the slug or host may have belonged to no workspace then, or to another. It checks no
+// permission. It returns NotFound.
 func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*Link, error) {
-	if a.Host == "" {
+	if a.Slug == "" && a.Host == "" {
 		return s.At(ctx, a)
 	}
-	var workspaceID string
-	q := s.DB.NewSelect().Table("host_owners").Column("workspace_id").Where("host = ?", a.Host).
-		Where("starts_at <= ?", db.Instant(at)).Where("ends_at IS NULL OR ends_at > ?", db.Instant(at))
-	err := q.Scan(db.AsResolver(ctx), &workspaceID)
-	if err != nil {
-		return nil, db.NoRowsAs(errNotFound(), err, "looking up the owner of a host")
-	}
-	l := &Link{}
-	err = s.DB.NewSelect().Model(l).Where("workspace_id = ?", workspaceID).Where("code = ?", a.Code).
-		Scan(db.AsResolver(ctx))
-	if errors.Is(err, sql.ErrNoRows) {
+	if !a.IsPlausible() {
 		return nil, errNotFound()
 	}
+	ctx = db.AsResolver(ctx)
+	var workspaceID string
+	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &workspaceID); err != nil {
+		return nil, db.NoRowsAs(errNotFound(), err, "looking up the owner of an address")
+	}
+	l := &Link{}
+	err := s.DB.NewSelect().Model(l).Where("workspace_id = ?", workspaceID).Where("code = ?", a.Code).Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("selecting a link by its code: %w", err)
+		return nil, db.NoRowsAs(errNotFound(), err, "selecting a link by its code")
 	}
 	return l, nil
+}
+
+// pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.
+func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
+	if a.Host == "" {
+		return s.DB.NewSelect().Table("slugs").Column("workspace_id").Where("slug = ?", a.Slug).Where("created_at <= ?", at)
+	}
+	return s.DB.NewSelect().Table("host_owners").Column("workspace_id").Where("host = ?", a.Host).
+		Where("starts_at <= ?", at).Where("ends_at IS NULL OR ends_at > ?", at)
 }
 
 // ResolvedAt returns the version of a link that answered at one of its addresses at an instant; nil if it

@@ -71,8 +71,8 @@ func isSegment(s string) bool {
 	return s != "" && s != "." && s != ".." && strings.IndexByte(s, '/') < 0
 }
 
-// plausible reports whether the address is well-formed. Others are not looked up.
-func (a Address) plausible() bool { return shortcode.IsCode(a.Code) && a.hasPlausiblePlace() }
+// IsPlausible reports whether the address is well-formed. Others are not looked up.
+func (a Address) IsPlausible() bool { return shortcode.IsCode(a.Code) && a.hasPlausiblePlace() }
 
 // hasPlausiblePlace reports whether the slug and the host are well-formed.
 func (a Address) hasPlausiblePlace() bool {
@@ -93,7 +93,7 @@ func isHost(s string) bool {
 // cannot be an address.
 func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, error) {
 	switch {
-	case !a.plausible():
+	case !a.IsPlausible():
 		return nil, errNotFound()
 	case a.Slug == "" && a.Host == "":
 		return q.Where("root_code = ?", a.Code), nil
