@@ -30,7 +30,7 @@ var (
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
 // since: it deletes links that were created or restored, restores those that were deleted, and reverts the
-// others to the version before. Links that were undone before are left alone, without an error. The results'
+// others to the version before, as it does with the fields of restored links. Links that were undone before are left alone, without an error. The results'
 // errors are Conflict for a link that changed since, and those of Revert, DeleteMany and Restore. An error
 // means that nothing was changed: NotFound or Forbidden. The call is complete when Remaining is 0, which it
 // also is if none of its links could be undone.
@@ -156,17 +156,19 @@ func (s *Store) undo(o *operation, p part, l *Link) error {
 	if l.Version != p.Number || optional.Value(l.VersionOperation) != o.id {
 		return errs.New(errs.Conflict, "The link has been changed since. Change it yourself, or revert it to a version.")
 	}
-	switch now := s.now(); l.VersionCause {
-	case CauseCreated, CauseRestored, CauseRevived:
+	now, before := s.now(), o.versions[versionKey{l.ID, p.Number - 1}]
+	switch {
+	case l.VersionCause == CauseCreated, l.VersionCause == CauseRestored, p.Number == 1: // the link has no state before
 		l.markDeleted(now)
 		return nil
-	case CauseDeleted:
+	case l.VersionCause == CauseDeleted:
 		return l.unmarkDeleted(now)
+	case before == nil:
+		return errNoVersion()
+	case l.VersionCause == CauseRevived:
+		l.markDeleted(now)
+		return before.applyTo(l, now)
 	default:
-		before := o.versions[versionKey{l.ID, p.Number - 1}]
-		if before == nil {
-			return errNoVersion()
-		}
 		return s.revertTo(before, l)
 	}
 }

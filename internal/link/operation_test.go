@@ -336,3 +336,42 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 		}
 	})
 }
+
+// TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before it.
+func TestRevertOperation_UndoesRevival(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
+		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
+		b.deleteMany(t, purged.ID)
+		b.now = noon.Add(b.Tombstones)
+		b.cleanUp(t)
+		b.deleteMany(t, l.ID)
+		before := b.state(t, l)
+		creation := id.New(id.Operation)
+		b.operate(t, creation, &New{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
+			&New{URL: purged.OriginalURL})
+		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, b.undo(t, creation).outcomes()); diff != "" {
+			t.Errorf("outcomes (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
+			t.Errorf("after createLinks (-want +got):\n%s", diff)
+		}
+		if b.get(t, purged).DeletedAt == nil {
+			t.Error("the link that was purged is not deleted")
+		}
+		upserted, err := b.UpsertMany(t.Context(), b.mine, []*Upsert{{ExternalID: "1", URL: l.OriginalURL,
+			Fields: Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}}, SkipFailed)
+		if err != nil || upserted[0].Err != nil {
+			t.Fatal(err, upserted)
+		}
+		b.undo(t, *UpsertOperation(upserted))
+		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
+			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
+		}
+		if got := b.differences(t); len(got) > 0 {
+			t.Errorf("differences: %v", got)
+		}
+	})
+}

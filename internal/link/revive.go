@@ -71,7 +71,8 @@ func (b *batch) reviveAs(l, draft *Link) {
 		l.Granted, l.CreatedBy, l.ExternalID = 0, draft.CreatedBy, draft.ExternalID
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
-	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
+	l.Title, l.Note, l.tags = draft.Title, draft.Note, draft.tags
+	l.ArchivedAt, l.StatsPublic = draft.ArchivedAt, draft.StatsPublic
 	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)

@@ -322,3 +322,35 @@ func BenchmarkStore_UpsertUnchanged(b *testing.B) {
 		}
 	})
 }
+
+// TestStore_UpsertOfPurgedLinkAppliesAllFields as for a new link: its URL has a code already.
+func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
+		b.deleteMany(t, purged.ID)
+		b.now = noon.Add(b.Tombstones)
+		b.cleanUp(t)
+		starts, expires := b.now.Add(time.Hour), b.now.Add(2*time.Hour)
+		fields := Change{
+			Title: to(new("title")), Note: to(new("note")), Tags: to([]string{"tag"}), StartsAt: to(&starts),
+			ExpiresAt: to(&expires), MaxClicks: to(new(int64(5))), RedirectStatus: to(301), Archived: to(true),
+			StatsPublic: to(true), Metadata: to(pairs("k", "v")),
+			Routing: to(&routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}),
+		}
+		states := map[string]Snapshot{}
+		for _, url := range []string{"https://example.com/purged", "https://example.com/new"} {
+			l, _ := b.upsertLink(t, Upsert{ExternalID: url, URL: url, Strategy: new(Deterministic), Fields: fields})
+			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
+				t.Fatalf("%s is %s", url, l.ID)
+			}
+			state := b.state(t, l)
+			state.URL, state.ExternalID = "", nil
+			states[url] = state
+		}
+		if diff := cmp.Diff(states["https://example.com/new"], states["https://example.com/purged"]); diff != "" {
+			t.Errorf("(-new +revived):\n%s", diff)
+		}
+	})
+}
