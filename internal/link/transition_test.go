@@ -203,6 +203,23 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	})
 }
 
+// TestTransitions_RecordPastStarts: startsAt has come, although no visitor has waited for it. It is recorded once.
+func TestTransitions_RecordPastStarts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
+		created, _ := b.create(t, New{URL: "https://example.com/created", StartsAt: &past})
+		edited, _ := b.create(t, New{URL: "https://example.com/edited"})
+		b.update(t, edited, Change{StartsAt: to(&past)})
+		for range 2 {
+			b.expectTransitions(t, "created", created, "STARTED -1h0m0s")
+			b.expectTransitions(t, "edited", edited, "STARTED -1h0m0s")
+			b.update(t, edited, Change{StartsAt: to(&earlier)})
+		}
+	})
+}
+
 // TestTransitions_ReadTheirIndexes: links without a transition to record cost nothing.
 func TestTransitions_ReadTheirIndexes(t *testing.T) {
 	t.Parallel()
