@@ -133,9 +133,9 @@ type dueRow struct {
 // dueState is a state of a link that has begun, and is not written yet.
 type dueState struct {
 	link *Link
-	// at is the planned instant; from is when the version begins.
-	at, from time.Time
-	actor    string
+	// at is the planned instant.
+	at    time.Time
+	actor string
 }
 
 // ApplyDue gives links the state that they have at an instant: with the scheduled changes that have taken
@@ -183,7 +183,6 @@ func (l *Link) applyRows(rows []dueRow) {
 	stored := rows[0].Link
 	stored.In = l.In
 	*l = stored
-	from := l.versionFrom()
 	for _, row := range rows {
 		if row.DueAt == nil {
 			continue
@@ -191,12 +190,10 @@ func (l *Link) applyRows(rows []dueRow) {
 		l.applyPatch(row.ScheduledWhat, *row.DueAt)
 		if n := len(l.due); n > 0 && l.due[n-1].at.Equal(*row.DueAt) {
 			l.due = l.due[:n-1] // one version for all changes of an instant
-		} else {
-			from = startAfter(from, *row.DueAt)
 		}
 		state := *l
 		state.due = nil
-		l.due = append(l.due, dueState{&state, *row.DueAt, from, optional.Value(row.ScheduledBy)})
+		l.due = append(l.due, dueState{&state, *row.DueAt, optional.Value(row.ScheduledBy)})
 	}
 	if len(l.due) > 0 {
 		l.stored = &stored

@@ -27,7 +27,8 @@ type ExplainRequest struct {
 	OverQuota bool
 }
 
-// Explain returns the answer of a link to a visit, and the reason. It consumes nothing. It returns
+// Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
+// have taken effect. It consumes nothing. It returns
 // InvalidInput for the visit, and the errors of Update for the change.
 func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explanation, error) {
 	if e.Visit == nil {
@@ -51,6 +52,9 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explana
 			return nil, err
 		}
 	}
+	if err := s.advance(ctx, &l, optional.Or(e.Visit.At, s.now())); err != nil {
+		return nil, err
+	}
 	if e.At == (resolve.Address{}) {
 		e.At, _ = s.Resolver.ParseShortURL(s.ShortURL(&l)) // the store makes no other URLs
 	}
@@ -70,6 +74,28 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explana
 		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
 	}
 	return routing.Explain(&p, &r), nil
+}
+
+// advance gives a link the state that it will have at an instant, by its pending changes. It has those that
+// are due now.
+func (s *Store) advance(ctx context.Context, l *Link, at time.Time) error {
+	now := s.now()
+	if l.NextChangeAt == nil || l.NextChangeAt.After(at) {
+		return nil
+	}
+	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return err
+	}
+	if err := loadPending(ctx, s.DB, l); err != nil {
+		return err
+	}
+	for _, c := range l.pending {
+		if c.isDue(at) && !c.isDue(now) {
+			l.applyPatch(&c.Patch, c.DueAt)
+		}
+	}
+	return nil
 }
 
 // program returns the program of an active link without the settings of its workspace and domain.

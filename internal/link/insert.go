@@ -210,6 +210,10 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	if err != nil {
 		return err
 	}
+	// A due change may have given a link another URL.
+	if err := ApplyDue(ctx, conn, b.now, slices.Concat(byHash, byCode, byExternalID)...); err != nil {
+		return err
+	}
 	holders := make(map[string]*Link, len(byExternalID))
 	for _, l := range byExternalID {
 		holders[*l.ExternalID] = l

@@ -195,15 +195,40 @@ func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) 
 
 // newestVersion returns the version that the row of the link is.
 func (s *Store) newestVersion(ctx context.Context, l *Link) (*Version, error) {
+	versions, err := s.unwrittenVersions(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return versions[0], nil
+}
+
+// unwrittenVersions returns the version that the row of the link is, and those that have begun since and are
+// not written yet, as they will be: scheduled changes without an effect write none.
+func (s *Store) unwrittenVersions(ctx context.Context, l *Link) ([]*Version, error) {
 	tags, err := s.TagsOf(ctx, l.In, l.ID)
 	if err != nil {
 		return nil, err
 	}
 	row := l.written()
-	return &Version{
-		Snapshot: *row.snapshot(tags[l.ID]), Link: l, Number: row.Version, From: row.versionFrom(), To: l.beginOfDue(0),
+	last := &Version{
+		Snapshot: *row.snapshot(tags[l.ID]), Link: l, Number: row.Version, From: row.versionFrom(),
 		Cause: row.VersionCause, ActorID: row.VersionActor, OperationID: row.VersionOperation,
-	}, nil
+	}
+	versions := []*Version{last}
+	for _, due := range l.due {
+		state := due.link.snapshotWith(tags[l.ID])
+		isSame, fields := compare(&last.Snapshot, state)
+		if isSame {
+			continue
+		}
+		next := &Version{
+			Snapshot: *state, Link: l, Number: last.Number + 1, From: startAfter(last.From, due.at), Cause: CauseScheduled,
+			ActorID: due.actor, Changes: fields,
+		}
+		last.To, last = &next.From, next
+		versions = append(versions, next)
+	}
+	return versions, nil
 }
 
 // versionFrom returns when the newest version began.
@@ -215,88 +240,6 @@ func (l *Link) written() *Link {
 		return l.stored
 	}
 	return l
-}
-
-// dueVersion returns the version of an instant among those that have begun and are not written yet: what
-// it will be once it is. It returns nil if none has begun by then.
-func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (*Version, error) {
-	n := 0 // how many have begun by then
-	for n < len(l.due) && !l.due[n].from.After(at) {
-		n++
-	}
-	if n == 0 {
-		return nil, nil
-	}
-	tags, err := s.TagsOf(ctx, l.In, l.ID)
-	if err != nil {
-		return nil, err
-	}
-	state, before := l.due[n-1], l.written()
-	if n > 1 {
-		before = l.due[n-2].link
-	}
-	v := &Version{
-		Snapshot: *state.link.snapshotWith(tags[l.ID]), Link: l, Number: l.Version + n, From: state.from,
-		To: l.beginOfDue(n), Cause: CauseScheduled, ActorID: state.actor,
-	}
-	v.Changes = audit.Compare(before.snapshotWith(tags[l.ID]).fields(), v.fields())
-	return v, nil
-}
-
-// beginOfDue returns when the n-th state begins that is not written yet, which ends the version before it;
-// nil if there is none.
-func (l *Link) beginOfDue(n int) *time.Time {
-	if n >= len(l.due) {
-		return nil
-	}
-	return &l.due[n].from
-}
-
-// AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
-// the future, Expired for a version that was dropped, and Forbidden.
-func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, error) {
-	if err := s.CheckNotFuture(at); err != nil {
-		return nil, err
-	}
-	l = new(*l)
-	if err := s.applyDueOf(ctx, l); err != nil {
-		return nil, err
-	}
-	if v, err := s.dueVersion(ctx, l, at); v != nil || err != nil {
-		return v, err
-	}
-	number, err := l.Version, error(nil)
-	if at.Before(l.written().versionFrom()) {
-		number, err = s.supersededAt(ctx, l, at)
-	}
-	if number == 0 || err != nil {
-		return nil, err
-	}
-	versions, err := s.versionsBefore(ctx, l, number+1, 1)
-	if err != nil || len(versions) == 0 {
-		return nil, err
-	}
-	return versions[0], nil
-}
-
-// supersededAt returns the number of the superseded version of an instant; zero before the creation of the
-// link. It returns Expired for a version that was dropped, and Forbidden.
-func (s *Store) supersededAt(ctx context.Context, l *Link, at time.Time) (int, error) {
-	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return 0, err
-	}
-	var found struct{ Last, First *int }
-	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("min(number) AS first").
-		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
-		Where("workspace_id = ?", l.WorkspaceID).Scan(db.UpToDate(ctx), &found)
-	if err != nil {
-		return 0, fmt.Errorf("looking up a version: %w", err)
-	}
-	if found.Last == nil && optional.Or(found.First, 1) > 1 {
-		return 0, errs.New(errs.Expired, "The version of this instant is no longer stored.").At("at")
-	}
-	return optional.Value(found.Last), nil
 }
 
 // Revert restores a version of a link as a new version. Deletion and disabling stay. Seen is the UpdatedAt

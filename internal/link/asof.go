@@ -1,0 +1,77 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
+// the future, Expired for a version that was dropped, and Forbidden.
+func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, error) {
+	if err := s.CheckNotFuture(at); err != nil {
+		return nil, err
+	}
+	l = new(*l)
+	if err := s.applyDueOf(ctx, l); err != nil {
+		return nil, err
+	}
+	if v, err := s.dueVersion(ctx, l, at); v != nil || err != nil {
+		return v, err
+	}
+	number, err := l.Version, error(nil)
+	if at.Before(l.written().versionFrom()) {
+		number, err = s.supersededAt(ctx, l, at)
+	}
+	if number == 0 || err != nil {
+		return nil, err
+	}
+	versions, err := s.versionsBefore(ctx, l, number+1, 1)
+	if err != nil || len(versions) == 0 {
+		return nil, err
+	}
+	return versions[0], nil
+}
+
+// dueVersion returns the version of an instant among those that have begun and are not written yet; nil if
+// none has begun by then.
+func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (found *Version, err error) {
+	if len(l.due) == 0 {
+		return nil, nil
+	}
+	versions, err := s.unwrittenVersions(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range versions[1:] {
+		if !v.From.After(at) {
+			found = v
+		}
+	}
+	return found, nil
+}
+
+// supersededAt returns the number of the superseded version of an instant; zero before the creation of the
+// link. It returns Expired for a version that was dropped, and Forbidden.
+func (s *Store) supersededAt(ctx context.Context, l *Link, at time.Time) (int, error) {
+	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return 0, err
+	}
+	var found struct{ Last, First *int }
+	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("min(number) AS first").
+		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
+		Where("workspace_id = ?", l.WorkspaceID).Scan(db.UpToDate(ctx), &found)
+	if err != nil {
+		return 0, fmt.Errorf("looking up a version: %w", err)
+	}
+	if found.Last == nil && optional.Or(found.First, 1) > 1 {
+		return 0, errs.New(errs.Expired, "The version of this instant is no longer stored.").At("at")
+	}
+	return optional.Value(found.Last), nil
+}
