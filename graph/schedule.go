@@ -17,13 +17,17 @@ import (
 func (r *mutationResolver) ScheduleLinkChange(
 	ctx context.Context, in gen.ScheduleLinkChangeInput,
 ) (*gen.ScheduleLinkChangePayload, error) {
+	workspaceOf := func(ctx context.Context, linkID string) (string, error) {
+		workspaceID, err := r.Links.WorkspaceOf(ctx, linkID)
+		if errs.Is(err, errs.NotFound) {
+			err = errs.From(err).At("linkId")
+		}
+		return workspaceID, err
+	}
 	schedule := func(ctx context.Context, m workspace.Membership, linkID string) (*link.ScheduledChange, error) {
 		return r.Links.Schedule(ctx, m, linkID, in.At, scheduledChange(in.Change))
 	}
-	c, err := forItem(ctx, &r.Config, in.LinkID, r.Links.WorkspaceOf, schedule)
-	if errs.Is(err, errs.NotFound) {
-		err = errs.From(err).At("linkId")
-	}
+	c, err := forItem(ctx, &r.Config, in.LinkID, workspaceOf, schedule)
 	if err != nil {
 		return nil, err
 	}
