@@ -36,6 +36,10 @@ const (
 	freePerBatchItem = 15
 	// longTextCost is the cost of a field of up to 8 KiB.
 	longTextCost = 5
+	// pendingCost is the cost of validating a link after one of its pending changes, scheduleCost of validating
+	// it after all of them.
+	pendingCost  = 5
+	scheduleCost = 50
 	// documentCost is the cost of a field of up to 128 KiB.
 	documentCost = 20
 	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB, is
@@ -73,6 +77,8 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
 	c.Link.ScheduledChanges = func(child int) int { return 1 + typicalRules*child }
+	c.Mutation.ScheduleLinkChange = func(child int, _ gen.ScheduleLinkChangeInput) int { return scheduleCost + child }
+	c.Mutation.CancelLinkChange = func(child int, _ gen.CancelLinkChangeInput) int { return scheduleCost + child }
 	c.Query.ResolvedAt = func(child int, _ string, _ time.Time) int { return versionCost + child }
 	c.Link.AsOf = func(child int, _ time.Time) int { return versionCost + child }
 	c.Link.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
@@ -185,6 +191,19 @@ func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error
 	size, err := r.LinkList.Size(ctx, m)
 	if points := size / linksPerPoint; err == nil && points > 0 {
 		err = r.cost.ChargeWork(ctx, points)
+	}
+	return err
+}
+
+// chargePending takes the cost of validating links after their pending changes from the caller's budget. It
+// returns RateLimited.
+func (r *resolver) chargePending(ctx context.Context, m workspace.Membership, ids, externalIDs []string) error {
+	if len(ids)+len(externalIDs) == 0 {
+		return nil
+	}
+	n, err := r.Links.CountPending(ctx, m, ids, externalIDs)
+	if err == nil && n > 0 {
+		err = r.cost.ChargeWork(ctx, pendingCost*int(n))
 	}
 	return err
 }

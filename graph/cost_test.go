@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -161,5 +163,48 @@ func TestCost_WithoutLimits(t *testing.T) {
 		`"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
 	if r.text != want {
 		t.Errorf("%+v: %s", got, r.text)
+	}
+}
+
+// TestCost_ChargesPendingChanges: a change that could break them costs more for each.
+func TestCost_ChargesPendingChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada")
+	l, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/", ExternalID: new("1"),
+		Strategy: new(link.Random)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		at := time.Now().Add(time.Duration(i+1) * time.Hour)
+		c := link.Change{Title: optional.Set(new("a"))}
+		if _, err := b.Links.Schedule(t.Context(), ada.workspace, l.ID, at, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, mutation string
+		want           int
+	}{
+		{"a title", `($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 3},
+		{"the URL", `($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
+			3 + 3*pendingCost},
+		{"a batch", `($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
+			operationId } }`, 2 + 3*pendingCost},
+		{"an upsert", `($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
+			url: "https://example.com/b", maxClicks: 3}]}) { operationId } }`, 2 + 3*pendingCost},
+		{"a revert", `($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 3 + 3*pendingCost},
+	} {
+		variables := map[string]any{}
+		for name, value := range map[string]string{"id": l.ID, "w": ada.workspace.ID()} {
+			if strings.Contains(c.mutation, "$"+name) {
+				variables[name] = value
+			}
+		}
+		got, r := b.askBill(t, ada.token, "mutation "+c.mutation, variables)
+		if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != c.want {
+			t.Errorf("%s, want %d: %s", c.name, c.want, r.text)
+		}
 	}
 }

@@ -83,6 +83,9 @@ func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*acco
 
 func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInput) (*gen.RevertLinkPayload, error) {
 	revert := func(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
+		if err := (*resolver)(r).chargePending(ctx, m, []string{linkID}, nil); err != nil {
+			return nil, err
+		}
 		return r.Links.Revert(ctx, m, linkID, in.Version, in.UpdatedAt)
 	}
 	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, revert)

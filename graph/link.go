@@ -128,7 +128,11 @@ func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksIn
 
 func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
 	update := func(ctx context.Context, m workspace.Membership, _ string) (*link.Link, error) {
-		return r.Links.Update(ctx, m, changeOf(in))
+		c := changeOf(in)
+		if err := r.chargeChanges(ctx, m, c); err != nil {
+			return nil, err
+		}
+		return r.Links.Update(ctx, m, c)
 	}
 	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, update)
 	return &gen.UpdateLinkPayload{Link: l}, err
@@ -140,11 +144,25 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 		changes = append(changes, changeOf(*one))
 	}
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		if err := r.chargeChanges(ctx, m, changes...); err != nil {
+			return nil, err
+		}
 		return r.Links.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkResult {
 		return &gen.UpdateLinkResult{Link: one.Link, Errors: found}
 	})
 	return &gen.UpdateLinksPayload{Results: results, OperationID: operationID}, err
+}
+
+// chargeChanges is chargePending for the links that changes may affect.
+func (r *mutationResolver) chargeChanges(ctx context.Context, m workspace.Membership, changes ...link.Change) error {
+	var ids []string
+	for _, c := range changes {
+		if c.NeedsValidStates() {
+			ids = append(ids, c.ID)
+		}
+	}
+	return (*resolver)(r).chargePending(ctx, m, ids, nil)
 }
 
 func changeOf(in gen.UpdateLinkInput) link.Change {

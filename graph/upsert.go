@@ -19,7 +19,11 @@ func (r *mutationResolver) UpsertLink(ctx context.Context, in gen.UpsertLinkInpu
 	if err != nil {
 		return nil, err
 	}
-	upserted, err := r.Links.Upsert(ctx, m, upsertOf(m, in.Link))
+	u := upsertOf(m, in.Link)
+	if err := r.chargeUpserts(ctx, m, u); err != nil {
+		return nil, err
+	}
+	upserted, err := r.Links.Upsert(ctx, m, u)
 	if err != nil {
 		if e := errs.From(err); len(e.Field) > 0 { // it is about a field of the link
 			err = e.Under("link")
@@ -38,6 +42,9 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	for _, fields := range in.Links {
 		links = append(links, upsertOf(m, fields))
 	}
+	if err := r.chargeUpserts(ctx, m, links...); err != nil {
+		return nil, err
+	}
 	upserted, err := r.Links.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
 	results, found := make([]*gen.UpsertLinkResult, 0, len(upserted)), []*link.Link{}
 	for _, u := range upserted {
@@ -49,6 +56,17 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	}
 	loader.Of(ctx).Expect(found)
 	return &gen.UpsertLinksPayload{Results: results, OperationID: link.UpsertOperation(upserted)}, err
+}
+
+// chargeUpserts is chargePending for the links that upserts may affect.
+func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Membership, upserts ...*link.Upsert) error {
+	var externalIDs []string
+	for _, u := range upserts {
+		if u.Fields.NeedsValidStates() {
+			externalIDs = append(externalIDs, u.ExternalID)
+		}
+	}
+	return (*resolver)(r).chargePending(ctx, m, nil, externalIDs)
 }
 
 func upsertOf(m workspace.Membership, in *gen.UpsertLinkFields) *link.Upsert {

@@ -6196,8 +6196,8 @@ type Query {
   """
   rateLimit: RateLimit!
   """
-  The answer of a link to a visit, and the reason. Consumes nothing. Needs LINKS_READ; null for a link that the caller may
-  not read. Fails with INVALID_INPUT.
+  The answer of a link to a visit, and the reason. Scheduled changes that are due by the visit have taken effect. Consumes nothing.
+  Needs LINKS_READ; null for a link that the caller may not read. Fails with INVALID_INPUT.
   """
   explainRedirect(
     "The link."
@@ -6209,7 +6209,8 @@ type Query {
   ): RedirectExplanation
   """
   The version of the link that answered at a short URL at an instant, if the link is in a workspace of the caller now.
-  Null otherwise. Needs LINKS_READ. Fails with EXPIRED for a version that was dropped.
+  Null otherwise, and before the workspace had the slug or domain. Needs LINKS_READ. Fails with EXPIRED for a version that was
+  dropped.
   """
   resolvedAt(
     "The short URL, in any form that answered then."

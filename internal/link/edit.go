@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -113,6 +115,23 @@ func (e *edits) operationOf(l *Link) string {
 	return e.operationID
 }
 
+// pass is one attempt to change the links of a batch in memory.
+type pass struct {
+	results []Result
+	// links are those of the batch by their ids, with the changes so far; changed are those that differ.
+	links, changed map[string]*Link
+	// unchecked are the states with URLs that may be refused.
+	unchecked map[*Link]uncheckedState
+	// claims are the changes of external ids, in the order of the edits.
+	claims []*claim
+}
+
+// uncheckedState is a state that an edit leads to: after a pending change, or at once if that is nil.
+type uncheckedState struct {
+	edit    int
+	pending *ScheduledChange
+}
+
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
 // change that gives a link a new destination, or makes it active again, fails if the destination is
 // refused, and one that gives it an external id fails if another link has that: all other changes are then
@@ -120,45 +139,13 @@ func (e *edits) operationOf(l *Link) string {
 func (s *Store) mutateAll(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, e edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
-	failed, now := map[int]error{}, s.now()
+	failed := map[int]error{}
 	for {
-		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
-		unchecked, pending, takers := map[*Link]int{}, map[*Link]*ScheduledChange{}, map[string]int{}
-		for i, linkID := range e.ids {
-			before := links[linkID]
-			results[i] = mutateCopy(before, func(l *Link) error {
-				if failed[i] != nil {
-					return failed[i]
-				}
-				if err := e.mutate(i, l); err != nil {
-					return err
-				}
-				if l.OriginalURL == before.OriginalURL && l.Settings == before.Settings {
-					return nil
-				}
-				_, err := s.validStates(l)
-				return err
-			})
-			after := results[i].Link
-			if after == nil {
-				continue
-			}
-			if !after.UpdatedAt.Equal(before.UpdatedAt) {
-				changed[linkID] = after
-			}
-			active := after.Status(now) == routing.Active && before.Status(now) != routing.Active
-			if active || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
-				unchecked[after] = i
-				for _, c := range after.states() {
-					unchecked[c.after], pending[c.after] = i, c
-				}
-			}
-			if !sameExternalID(after.ExternalID, before.ExternalID) {
-				takers[linkID] = i
-			}
-			links[linkID] = after
+		p, err := s.mutateOnce(ctx, &e, locked, failed)
+		if err != nil {
+			return nil, nil, err
 		}
-		taken, err := s.takenExternalIDs(ctx, tx, m, takers, links)
+		taken, err := s.takenExternalIDs(ctx, tx, m, p.claims, locked)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -168,21 +155,72 @@ func (s *Store) mutateAll(
 		if len(taken) > 0 {
 			continue
 		}
-		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(unchecked)))
+		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(p.unchecked)))
 		if err != nil || len(refused) == 0 {
-			return results, changed, err
+			return p.results, p.changed, err
 		}
-		for l, e := range refused {
-			i := unchecked[l]
-			if c := pending[l]; c != nil {
-				failed[i] = c.errBroken(e)
-				continue
-			}
-			if failed[i] = e; len(e.Field) == 0 && l.OriginalURL != locked[l.ID].OriginalURL {
-				failed[i] = e.At("url")
-			}
+		for l, err := range refused {
+			failed[p.unchecked[l].edit] = p.errRefused(l, locked[l.ID], err)
 		}
 	}
+}
+
+// mutateOnce applies all edits except those that have failed.
+func (s *Store) mutateOnce(
+	ctx context.Context, e *edits, locked map[string]*Link, failed map[int]error,
+) (*pass, error) {
+	p := &pass{
+		results: make([]Result, len(e.ids)), links: maps.Clone(locked), changed: map[string]*Link{},
+		unchecked: map[*Link]uncheckedState{},
+	}
+	for i, linkID := range e.ids {
+		if err := ctx.Err(); err != nil { // the tests of routings take long
+			return nil, err
+		}
+		before := p.links[linkID]
+		p.results[i] = mutateCopy(before, func(l *Link) error {
+			if failed[i] != nil {
+				return failed[i]
+			}
+			if err := e.mutate(i, l); err != nil {
+				return err
+			}
+			return s.revalidate(ctx, before, l)
+		})
+		if after := p.results[i].Link; after != nil {
+			p.add(i, before, after, s.now())
+		}
+	}
+	return p, nil
+}
+
+// add adds a successful edit.
+func (p *pass) add(i int, before, after *Link, now time.Time) {
+	p.links[after.ID] = after
+	if !after.UpdatedAt.Equal(before.UpdatedAt) {
+		p.changed[after.ID] = after
+	}
+	active := after.Status(now) == routing.Active && before.Status(now) != routing.Active
+	if active || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
+		p.unchecked[after] = uncheckedState{edit: i}
+		for _, c := range after.states() {
+			p.unchecked[c.after] = uncheckedState{i, c}
+		}
+	}
+	if !sameExternalID(after.ExternalID, before.ExternalID) {
+		p.claims = append(p.claims, &claim{linkID: after.ID, edit: i, externalID: after.ExternalID})
+	}
+}
+
+// errRefused is the error of the edit that leads to a state with a refused URL.
+func (p *pass) errRefused(l, locked *Link, e *errs.Error) error {
+	switch c := p.unchecked[l].pending; {
+	case c != nil:
+		return c.errBroken(e)
+	case len(e.Field) == 0 && l.OriginalURL != locked.OriginalURL:
+		return e.At("url")
+	}
+	return e
 }
 
 // mutateCopy changes a copy of the link, so that a failed mutation has no effect.

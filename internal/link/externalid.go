@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -66,36 +65,68 @@ func (s *Store) by(ctx context.Context, m workspace.Membership, where, value str
 	return s.find(ctx, m, where, value)
 }
 
-// takenExternalIDs returns which of the edits fail because another link keeps the external id. Takers are
-// the last edits of external ids by the ids of their links; after are the links of the batch.
+// claim is an edit that changes the external id of a link; nil removes it.
+type claim struct {
+	linkID     string
+	edit       int
+	externalID *string
+	// previous is the claim of an earlier edit of the link; nil if there is none.
+	previous *claim
+}
+
+// takenExternalIDs returns which of the edits fail because another link keeps the external id, or gets it by an
+// earlier edit. A link whose edit fails keeps its id in turn. locked are the links of the batch.
 func (s *Store) takenExternalIDs(
-	ctx context.Context, conn bun.IDB, m workspace.Membership, takers map[string]int, after map[string]*Link,
+	ctx context.Context, conn bun.IDB, m workspace.Membership, claims []*claim, locked map[string]*Link,
 ) (failed []int, err error) {
-	var wanted []string
-	for linkID := range takers {
-		if l := after[linkID]; l.ExternalID != nil {
-			wanted = append(wanted, *l.ExternalID)
+	last, wanted := map[string]*claim{}, map[string]bool{}
+	for _, c := range claims {
+		c.previous, last[c.linkID] = last[c.linkID], c
+		if c.externalID != nil {
+			wanted[*c.externalID] = true
 		}
 	}
-	holders, err := externalIDHolders(ctx, conn, m, wanted)
+	holders, err := externalIDHolders(ctx, conn, m, slices.Collect(maps.Keys(wanted)))
 	if err != nil {
 		return nil, err
 	}
+	for {
+		lost := lostClaims(claims, last, holders, locked)
+		if len(lost) == 0 {
+			return failed, nil
+		}
+		for _, c := range lost {
+			failed, last[c.linkID] = append(failed, c.edit), c.previous
+		}
+	}
+}
+
+// lostClaims returns those of the last claims whose external id another link has.
+func lostClaims(
+	claims []*claim, last map[string]*claim, holders map[string]string, locked map[string]*Link,
+) (lost []*claim) {
 	given := map[string]bool{}
-	inOrder := slices.SortedFunc(maps.Keys(takers), func(a, b string) int { return cmp.Compare(takers[a], takers[b]) })
-	for _, linkID := range inOrder {
-		wanted := after[linkID].ExternalID
-		if wanted == nil {
+	for _, c := range claims {
+		if last[c.linkID] != c || c.externalID == nil {
 			continue
 		}
-		holder, isHeld := holders[*wanted]
-		isKept := isHeld && holder != linkID && (after[holder] == nil || sameExternalID(after[holder].ExternalID, wanted))
-		if isKept || given[*wanted] {
-			failed = append(failed, takers[linkID])
+		if given[*c.externalID] || keeps(holders[*c.externalID], c, last, locked) {
+			lost = append(lost, c)
 		}
-		given[*wanted] = true
+		given[*c.externalID] = true
 	}
-	return failed, nil
+	return lost
+}
+
+// keeps reports whether the link that has the external id of a claim, if there is one, keeps it.
+func keeps(holder string, c *claim, last map[string]*claim, locked map[string]*Link) bool {
+	switch {
+	case holder == "" || holder == c.linkID:
+		return false
+	case locked[holder] == nil || last[holder] == nil:
+		return true
+	}
+	return sameExternalID(last[holder].externalID, c.externalID)
 }
 
 // externalIDHolders returns the ids of the links that have external ids.

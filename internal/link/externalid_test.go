@@ -294,3 +294,45 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		}
 	})
 }
+
+// TestStore_UpdateManyFailsChainsAtOnce: each link gives its external id to the next, and the last one wants an id
+// that it cannot have. Then all keep theirs, in a number of statements that does not depend on their number.
+func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var statements counter
+		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
+		const links = 50
+		in := urls(0, links)
+		for i := range in {
+			in[i].ExternalID = new(fmt.Sprint(i))
+		}
+		created := b.createMany(t, SkipFailed, in...)
+		var changes []Change
+		for i, r := range created[:links-1] {
+			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))
+		}
+		before := statements.Load()
+		results, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := statements.Load() - before; n > 10 {
+			t.Errorf("%d statements", n)
+		}
+		for i, r := range results {
+			if !errs.Is(r.Err, errs.ExternalIDTaken) {
+				t.Errorf("%d: %v", i, r.Err)
+			}
+		}
+		changes = append(changes, external(created[links-1].Link, "free"))
+		if results, err = b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if r.Err != nil {
+				t.Errorf("with a free id at the end: %d: %v", i, r.Err)
+			}
+		}
+	})
+}

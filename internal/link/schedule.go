@@ -84,24 +84,41 @@ func (l *Link) states() []*ScheduledChange {
 	return states
 }
 
-// validStates is states. It returns the error of the first one that is not valid.
-func (s *Store) validStates(l *Link) ([]*ScheduledChange, error) {
-	states := l.states()
+// revalidate returns the error of the first state after a pending change of a link that an edit breaks.
+func (s *Store) revalidate(ctx context.Context, before, after *Link) error {
+	if len(after.pending) == 0 || after.OriginalURL == before.OriginalURL && after.Settings == before.Settings {
+		return nil
+	}
+	_, err := s.validStates(ctx, after, after.Routing == before.Routing)
+	return err
+}
+
+// validStates is states. It returns the error of the first one that is not valid. The link's own state is
+// valid; if isRoutingSame, the routings of the others are known to be.
+func (s *Store) validStates(ctx context.Context, l *Link, isRoutingSame bool) ([]*ScheduledChange, error) {
+	states, previous := l.states(), l.Routing
 	for _, c := range states {
-		if err := s.checkState(c.after, c.DueAt); err != nil {
+		if err := ctx.Err(); err != nil { // the tests of routings take long
+			return nil, err
+		}
+		if err := s.checkState(c.after, c.DueAt, isRoutingSame || c.after.Routing == previous); err != nil {
 			return nil, c.errBroken(err)
 		}
+		previous = c.after.Routing
 	}
 	return states, nil
 }
 
-// checkState validates a state that begins at an instant.
-func (s *Store) checkState(l *Link, at time.Time) error {
+// checkState validates a state that begins at an instant. The routing may be known to be valid; its tests
+// depend on the instant and on other fields.
+func (s *Store) checkState(l *Link, at time.Time, isRoutingKnown bool) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	if err := l.Routing.Revalidate(); err != nil {
-		return err
+	if !isRoutingKnown {
+		if err := l.Routing.Revalidate(); err != nil {
+			return err
+		}
 	}
 	return s.runTestsAt(l, at)
 }
@@ -134,6 +151,9 @@ func (s *Store) Schedule(
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		links, err := s.lock(ctx, tx, m, []string{linkID})
 		if err != nil {
+			return err
+		}
+		if err := s.checkLead(at); err != nil { // the lock may have taken long
 			return err
 		}
 		l := links[linkID]
@@ -187,7 +207,7 @@ func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *Sched
 		return errs.From(err).Under("change")
 	}
 	l.pending = slices.Insert(slices.Clone(l.pending), earlier, added)
-	states, err := s.validStates(l)
+	states, err := s.validStates(ctx, l, false)
 	if err != nil {
 		return err
 	}
@@ -224,7 +244,7 @@ func (s *Store) patchOf(c *Change, l Link, at time.Time) (p schedule.Patch, err 
 	if len(p.Names()) == 0 {
 		return p, errs.New(errs.InvalidInput, "The change must set at least one field.")
 	}
-	return p, s.checkState(&l, at)
+	return p, s.checkState(&l, at, false)
 }
 
 // refuseStates returns an UnsafeURL error if one of the states has a URL that is refused by package
@@ -255,7 +275,7 @@ func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*Schedu
 // refusePending returns an error if a state after a pending change of the link is not valid, or has a URL
 // that is refused.
 func (s *Store) refusePending(ctx context.Context, conn bun.IDB, l *Link) error {
-	states, err := s.validStates(l)
+	states, err := s.validStates(ctx, l, false)
 	if err != nil {
 		return err
 	}
@@ -349,7 +369,7 @@ func (s *Store) removePending(ctx context.Context, tx bun.Tx, l *Link, changeID 
 	canceled := l.pending[at]
 	canceled.Link = l
 	l.pending = slices.Delete(slices.Clone(l.pending), at, at+1)
-	if _, err := s.validStates(l); err != nil {
+	if _, err := s.validStates(ctx, l, false); err != nil {
 		return errs.From(err).At("id")
 	}
 	l.setNextChange()
@@ -420,6 +440,28 @@ func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledCh
 	loaded := *l
 	loaded.pending = slices.DeleteFunc(slices.Clone(changes), func(c *ScheduledChange) bool { return c.isDue(now) })
 	return loaded.states()
+}
+
+// CountPending returns how many changes are pending of the workspace's links with one of the ids, or of the
+// external ids.
+func (s *Store) CountPending(
+	ctx context.Context, m workspace.Membership, ids, externalIDs []string,
+) (n int64, err error) {
+	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
+		return 0, err
+	}
+	links := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("workspace_id = ?", m.ID()).
+		Where("next_change_at IS NOT NULL")
+	if len(ids) > 0 {
+		links = links.Where("id IN (?)", bun.In(ids))
+	} else {
+		links = links.Where("external_id IN (?)", bun.In(externalIDs))
+	}
+	n, err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Where("link_id IN (?)", links).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting scheduled changes: %w", err)
+	}
+	return n, nil
 }
 
 // EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as

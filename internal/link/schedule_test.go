@@ -1,6 +1,8 @@
 package link
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -536,5 +538,144 @@ func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 		if got := b.location(t, l); got != "https://example.com/"+want {
 			t.Errorf("after %s: %s", after, got)
 		}
+	}
+}
+
+// TestSchedule_ChecksLeadOnceLocked: the wait for the lock may take longer than the lead.
+func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+		reads := 0
+		b.Store.Now = func() time.Time {
+			if reads++; reads == 1 {
+				return noon
+			}
+			return noon.Add(time.Second) // the first reading was before the lock
+		}
+		_, err := b.Schedule(t.Context(), b.mine, l.ID, noon.Add(minLead), Change{Title: to(new("late"))})
+		if !errs.Is(err, errs.InvalidInput) || b.pendingRows(t) != 0 {
+			t.Errorf("%d pending changes: %v", b.pendingRows(t), err)
+		}
+	})
+}
+
+// TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and returns that state.
+func TestStore_CreateReturnsDueState(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const before, after = "https://example.com/a", "https://example.com/b"
+		l, _ := b.create(t, New{URL: before, CustomCode: new("promo")})
+		same, _ := b.create(t, New{URL: before})
+		b.schedule(t, l, time.Hour, Change{URL: to(after)})
+		b.schedule(t, same, time.Hour, Change{Title: to(new("due"))})
+		b.now = b.now.Add(2 * time.Hour)
+		found, isNew := b.create(t, New{URL: after, CustomCode: new("promo")})
+		if isNew || found.ID != l.ID || found.OriginalURL != after {
+			t.Errorf("by code: new %t, %+v", isNew, found)
+		}
+		b.refuse(t, New{URL: before, CustomCode: new("promo")}, errs.CodeTaken)
+		if found, _ := b.create(t, New{URL: before}); found.ID != same.ID || optional.Value(found.Title) != "due" {
+			t.Errorf("by URL: %+v", found)
+		}
+	})
+}
+
+// TestStore_AsOfIgnoresDueChangesWithoutEffect: they write no version.
+func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/1", Strategy: new(Random), Tags: []string{"a"}})
+		same := Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
+		b.schedule(t, l, time.Hour, same)
+		b.schedule(t, l, 2*time.Hour, Change{Title: to(new("changed"))})
+		b.schedule(t, l, 3*time.Hour, same)
+		b.now = b.now.Add(4 * time.Hour)
+		begins := b.now.Add(-2 * time.Hour)
+		for _, isWritten := range []bool{false, true} {
+			for hour, want := range []int{1, 1, 2, 2, 2} {
+				v, err := b.AsOf(t.Context(), b.mustGet(t, l), noon.Add(time.Duration(hour)*time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				isRight := v.Number == want
+				if want == 1 {
+					isRight = isRight && sameInstant(v.To, &begins)
+				} else {
+					isRight = isRight && v.From.Equal(begins) && v.To == nil
+				}
+				if !isRight {
+					t.Errorf("written: %t, after %d hours: version %d from %s to %v", isWritten, hour, v.Number, v.From, v.To)
+				}
+			}
+			b.applyScheduled(t)
+		}
+	})
+}
+
+// TestStore_ExplainAppliesPendingChanges that are due at the time of the visit, on top of the tried routing.
+func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+		target := "https://example.com/tried"
+		tried := &routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}})}
+		b.schedule(t, l, time.Hour, Change{URL: to("https://example.com/b")})
+		b.schedule(t, l, 2*time.Hour, Change{Routing: to(&routing.Change{
+			Rules: optional.Set([]*routing.Rule{}), EndedURL: optional.Set(new("https://example.com/ended"))})})
+		for _, c := range []struct {
+			in   time.Duration
+			try  *routing.Change
+			want string
+		}{
+			{0, nil, "https://example.com/a"}, {time.Hour - 1, nil, "https://example.com/a"},
+			{time.Hour, nil, "https://example.com/b"}, {time.Hour, tried, target},
+			{2 * time.Hour, tried, "https://example.com/b"},
+		} {
+			visit := &routing.Sample{At: new(b.now.Add(c.in))}
+			e, err := b.Explain(t.Context(), ExplainRequest{Link: b.mustGet(t, l), Visit: visit, Change: c.try})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := optional.Value(e.Location); got != c.want {
+				t.Errorf("after %s, trying a routing: %t: %s, want %s", c.in, c.try != nil, got, c.want)
+			}
+		}
+	})
+}
+
+// TestStore_ValidatesStatesWithinBounds: only changed routings are validated, and not for a caller that has gone.
+func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+	ended := &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}
+	b.schedule(t, l, time.Hour, Change{Routing: to(ended)})
+	const corrupt = "UPDATE scheduled_changes SET patch = replace(patch, 'https://example.com/ended', 'no URL')"
+	if _, err := b.DB.ExecContext(db.AsSystem(t.Context()), corrupt); err != nil { // refused by today's rules
+		t.Fatal(err)
+	}
+	b.update(t, l, Change{URL: to("https://example.com/b")})
+	other := &routing.Change{ForwardPath: optional.Set(new(true))}
+	_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: to(other)})
+	if !errs.Is(err, errs.InvalidURL) && !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("another routing: %v", err)
+	}
+	loaded := b.get(t, l)
+	if err := loadPending(db.AsSystem(t.Context()), b.DB, loaded); err != nil || len(loaded.pending) != 1 {
+		t.Fatalf("%d pending: %v", len(loaded.pending), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.validStates(ctx, loaded, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+	e := edits{ids: []string{l.ID}, mutate: func(int, *Link) error { return nil }}
+	if _, err := b.mutateOnce(ctx, &e, map[string]*Link{l.ID: loaded}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("edits after the end of the context: %v", err)
 	}
 }

@@ -34,6 +34,11 @@ type Change struct {
 	Seen *time.Time
 }
 
+// NeedsValidStates reports whether the change may break pending changes of the link, which are then validated.
+func (c *Change) NeedsValidStates() bool {
+	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
+}
+
 // Update is UpdateMany for one link.
 func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*Link, error) {
 	return single(s.update(ctx, m, []Change{c}, SkipFailed, ""))
