@@ -273,33 +273,6 @@ func TestStore_SkipsWaitingDeliveries(t *testing.T) {
 	})
 }
 
-// TestStore_RetainsDeliveries cleans up after 30 days.
-func TestStore_RetainsDeliveries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
-		b.send(t, w)
-		for _, c := range []struct {
-			after time.Duration
-			want  int
-		}{{30*24*time.Hour - time.Second, 1}, {time.Second, 0}} {
-			b.clock.advance(c.after)
-			if err := b.Webhooks.CleanUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for _, table := range []string{"webhook_deliveries", "webhook_attempts"} {
-				n, err := d.NewSelect().Table(table).Count(db.AsSystem(t.Context()))
-				if int(n) != c.want || err != nil {
-					t.Errorf("%d rows of %s, want %d, %v", n, table, c.want, err)
-				}
-			}
-		}
-	})
-}
-
 // TestDispatcher_RedeliversFailed repeats the failed deliveries only.
 func TestDispatcher_RedeliversFailed(t *testing.T) {
 	t.Parallel()

@@ -248,7 +248,8 @@ func (s *Store) endedKey() *bun.SelectQuery {
 		Where("api_key.revoked_at IS NOT NULL OR api_key.expires_at <= ?", s.now())
 }
 
-// Delete deletes a webhook with its deliveries. It returns NotFound or Forbidden.
+// Delete marks a webhook as deleted, which hides it with its deliveries. CleanUp removes them. It returns NotFound or
+// Forbidden.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
 	if err != nil {
@@ -259,7 +260,8 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID st
 		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model(w).WherePK().Exec(ctx); err != nil {
+		w.DeletedAt = new(s.now())
+		if _, err := tx.NewUpdate().Model(w).Column("deleted_at").WherePK().Exec(ctx); err != nil {
 			return err
 		}
 		return m.Audit(ctx, tx, s.now(), audit.WebhookDeleted, w.ID, audit.Details{"name": w.Name})

@@ -146,7 +146,7 @@ func (d *Dispatcher) unclaim(ctx context.Context, delivery *Delivery) error {
 }
 
 // touch makes a webhook due, and locks it before its deliveries, as claim does.
-func (d *Dispatcher) touch(ctx context.Context, tx bun.Tx, webhookID string) error {
-	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", d.now()).Where("id = ?", webhookID).Exec(ctx)
+func (s *Store) touch(ctx context.Context, tx bun.Tx, webhookID string) error {
+	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id = ?", webhookID).Exec(ctx)
 	return err
 }

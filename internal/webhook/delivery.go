@@ -9,7 +9,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -242,27 +241,4 @@ func release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, su
 		return fmt.Errorf("releasing deliveries: %w", err)
 	}
 	return nil
-}
-
-// batch is how many rows one statement reads or changes.
-const batch = 1000
-
-// CleanUp deletes deliveries that are older than Retention, in batches.
-func (s *Store) CleanUp(ctx context.Context) error {
-	ctx = db.AsSystem(ctx)
-	before := s.now().Add(-Retention)
-	_, err := db.InBatches(batch, func() (int64, error) {
-		old := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("created_at <= ?", before).
-			Order("created_at").Limit(batch)
-		return db.Affected(s.DB.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", old).Exec(ctx))
-	})
-	if err != nil {
-		return fmt.Errorf("removing deliveries: %w", err)
-	}
-	return nil
-}
-
-// Purge deletes all webhooks of a workspace that is being purged, with their deliveries.
-func (s *Store) Purge(ctx context.Context, workspaceID string) error {
-	return s.Rows().Purge(ctx, workspaceID)
 }

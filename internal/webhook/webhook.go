@@ -81,6 +81,8 @@ type Webhook struct {
 	CreatedAt    time.Time
 	// CreatedBy is the id of an account or an API key.
 	CreatedBy string
+	// DeletedAt is set until CleanUp removes a deleted webhook. Statements with this model leave it out.
+	DeletedAt *time.Time `bun:",soft_delete"`
 
 	// In is the membership that read it.
 	In workspace.Membership `bun:"-"`
