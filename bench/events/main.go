@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	from        = flag.String("from", "", "git revision of the earlier version")
+	from        = flag.String("from", "", "git revision of the earlier version; not needed with -only webhooks")
 	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
 	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
 	webhooks    = flag.Int("webhooks", 10000, "number of webhooks that receive nothing")
@@ -49,14 +49,17 @@ type version struct {
 }
 
 func run(r *rig.Run) {
-	if *from == "" {
-		rig.Failf("-from is missing: the revision to compare with")
+	var pairs []*rig.Pair
+	var all []*rig.Process
+	if *only != "webhooks" {
+		if *from == "" {
+			rig.Failf("-from is missing: the revision to compare with")
+		}
+		binary := filepath.Join(r.Folder, "linkforge-before")
+		r.BuildRevision(*from, binary)
+		before, after := start(r, "before", binary), start(r, "after", r.Server)
+		pairs, all = pairsOf(r, before, after), []*rig.Process{before.process, after.process}
 	}
-	binary := filepath.Join(r.Folder, "linkforge-before")
-	r.BuildRevision(*from, binary)
-	before, after := start(r, "before", binary), start(r, "after", r.Server)
-	pairs := pairsOf(r, before, after)
-	all := []*rig.Process{before.process, after.process}
 	var n *notifier
 	if isWanted("webhooks") {
 		n = startNotifier(r)

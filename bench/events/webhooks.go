@@ -31,7 +31,10 @@ type notifier struct {
 func startNotifier(r *rig.Run) *notifier {
 	n := &notifier{run: r, receiver: r.Helper("receiver", nil, "receive")}
 	n.version = start(r, "webhooks", r.Server, "LINKFORGE_ENV=development", "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1",
-		"LINKFORGE_ENCRYPTION_KEY="+strings.Repeat("5a", 32), "LINKFORGE_MAX_WORKSPACES=100000")
+		"LINKFORGE_ENCRYPTION_KEY="+strings.Repeat("5a", 32), "LINKFORGE_MAX_WORKSPACES=100000",
+		// With the rates of webhooks, and without bounds of requests.
+		"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=1000000000", "LINKFORGE_COST_RATE=1000000000000",
+		"LINKFORGE_LINK_RATE=0")
 	n.ofEvents = n.create(n.tenant, "LINK_CREATED", "LINK_UPDATED", "LINK_DELETED", "LINK_EXPIRED")
 	n.ofClicks = n.create(n.tenant, "LINK_CLICKED")
 	n.pause()
