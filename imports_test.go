@@ -179,7 +179,7 @@ var scopes = map[string][]string{
 	},
 	"AsSystem": {
 		"account.Delete", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
-		"stats.WorkspacesOf", "clickstream.begin", "clickstream.Head", "eventstream.After", "eventstream.begin",
+		"stats.WorkspacesOf", "clickstream.begin", "clickstream.FindAfter", "clickstream.Head", "clickstream.Resume", "eventstream.After", "eventstream.begin",
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
@@ -197,8 +197,8 @@ var scopes = map[string][]string{
 		"workspace.ReleaseSlugs", "workspace.operate",
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop",
 		"webhook.bodyOf", "webhook.byID",
-		"webhook.claim", "webhook.disableEnded", "webhook.due", "webhook.findBehind", "webhook.record",
-		"webhook.setBlocked", "webhook.store", "webhook.readClicks", "webhook.skipsClicks", "webhook.unclaim",
+		"webhook.claim", "webhook.due", "webhook.findClicks", "webhook.findEvents", "webhook.maintain", "webhook.record",
+		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.unclaim",
 		"workspace.AdminAddresses",
 	},
 }

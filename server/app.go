@@ -206,7 +206,7 @@ func (a *app) wire() error {
 			Allow: outbound.PublicOr(a.config.OutboundAllow),
 		}))},
 		Workspaces: a.Workspaces, Links: a.Links, Renderer: graph.NewRenderer(endpoint),
-		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
+		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, NoRates: !a.config.RateLimits, Log: a.log,
 	})
 	endpoint.Dispatcher = a.dispatcher
 	a.endpoint = graph.New(endpoint)

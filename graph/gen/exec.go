@@ -8342,9 +8342,9 @@ type Webhook implements Node {
   status: WebhookStatus!
   "Since when all attempts have failed; null: the last one succeeded, or there was none."
   failingSince: Time
-  "How many deliveries wait."
+  "How many deliveries wait, with those of events that were not read yet. Up to 100,000 such events are counted."
   waiting: Int64!
-  "How many clicks were left out because too many deliveries waited, or while it was not ACTIVE."
+  "How many clicks were left out: too many deliveries waited, it was not ACTIVE, or the clicks were not read for 23 hours."
   skippedClicks: Int64!
   "When it was created."
   createdAt: Time!

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// batchRetention is how long batches are stored. Cursors expire after cursorLife, an hour earlier,
+	// batchRetention is how long batches are stored. Positions expire after Life, an hour earlier,
 	// to allow for different clocks of the nodes.
 	batchRetention = 24 * time.Hour
-	cursorLife     = batchRetention - time.Hour
+	// Life is how long clicks can be read after a position.
+	Life = batchRetention - time.Hour
 	// maxBatchesPerRead and maxClicksPerRead bound one read; a single batch is always read as a whole.
 	maxBatchesPerRead = 500
 	maxClicksPerRead  = 10_000
@@ -91,14 +92,14 @@ func (l *clickLog) batchOf(ctx context.Context, clickID int64) (*batchRow, error
 	return &rows[0], nil
 }
 
-// After implements stream.Log: clicks that were written more than cursorLife ago may have been deleted.
+// After implements stream.Log: clicks that were written more than Life ago may have been deleted.
 func (l *clickLog) After(
 	ctx context.Context, after stream.Position, workspaceIDs []string,
 ) (s stream.Step[*click.Click], err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	began := l.now()
-	if began.Sub(after.At) > cursorLife {
+	if began.Sub(after.At) > Life {
 		return s, errCursorGone()
 	}
 	batches, more, err := l.batchesAfter(ctx, after)
@@ -119,16 +120,21 @@ func (l *clickLog) After(
 	return s, nil
 }
 
-// batchesAfter returns the batches of one read, and whether more may follow.
-func (l *clickLog) batchesAfter(ctx context.Context, after stream.Position) (rows []batchRow, more bool, err error) {
+// selectAfter selects the batches with clicks after a position, in order. The first one may also have earlier clicks.
+func (l *clickLog) selectAfter(after stream.Position) *bun.SelectQuery {
 	first := after.Seq
 	if after.Item == wholeBatch && first < math.MaxInt64 {
 		first++
 	}
-	q := l.batches().Where("id >= ?", first)
 	if l.db.Kind == db.Postgres {
-		q = l.batches().Where("xid >= ?", after.XID).Where("xid > ? OR id >= ?", after.XID, first)
+		return l.batches().Where("xid >= ?", after.XID).Where("xid > ? OR id >= ?", after.XID, first)
 	}
+	return l.batches().Where("id >= ?", first)
+}
+
+// batchesAfter returns the batches of one read, and whether more may follow.
+func (l *clickLog) batchesAfter(ctx context.Context, after stream.Position) (rows []batchRow, more bool, err error) {
+	q := l.selectAfter(after)
 	if err := q.Limit(maxBatchesPerRead).Scan(ctx, &rows); err != nil {
 		return nil, false, err
 	}

@@ -84,7 +84,7 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	if err != nil {
 		return stream.Position{}, fmt.Errorf("selecting a click's batch: %w", err)
 	}
-	if b == nil || l.now().Sub(b.WrittenAt) > cursorLife {
+	if b == nil || l.now().Sub(b.WrittenAt) > Life {
 		return stream.Position{}, errCursorGone()
 	}
 	return b.clickPosition(number), nil

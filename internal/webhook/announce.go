@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -10,32 +11,66 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// The reasons and remedies in emails about disabled webhooks.
+// notice is why a webhook was disabled, for the email about it.
+type notice string
+
+// The notices.
 const (
-	receiverFailed = "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you have fixed " +
-		"the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days."
-	keyEnded = "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be enabled again. " +
-		"Create another webhook with a valid key or account."
+	receiverFailed notice = "RECEIVER"
+	keyEnded       notice = "API_KEY"
 )
 
-// announce sends an email to the owners and admins of the workspace of a webhook that was disabled. The reason
-// is receiverFailed or keyEnded. A failure is logged: the event and the status have the fact.
-func (d *Dispatcher) announce(ctx context.Context, w *Webhook, reason string) {
+// reasons have the reasons and remedies in emails.
+var reasons = map[notice]string{
+	receiverFailed: "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you have fixed " +
+		"the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days.",
+	keyEnded: "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be enabled again. " +
+		"Create another webhook with a valid key or account.",
+}
+
+// announce hands over the emails about disabled webhooks to the owners and admins of their workspaces. A notice stays
+// stored until its emails were handed over.
+func (d *Dispatcher) announce(ctx context.Context) error {
+	var rows []*Webhook
+	err := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "name", "host", "notice").
+		Where("notice IS NOT NULL").Limit(batch).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("looking up disabled webhooks: %w", err)
+	}
+	var problems []error
+	for _, w := range rows {
+		problems = append(problems, d.announceOne(ctx, w))
+	}
+	return errors.Join(problems...)
+}
+
+// announceOne hands over the emails of a notice in the transaction that removes it, so that one node does, and another
+// one if this node dies before.
+func (d *Dispatcher) announceOne(ctx context.Context, w *Webhook) error {
 	addresses, err := d.Workspaces.AdminAddresses(ctx, w.WorkspaceID)
 	if err != nil {
-		d.Log.ErrorContext(ctx, "looking up the admins of a workspace failed", "error", err)
-		return
+		return fmt.Errorf("looking up the admins of a workspace: %w", err)
 	}
-	for _, to := range addresses {
-		d.Mail.Send(ctx, to, "A webhook was disabled",
-			fmt.Sprintf("The webhook %q (%s) was disabled, because "+reason, w.Name, w.ID, w.Host))
+	text := fmt.Sprintf("The webhook %q (%s) was disabled, because "+reasons[*w.Notice], w.Name, w.ID, w.Host)
+	err = d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := db.Affected(tx.NewUpdate().Model((*Webhook)(nil)).Set("notice = NULL").Where("id = ?", w.ID).
+			Where("notice = ?", *w.Notice).Exec(ctx))
+		if err != nil || n == 0 {
+			return err
+		}
+		for _, to := range addresses {
+			d.Mail.Send(ctx, to, "A webhook was disabled", text)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("announcing a disabled webhook: %w", err)
 	}
+	return nil
 }
 
 // disableEnded disables the webhooks of API keys that have been revoked or have expired.
 func (d *Dispatcher) disableEnded(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
-	defer cancel()
 	var rows []*Webhook
 	err := d.DB.NewSelect().Model(&rows).Where("webhook.status <> ?", Disabled).Where("EXISTS (?)", d.endedKey()).
 		Limit(batch).Scan(ctx)
@@ -43,16 +78,12 @@ func (d *Dispatcher) disableEnded(ctx context.Context) error {
 		return fmt.Errorf("looking up webhooks of ended API keys: %w", err)
 	}
 	for _, w := range rows {
-		disabled := false
-		err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			disabled, err = d.disable(ctx, tx, w, audit.Details{"reason": "API_KEY"})
+		err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			_, err := d.disable(ctx, tx, w, audit.Details{"reason": "API_KEY"}, new(keyEnded))
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("disabling a webhook: %w", err)
-		}
-		if disabled {
-			d.announce(ctx, w, keyEnded)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (d *Dispatcher) record(ctx context.Context, w *Webhook, delivery *Delivery,
 		}
 		hopeless, err := d.isHopeless(ctx, tx, delivery, o)
 		if err == nil && hopeless {
-			disabled, err = d.disable(ctx, tx, w, nil)
+			disabled, err = d.disable(ctx, tx, w, nil, new(receiverFailed))
 		}
 		return err
 	})
@@ -57,7 +57,7 @@ func (d *Dispatcher) record(ctx context.Context, w *Webhook, delivery *Delivery,
 		return fmt.Errorf("recording an attempt: %w", err)
 	}
 	if disabled {
-		d.announce(ctx, w, receiverFailed)
+		return d.announce(ctx)
 	}
 	return nil
 }
@@ -117,11 +117,12 @@ func (d *Dispatcher) isHopeless(ctx context.Context, tx bun.Tx, delivery *Delive
 		Where("failing_since <= ?", *delivery.FirstTriedAt).Exists(ctx)
 }
 
-// disable disables a webhook that is not disabled, and writes the event. It reports whether it did.
-func (s *Store) disable(ctx context.Context, tx bun.Tx, w *Webhook, details audit.Details) (bool, error) {
-	n, err := db.Affected(tx.NewUpdate().Model((*Webhook)(nil)).Set("status = ?", Disabled).Set("due_at = NULL").
-		Where("id = ?", w.ID).Where("status <> ?", Disabled).Exec(ctx))
-	if err != nil || n == 0 {
+// disable disables a webhook that is not disabled, and writes the event. With a notice, announce sends an email about
+// it. It reports whether it did.
+func (s *Store) disable(ctx context.Context, tx bun.Tx, w *Webhook, details audit.Details, n *notice) (bool, error) {
+	changed, err := db.Affected(tx.NewUpdate().Model((*Webhook)(nil)).Set("status = ?", Disabled).Set("due_at = NULL").
+		Set("notice = ?", n).Where("id = ?", w.ID).Where("status <> ?", Disabled).Exec(ctx))
+	if err != nil || changed == 0 {
 		return false, err
 	}
 	after := *w

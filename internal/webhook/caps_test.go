@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,56 +15,34 @@ import (
 	"github.com/linkforge/linkforge/internal/webhook"
 )
 
-// arrivals has the times of requests, the first of which begins a window of the rate.
-type arrivals struct {
-	mu    sync.Mutex
-	times []time.Time
-}
-
-func (a *arrivals) answer(http.ResponseWriter, int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.times = append(a.times, time.Now())
-}
-
-func (a *arrivals) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.times)
-}
-
-// TestDispatcher_LimitsRates sends more than two windows of each rate permit.
+// TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits, and is not claimed.
 func TestDispatcher_LimitsRates(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ webhooks, events int }{
-		"20 a second per webhook":    {1, 41},
-		"100 a second per workspace": {12, 17}, // no webhook needs more than 20
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				b, r := setup(t, d), newReceiver(t)
-				b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
-				var got arrivals
-				r.respond(got.answer)
-				for range c.webhooks {
-					b.create(t, r.URL, audit.LinkUpdated)
-				}
-				for range c.events {
-					b.write(t, audit.LinkUpdated, newLinkID())
-				}
-				b.run(t)
-				until(t, "all events arrive", func() bool {
-					b.clock.advance(50 * time.Millisecond) // ends pauses
-					return got.count() == c.webhooks*c.events
-				})
-				// The windows begin with their first attempts, a moment before it arrives.
-				if took := got.times[len(got.times)-1].Sub(got.times[0]); took < 1500*time.Millisecond {
-					t.Errorf("%d attempts within %s", len(got.times), took)
-				}
-			})
-		})
+	if a, b := webhook.Rates(); a.Attempts != 20 || b.Attempts != 100 || a.Window != time.Second || b.Window != time.Second {
+		t.Errorf("rates %+v, %+v", a, b)
 	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		for _, ofWorkspace := range []bool{false, true} {
+			until(t, "a delivery waits", func() bool { // it is sent if the second ends before the attempt
+				b.write(t, audit.LinkUpdated, newLinkID())
+				b.readEvents(t, w)
+				sent := len(r.got())
+				b.dispatcher.UseUpRate(t.Context(), w, ofWorkspace)
+				b.send(t, w)
+				return len(r.got()) == sent
+			})
+			if got := b.delivery(t, w); got.Tries != 0 || got.ClaimedUntil != nil || !b.dispatcher.IsPaused(w.ID) {
+				t.Errorf("%d tries, claimed until %v", got.Tries, got.ClaimedUntil)
+			}
+			until(t, "it is sent in the next second", func() bool {
+				b.send(t, w)
+				return b.waiting(t, w) == 0
+			})
+		}
+	})
 }
 
 // TestDispatcher_BoundsConnections has requests wait: a node has 4 connections to a host, and all nodes send 8
@@ -135,6 +112,32 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 		}
 		if n := len(r.got()); n != 10 {
 			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestDispatcher_TestsWithinCaps sends a test while all connections to the host, and then all attempts of the webhook's
+// and the workspace's rate are used.
+func TestDispatcher_TestsWithinCaps(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		free := b.dispatcher.Reserve(w.Host)
+		if _, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("without a free connection: %v", err)
+		}
+		free()
+		b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
+		for _, ofWorkspace := range []bool{false, true} {
+			until(t, "a test is refused", func() bool { // within a second
+				b.dispatcher.UseUpRate(t.Context(), w, ofWorkspace)
+				_, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
+				return errs.Is(err, errs.RateLimited) && errs.From(err).RetryAfter == time.Second
+			})
+		}
+		if open := b.dispatcher.Connections(); len(open) != 0 {
+			t.Errorf("reserved connections: %v", open)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -28,81 +26,79 @@ const (
 	maxClickBody = 128 << 10
 	// maxWaiting is how many deliveries of a webhook may wait before clicks are skipped.
 	maxWaiting = 10_000
-	// idleClicks is how long the position may stay while there are no clicks.
-	idleClicks = time.Hour
 )
 
-// clicksLoop creates deliveries of clicks until the context ends.
-func (d *Dispatcher) clicksLoop(ctx context.Context) {
-	failures := poll.Failures{Log: d.Log, Message: "reading clicks for webhooks failed"}
-	poll.Every(ctx, clickInterval, failures, d.readClicks)
-}
-
-// readClicks creates deliveries of new clicks for all webhooks that receive them. Webhooks that are not active
-// count the clicks that they miss. A webhook that fails does not stop the others.
-func (d *Dispatcher) readClicks(ctx context.Context) error {
+// readClicks creates deliveries of the next clicks of a webhook, or counts them as skipped.
+func (d *Dispatcher) readClicks(ctx context.Context, webhookID string) (progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	var rows []*Webhook
-	err := d.DB.NewSelect().Model(&rows).Where("wants_clicks").Order("id").Scan(db.AsSystem(ctx))
-	if err != nil || len(rows) == 0 {
-		return err
+	w, err := d.byID(ctx, d.DB, webhookID)
+	if err != nil || w == nil || !w.WantsClicks {
+		return caughtUp, err
 	}
-	head, err := d.Clicks.Head(ctx)
-	if err != nil {
-		return err
-	}
-	var problems []error
-	for _, w := range rows {
-		if head.Compare(w.clicks()) <= 0 && head.At.Sub(w.ClicksAt) < idleClicks {
-			continue
-		}
-		problems = append(problems, d.readClicksOf(ctx, w, head))
-	}
-	return errors.Join(problems...)
-}
-
-func (d *Dispatcher) readClicksOf(ctx context.Context, w *Webhook, head stream.Position) error {
 	step, err := d.Clicks.After(ctx, w.clicks(), w.WorkspaceID)
-	if errs.Is(err, errs.Expired) { // no node has read clicks for 23 hours: they cannot be counted
-		_, err = d.storeClicks(ctx, w, nil, head, 0)
-		return err
+	if errs.Is(err, errs.Expired) {
+		return d.skipExpired(ctx, w)
 	}
 	if err != nil {
-		return err
+		return caughtUp, err
 	}
 	var clicks []*click.Click
 	for _, item := range step.Items {
 		clicks = append(clicks, item.Value)
 	}
-	skips, err := d.skipsClicks(ctx, w)
-	if err != nil {
-		return err
-	}
-	// With more to read, the position moves past the clicks of other workspaces.
 	if len(clicks) == 0 && !step.More && step.Reached.At.Sub(w.ClicksAt) < idleClicks {
-		return nil
+		return caughtUp, nil
 	}
-	if skips || len(clicks) == 0 {
-		_, err = d.storeClicks(ctx, w, nil, step.Reached, len(clicks))
-		return err
-	}
-	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
-	if errs.Is(err, errs.NotFound) {
-		return nil
+	deliveries, skipped, err := d.deliverOrSkip(ctx, w, clicks)
+	if errs.Is(err, errs.NotFound) { // deleted; restoring it continues from the position
+		return caughtUp, nil
 	}
 	if err != nil {
-		return err
+		return caughtUp, err
 	}
-	deliveries, err := d.clickDeliveries(ctx, m, w, clicks)
+	stored, err := d.storeClicks(ctx, w, deliveries, step.Reached, skipped)
 	if err != nil {
-		return err
+		return caughtUp, err
 	}
-	stored, err := d.storeClicks(ctx, w, deliveries, step.Reached, 0)
-	if stored {
+	if len(deliveries) > 0 {
 		d.Wake()
 	}
-	return err
+	if step.More || !stored {
+		return hasMore, nil
+	}
+	return caughtUp, nil
+}
+
+// deliverOrSkip returns deliveries of clicks, or the number of clicks if they are to be skipped. It returns NotFound if
+// the workspace is deleted.
+func (d *Dispatcher) deliverOrSkip(
+	ctx context.Context, w *Webhook, clicks []*click.Click,
+) (deliveries []*Delivery, skipped int64, err error) {
+	if len(clicks) == 0 {
+		return nil, 0, nil
+	}
+	skips, err := d.skipsClicks(ctx, w)
+	if err != nil || skips {
+		return nil, int64(len(clicks)), err
+	}
+	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
+	if err != nil {
+		return nil, 0, err
+	}
+	deliveries, err = d.clickDeliveries(ctx, m, w, clicks)
+	return deliveries, 0, err
+}
+
+// skipExpired moves a position after which clicks can no longer be read to the first one where they can, and counts
+// the clicks between them.
+func (d *Dispatcher) skipExpired(ctx context.Context, w *Webhook) (progress, error) {
+	at, lost, err := d.Clicks.Resume(ctx, w.clicks(), w.WorkspaceID)
+	if err != nil {
+		return caughtUp, err
+	}
+	_, err = d.storeClicks(ctx, w, nil, at, lost)
+	return hasMore, err
 }
 
 // skipsClicks reports whether a webhook is not active, or has too many waiting deliveries.
@@ -175,7 +171,7 @@ func clickData(clicks []json.RawMessage) json.RawMessage {
 // storeClicks stores deliveries of clicks, and moves the position among clicks. It reports false if another
 // node has moved it, or the status of the webhook has changed.
 func (d *Dispatcher) storeClicks(
-	ctx context.Context, w *Webhook, deliveries []*Delivery, reached stream.Position, skipped int,
+	ctx context.Context, w *Webhook, deliveries []*Delivery, reached stream.Position, skipped int64,
 ) (stored bool, err error) {
 	moved := &Webhook{}
 	moved.setClicks(reached)

@@ -127,7 +127,8 @@ func (s *Store) Deliveries(
 	return page.Cut(r, rows), nil
 }
 
-// WaitingOf returns the number of waiting deliveries of webhooks.
+// WaitingOf returns the number of waiting deliveries of webhooks, with those that will be created of events which have
+// been written already.
 func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
 	if err != nil {
@@ -143,9 +144,12 @@ func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...st
 	if err != nil {
 		return nil, fmt.Errorf("counting deliveries: %w", err)
 	}
-	waiting := map[string]int64{}
+	waiting, err := s.unreadOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	for _, row := range rows {
-		waiting[row.WebhookID] = row.N
+		waiting[row.WebhookID] += row.N
 	}
 	return waiting, nil
 }

@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
@@ -26,16 +22,12 @@ const (
 	// rescanInterval is the time between two searches for webhooks behind the event log. They find the work of
 	// a node that has died.
 	rescanInterval = 30 * time.Second
-	// endInterval is the time between two searches for webhooks of ended API keys.
-	endInterval = 5 * time.Second
-	// maxPositionLag is how long a position may be behind events that do not match.
-	maxPositionLag = time.Minute
+	// maintenanceInterval is the time between two searches for webhooks of ended API keys, and for emails to send.
+	maintenanceInterval = 30 * time.Second
 	// maxWritten is how many events of all workspaces one read returns.
 	maxWritten = 5000
 	// maxDue is how many due webhooks one read returns.
 	maxDue = 200
-	// maxReading is how many webhooks a node reads events for at once.
-	maxReading = 4
 	// maxPerHost is how many connections a node has to a host, maxInFlight how many deliveries of a webhook
 	// all nodes send at once.
 	maxPerHost  = 4
@@ -66,7 +58,7 @@ type Mailer interface {
 	Send(ctx context.Context, to, subject, text string)
 }
 
-// Config has the dependencies of a Dispatcher. All are required.
+// Config has the dependencies of a Dispatcher, all of which are required.
 type Config struct {
 	*Sender
 	Workspaces *workspace.Store
@@ -74,7 +66,9 @@ type Config struct {
 	Renderer   Renderer
 	Mail       Mailer
 	Limits     ratelimit.Limiter
-	Log        *slog.Logger
+	// NoRates permits any number of attempts a second.
+	NoRates bool
+	Log     *slog.Logger
 }
 
 // Dispatcher creates deliveries from the event log and sends them. Any number of nodes have one.
@@ -83,16 +77,19 @@ type Dispatcher struct {
 
 	wake chan struct{}
 
+	// events and clicks are the readings of both logs. Their searches know how far the node has read.
+	events, clicks *readings
+	eventSearch    eventSearch
+	clickSearch    clickSearch
+
+	pace *pace
+
+	// maintainedAt is when sendLoop called maintain.
+	maintainedAt time.Time
+
 	mu sync.Mutex
-	// written is the position up to which the log of all workspaces was read; zero before the first read.
-	written     audit.Position
+	// rescannedAt is when the node searched for webhooks behind the event log; zero has it search again.
 	rescannedAt time.Time
-	// endedAt is when the webhooks of ended keys were looked up.
-	endedAt time.Time
-	// behind are webhooks with events after their position, by id.
-	behind map[string]bool
-	// readAt is when the events of a webhook were read.
-	readAt map[string]time.Time
 	// hosts are the connections by host. pausedUntil has the webhooks that wait for their rate or after an error.
 	hosts       map[string]int
 	pausedUntil map[string]time.Time
@@ -110,13 +107,16 @@ type Links interface {
 
 // NewDispatcher returns a dispatcher. Its Run must be running while webhooks are used.
 func NewDispatcher(c Config) *Dispatcher {
-	return &Dispatcher{
-		Config: c, wake: make(chan struct{}, 1), behind: map[string]bool{}, readAt: map[string]time.Time{},
-		hosts: map[string]int{}, pausedUntil: map[string]time.Time{},
+	d := &Dispatcher{
+		Config: c, wake: make(chan struct{}, 1), hosts: map[string]int{}, pausedUntil: map[string]time.Time{},
 	}
+	d.pace = newPace(c.Now, c.NoRates)
+	d.events = newReadings(c.Log, c.Now, d.readEvents)
+	d.clicks = newReadings(c.Log, c.Now, d.readClicks)
+	return d
 }
 
-// Wake has the dispatcher look for work at once.
+// Wake has the dispatcher look for due deliveries at once.
 func (d *Dispatcher) Wake() {
 	select {
 	case d.wake <- struct{}{}:
@@ -124,38 +124,47 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// Rescan has the dispatcher search for webhooks behind the event log at once.
+// Rescan has the dispatcher search for webhooks behind the event log within pollInterval.
 func (d *Dispatcher) Rescan() {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.rescannedAt = time.Time{}
-	d.mu.Unlock()
-	d.Wake()
 }
 
-// Run works until the context ends, and waits for requests in flight, which it interrupts.
+// Run works until the context ends, and waits for requests in flight, which it interrupts. Reading and sending do not
+// wait for each other.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	failures := poll.Failures{Log: d.Log, Message: "dispatching webhooks failed"}
-	stops := poll.Failures{Log: d.Log, Message: "looking up whether webhooks are stopped failed"}
 	var all sync.WaitGroup
-	// A step can take long: this goroutine interrupts requests within pollInterval of a stop.
-	all.Go(func() {
-		poll.Every(ctx, pollInterval, stops, func(ctx context.Context) error { _, err := d.checkStop(ctx); return err })
-	})
-	all.Go(func() { d.clicksLoop(ctx) })
+	every := func(interval time.Duration, message string, f func(context.Context) error) {
+		all.Go(func() { poll.Every(ctx, interval, poll.Failures{Log: d.Log, Message: message}, f) })
+	}
+	// Sending can take long: this interrupts requests within pollInterval of a stop.
+	every(pollInterval, "looking up whether webhooks are stopped failed",
+		func(ctx context.Context) error { _, err := d.checkStop(ctx); return err })
+	every(pollInterval, "searching for events for webhooks failed", d.findEvents)
+	every(clickInterval, "searching for clicks for webhooks failed", d.findClicks)
+	all.Go(func() { d.events.run(ctx) })
+	all.Go(func() { d.clicks.run(ctx) })
+	d.sendLoop(ctx)
+	d.interrupt()
+	all.Wait()
+	d.flights.Wait()
+	return nil
+}
+
+// sendLoop sends due deliveries until the context ends.
+func (d *Dispatcher) sendLoop(ctx context.Context) {
+	failures := poll.Failures{Log: d.Log, Message: "dispatching webhooks failed"}
 	timer := time.NewTicker(pollInterval)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		failures.Report(ctx, d.step(ctx))
+		failures.Report(ctx, errors.Join(d.maintain(ctx), d.sendUnlessStopped(ctx)))
 		select {
 		case <-timer.C:
 		case <-d.wake:
 		case <-ctx.Done():
 		}
 	}
-	d.interrupt()
-	all.Wait()
-	d.flights.Wait()
-	return nil
 }
 
 // checkStop reads whether the operator has stopped all webhooks. If so, it ends all requests.
@@ -191,131 +200,19 @@ func (d *Dispatcher) attemptContext(ctx context.Context) context.Context {
 	return d.running
 }
 
-// step creates deliveries of new events and sends due deliveries. A part that fails does not keep the
-// others from working: one webhook whose events cannot be rendered must not stop all. The event log is read
-// also while webhooks are stopped.
-func (d *Dispatcher) step(ctx context.Context) error {
-	return errors.Join(d.endKeys(ctx), d.findBehind(ctx), d.readAll(ctx), d.sendUnlessStopped(ctx))
-}
-
 const statementTimeout = 5 * time.Second
 
-// endKeys disables the webhooks of ended API keys from time to time. Their deliveries are not sent anyway.
-func (d *Dispatcher) endKeys(ctx context.Context) error {
-	d.mu.Lock()
-	isDue := d.Now().Sub(d.endedAt) > endInterval
-	d.mu.Unlock()
-	if !isDue {
+// maintain disables the webhooks of ended API keys from time to time, and sends emails that no node has sent. Deliveries
+// of ended keys are not sent anyway.
+func (d *Dispatcher) maintain(ctx context.Context) error {
+	if d.Now().Sub(d.maintainedAt) <= maintenanceInterval {
 		return nil
 	}
-	if err := d.disableEnded(ctx); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.endedAt = d.Now()
-	return nil
-}
-
-// findBehind marks the active webhooks with new events of their types. It reads the workspaces and types of all
-// events, and the webhooks of these workspaces.
-func (d *Dispatcher) findBehind(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
-	d.mu.Lock()
-	after, isDue := d.written, d.rescannedAt.IsZero() || d.Now().Sub(d.rescannedAt) > rescanInterval
-	d.mu.Unlock()
-	if isDue {
-		return d.rescan(ctx, after)
-	}
-	rows, err := audit.WrittenAfter(ctx, d.DB, after, maxWritten)
-	if err != nil || len(rows) == 0 {
+	if err := errors.Join(d.disableEnded(ctx), d.announce(ctx)); err != nil {
 		return err
 	}
-	actions := map[string]map[audit.Action]bool{}
-	for _, row := range rows {
-		if actions[row.WorkspaceID] == nil {
-			actions[row.WorkspaceID] = map[audit.Action]bool{}
-		}
-		actions[row.WorkspaceID][row.Action] = true
-	}
-	webhooks, err := d.activeIn(ctx, slices.Collect(maps.Keys(actions)))
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, w := range webhooks {
-		seen := actions[w.WorkspaceID]
-		matches := slices.ContainsFunc(w.Types, func(t audit.Action) bool { return seen[t] })
-		if matches || d.Now().Sub(d.readAt[w.ID]) > maxPositionLag {
-			d.behind[w.ID] = true
-		}
-	}
-	d.written = rows[len(rows)-1].Position
-	if len(rows) == maxWritten {
-		d.Wake()
-	}
-	return nil
-}
-
-// rescan marks all webhooks with events after their position.
-func (d *Dispatcher) rescan(ctx context.Context, after audit.Position) error {
-	head, err := audit.Horizon(ctx, d.DB)
-	if err != nil {
-		return err
-	}
-	ids, err := d.behindLog(ctx)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, webhookID := range ids {
-		d.behind[webhookID] = true
-	}
-	d.rescannedAt = d.Now()
-	if after == (audit.Position{}) {
-		d.written = head
-	}
-	d.forget()
-	return nil
-}
-
-// forget drops old entries, so that deleted webhooks take no memory.
-func (d *Dispatcher) forget() {
-	now := d.Now()
-	maps.DeleteFunc(d.readAt, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
-	maps.DeleteFunc(d.pausedUntil, func(_ string, until time.Time) bool { return now.After(until) })
-}
-
-// readAll creates deliveries for the webhooks that are behind.
-func (d *Dispatcher) readAll(ctx context.Context) error {
-	d.mu.Lock()
-	ids := slices.Collect(maps.Keys(d.behind))
-	d.mu.Unlock()
-	var reading errgroup.Group
-	reading.SetLimit(maxReading)
-	for _, webhookID := range ids {
-		reading.Go(func() error { return d.readNext(ctx, webhookID) })
-	}
-	return reading.Wait()
-}
-
-// readNext creates deliveries of the next events of a webhook. While more may follow, or after an error, the
-// webhook stays behind.
-func (d *Dispatcher) readNext(ctx context.Context, webhookID string) error {
-	more, err := d.read(ctx, webhookID)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.readAt[webhookID] = d.Now()
-	if err != nil {
-		return err
-	}
-	if more {
-		d.Wake()
-	} else {
-		delete(d.behind, webhookID)
-	}
+	d.maintainedAt = d.Now()
 	return nil
 }

@@ -131,7 +131,7 @@ func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocke
 		return err
 	}
 	if blocked {
-		_, err := s.disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"})
+		_, err := s.disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"}, nil)
 		return err
 	}
 	if !before.Blocked || w.Status == Active {

@@ -19,36 +19,14 @@ import (
 )
 
 const (
-	// maxEvents is how many events of a webhook are read at once.
-	maxEvents = 200
+	// maxUntried is how many deliveries of events a webhook has before their first attempt. Its other events are read
+	// when there is room: a webhook sends at a bounded rate, so deliveries further ahead would only cost earlier.
+	maxUntried = 200
 	// maxBody bounds a body.
 	maxBody = 32 << 10
 	// readTimeout bounds the rendering and storing of a batch of deliveries.
 	readTimeout = 30 * time.Second
 )
-
-// activeIn returns the active webhooks of workspaces, with the columns that tell whether events match.
-func (s *Store) activeIn(ctx context.Context, workspaceIDs []string) (rows []*Webhook, err error) {
-	err = s.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "types").Where("status = ?", Active).
-		Where("workspace_id IN (?)", bun.In(workspaceIDs)).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking up webhooks: %w", err)
-	}
-	return rows, nil
-}
-
-// behindLog returns the ids of the active webhooks with events after their position.
-func (s *Store) behindLog(ctx context.Context) (ids []string, err error) {
-	later := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("1").
-		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").
-		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)")
-	err = s.DB.NewSelect().Model((*Webhook)(nil)).Column("id").Where("status = ?", Active).Where("EXISTS (?)", later).
-		Scan(ctx, &ids)
-	if err != nil {
-		return nil, fmt.Errorf("looking up webhooks behind the event log: %w", err)
-	}
-	return ids, nil
-}
 
 // byID returns a webhook, whatever its workspace; nil if there is none.
 func (s *Store) byID(ctx context.Context, conn bun.IDB, webhookID string) (*Webhook, error) {
@@ -62,47 +40,79 @@ func (s *Store) byID(ctx context.Context, conn bun.IDB, webhookID string) (*Webh
 	return rows[0], nil
 }
 
-// read creates the deliveries of the next events of a webhook, and reports whether more may follow. The
-// bodies are rendered before the transaction. If another node has moved the position, nothing is stored.
-func (d *Dispatcher) read(ctx context.Context, webhookID string) (more bool, err error) {
+// readEvents creates the deliveries of the next events of a webhook for which there is room. The bodies are rendered
+// before the transaction. If another node has moved the position, nothing is stored.
+func (d *Dispatcher) readEvents(ctx context.Context, webhookID string) (progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	w, err := d.byID(ctx, d.DB, webhookID)
 	if err != nil || w == nil || w.Status != Active {
-		return false, err
+		return caughtUp, err
 	}
 	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
 	if errs.Is(err, errs.NotFound) { // deleted; restoring it continues from the position
-		return false, nil
+		return caughtUp, nil
 	}
 	if err != nil {
-		return false, err
+		return caughtUp, err
 	}
-	inside, err := m.Enter(ctx, workspace.ReadLinks)
+	if ctx, err = m.Enter(ctx, workspace.ReadLinks); err != nil {
+		return caughtUp, err
+	}
+	room, err := d.room(ctx, w)
 	if err != nil {
-		return false, err
+		return caughtUp, err
 	}
-	reached, err := audit.Horizon(inside, d.DB)
+	if room == 0 {
+		return isFull, nil
+	}
+	return d.readUpTo(ctx, m, w, room)
+}
+
+// room returns how many deliveries of events may be created for a webhook. Those of clicks have a bound of their own.
+func (d *Dispatcher) room(ctx context.Context, w *Webhook) (int, error) {
+	untried := d.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
+		Where("status = 'WAITING'").Where("tries = 0").Where("type <> ?", audit.LinkClicked).Limit(maxUntried)
+	n, err := d.DB.NewSelect().TableExpr("(?) AS untried", untried).Count(ctx)
 	if err != nil {
-		return false, err
+		return 0, fmt.Errorf("counting deliveries: %w", err)
 	}
-	rows, err := audit.Read(inside, d.DB, audit.LogRequest{
-		WorkspaceIDs: []string{w.WorkspaceID}, Actions: logged(w.Types), After: w.Position, UpTo: reached,
-		Limit: maxEvents,
+	return maxUntried - int(n), nil
+}
+
+// readUpTo creates the deliveries of at most limit events. The context is that of the workspace.
+func (d *Dispatcher) readUpTo(
+	ctx context.Context, m workspace.Membership, w *Webhook, limit int,
+) (progress, error) {
+	reached, err := audit.Horizon(ctx, d.DB)
+	if err != nil {
+		return caughtUp, err
+	}
+	rows, err := audit.Read(ctx, d.DB, audit.LogRequest{
+		WorkspaceIDs: []string{w.WorkspaceID}, Actions: logged(w.Types), After: w.Position, UpTo: reached, Limit: limit,
 	})
 	if err != nil {
-		return false, err
+		return caughtUp, err
 	}
-	if more = len(rows) == maxEvents; more {
-		last := rows[maxEvents-1]
-		reached = audit.Position{XID: last.XID, Seq: last.Seq}
+	p := caughtUp
+	if len(rows) == limit {
+		p, reached = hasMore, audit.Position{XID: rows[limit-1].XID, Seq: rows[limit-1].Seq}
 	}
-	deliveries, problem, err := d.prepare(inside, m, w, rows)
+	deliveries, problem, err := d.prepare(ctx, m, w, rows)
 	if err != nil {
-		return false, err
+		return caughtUp, err
 	}
 	stored, err := d.storeEvents(ctx, w, deliveries, reached, problem)
-	return more || !stored, err
+	if err != nil {
+		return caughtUp, err
+	}
+	if !stored {
+		return hasMore, nil
+	}
+	if len(deliveries) > 0 {
+		d.Wake()
+	}
+	return p, nil
 }
 
 // logged returns the types that are in the event log.

@@ -3,7 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // pauseAfterError is how long a webhook sends nothing after a request that could not be prepared.
@@ -25,37 +28,44 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 	}
 	var problems []error
 	for _, w := range due {
-		if err := d.sendNext(ctx, w.ID, w.Host); err != nil {
+		if err := d.sendNext(ctx, w); err != nil {
 			problems = append(problems, err)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// sendNext claims due deliveries of a webhook and sends them in the background. They use connections to the
-// host, also if the URL of the webhook has changed meanwhile.
-func (d *Dispatcher) sendNext(ctx context.Context, webhookID, host string) error {
-	slots := d.reserve(host)
+// sendNext claims due deliveries of a webhook, of which due has read a part, and sends them in the background. They use
+// connections to its host, also if the URL has changed meanwhile.
+func (d *Dispatcher) sendNext(ctx context.Context, w *Webhook) error {
+	slots := d.reserve(w.Host, maxInFlight)
 	if slots == 0 {
 		return nil
 	}
-	c, err := d.claim(ctx, webhookID, slots)
+	attempts, wait := d.pace.take(w, slots)
+	if attempts == 0 {
+		d.free(w.Host, slots)
+		d.pause(w.ID, wait)
+		return nil
+	}
+	c, err := d.claim(ctx, w.ID, attempts)
 	for _, delivery := range c.deliveries {
 		d.flights.Go(func() {
 			defer d.Wake()
-			defer d.free(host, 1)
+			defer d.free(w.Host, 1)
 			d.deliver(ctx, c.webhook, delivery)
 		})
 	}
-	d.free(host, slots-len(c.deliveries))
+	d.free(w.Host, slots-len(c.deliveries))
+	d.pace.giveBack(w, attempts-len(c.deliveries))
 	return err
 }
 
-// reserve reserves free connections to a host, up to the number that one webhook may use.
-func (d *Dispatcher) reserve(host string) int {
+// reserve reserves up to limit free connections to a host, and returns how many.
+func (d *Dispatcher) reserve(host string, limit int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := max(0, min(maxInFlight, maxPerHost-d.hosts[host], maxSending-d.sending))
+	n := max(0, min(limit, maxPerHost-d.hosts[host], maxSending-d.sending))
 	d.hosts[host] += n
 	d.sending += n
 	return n
@@ -125,11 +135,39 @@ func (d *Dispatcher) mayAttempt(ctx context.Context, w *Webhook) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if d.Limits.Charge(ctx, webhookRate, w.ID) == nil && d.Limits.Charge(ctx, workspaceRate, w.WorkspaceID) == nil {
+	if d.charge(ctx, w) == nil {
 		return true
 	}
 	d.pause(w.ID, time.Second)
 	return false
+}
+
+// reserveTest reserves a connection for a test of a webhook, and consumes an attempt of its rates. The caller calls done
+// after the attempt. It returns RateLimited.
+func (d *Dispatcher) reserveTest(ctx context.Context, w *Webhook) (done func(), err error) {
+	if d.reserve(w.Host, 1) == 0 {
+		return nil, errs.New(errs.RateLimited, "All connections to the host of this webhook are in use. Try again in a moment.").
+			After(time.Second)
+	}
+	done = func() { d.free(w.Host, 1) }
+	if n, wait := d.pace.take(w, 1); n == 0 {
+		done()
+		return nil, errs.New(errs.RateLimited, "This webhook sends as many requests as it may. Try again in a moment.").
+			After(wait)
+	}
+	if err := d.charge(ctx, w); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// charge consumes an attempt of the rates of a webhook and its workspace. It returns RateLimited.
+func (d *Dispatcher) charge(ctx context.Context, w *Webhook) error {
+	if err := d.Limits.Charge(ctx, webhookRate, w.ID); err != nil {
+		return err
+	}
+	return d.Limits.Charge(ctx, workspaceRate, w.WorkspaceID)
 }
 
 // pause has the webhook send nothing on this node for a duration.
@@ -137,4 +175,12 @@ func (d *Dispatcher) pause(webhookID string, duration time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pausedUntil[webhookID] = d.Now().Add(duration)
+}
+
+// forgetPauses drops pauses that have ended, so that deleted webhooks take no memory.
+func (d *Dispatcher) forgetPauses() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.Now()
+	maps.DeleteFunc(d.pausedUntil, func(_ string, until time.Time) bool { return !now.Before(until) })
 }

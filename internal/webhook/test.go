@@ -52,6 +52,11 @@ func (d *Dispatcher) Test(
 	if err != nil {
 		return nil, err
 	}
+	done, err := d.reserveTest(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.attemptContext(ctx), cancel)()

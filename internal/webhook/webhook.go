@@ -78,7 +78,9 @@ type Webhook struct {
 	DueAt *time.Time
 	// FailingSince is the time since which all attempts have failed; nil if the last one succeeded.
 	FailingSince *time.Time
-	CreatedAt    time.Time
+	// Notice is why it was disabled, while the email about it has not been handed over.
+	Notice    *notice
+	CreatedAt time.Time
 	// CreatedBy is the id of an account or an API key.
 	CreatedBy string
 	// DeletedAt is set until CleanUp removes a deleted webhook. Statements with this model leave it out.

@@ -1,0 +1,87 @@
+package clickstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/stream"
+)
+
+// Found describes the clicks of all workspaces after a position, which are not read.
+type Found struct {
+	// Reached is the position after them.
+	Reached stream.Position
+
+	// span is nil if there are none.
+	span *span
+}
+
+// span has the bounds of the ids and times of clicks. Other clicks may be within them.
+type span struct {
+	FirstID, LastID int64
+	FirstAt, LastAt time.Time
+}
+
+// IsEmpty reports whether there are no clicks.
+func (f Found) IsEmpty() bool { return f.span == nil }
+
+// FindAfter returns what follows a position.
+func (l *Live) FindAfter(ctx context.Context, after stream.Position) (f Found, err error) {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
+	defer cancel()
+	// The end is read first: all batches before it are selected.
+	if f.Reached, err = l.clicks.head(ctx); err != nil {
+		return f, fmt.Errorf("selecting the latest clicks: %w", err)
+	}
+	var rows []span
+	err = l.clicks.db.NewSelect().TableExpr("(?) AS batch", l.clicks.selectAfter(after)).
+		ColumnExpr("min(first_id) AS first_id, max(last_id) AS last_id, min(first_at) AS first_at, max(last_at) AS last_at").
+		Having("count(*) > 0").Scan(ctx, &rows)
+	if err != nil {
+		return f, fmt.Errorf("selecting new clicks: %w", err)
+	}
+	if len(rows) > 0 {
+		f.span = &rows[0]
+	}
+	return f, nil
+}
+
+// Of selects the found clicks of a workspace, which is the column of an outer query. It may select others, too.
+func (l *Live) Of(f Found, workspaceColumn string) *bun.SelectQuery {
+	return l.clicks.db.NewSelect().Model((*click.Row)(nil)).ColumnExpr("1").Where("workspace_id = ?", bun.Ident(workspaceColumn)).
+		Where("clicked_at BETWEEN ? AND ?", f.span.FirstAt.UTC(), f.span.LastAt.UTC()).
+		Where("id BETWEEN ? AND ?", f.span.FirstID, f.span.LastID)
+}
+
+// Resume returns the first position after an expired one whose clicks can still be read, and the number of clicks of
+// a workspace between them: those that happened since, and were written before.
+func (l *Live) Resume(
+	ctx context.Context, expired stream.Position, workspaceID string,
+) (at stream.Position, skipped int64, err error) {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
+	defer cancel()
+	if at, err = l.clicks.head(ctx); err != nil {
+		return at, 0, fmt.Errorf("selecting the latest clicks: %w", err)
+	}
+	d := l.clicks.db
+	var first []batchRow
+	err = l.clicks.batches().Where("written_at > ?", db.Instant(l.clicks.now().Add(-Life))).Limit(1).Scan(ctx, &first)
+	if err != nil {
+		return at, 0, fmt.Errorf("selecting the first batch of clicks: %w", err)
+	}
+	q := d.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+		Where("clicked_at > ?", db.Instant(expired.At))
+	if len(first) > 0 {
+		at, q = first[0].clickPosition(0), q.Where("id < ?", first[0].FirstID)
+	}
+	n, err := q.Count(ctx)
+	if err != nil {
+		return at, 0, fmt.Errorf("counting clicks: %w", err)
+	}
+	return at, n, nil
+}

@@ -1,0 +1,72 @@
+package webhook
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/ratelimit"
+)
+
+// pace bounds the attempts of this node, also without Redis, which bounds those of all nodes together.
+type pace struct {
+	now func() time.Time
+	// off permits all attempts.
+	off bool
+
+	mu      sync.Mutex
+	windows map[string]window // by id of a webhook or workspace
+}
+
+// window counts the attempts of a subject in a span of time, which starts with the first one.
+type window struct {
+	endsAt time.Time
+	used   int
+}
+
+func newPace(now func() time.Time, off bool) *pace {
+	return &pace{now: now, off: off, windows: map[string]window{}}
+}
+
+// take consumes up to n attempts of the rates of a webhook and its workspace, and returns how many. Without any, it
+// returns the time until there are more.
+func (p *pace) take(w *Webhook, n int) (taken int, wait time.Duration) {
+	if p.off {
+		return n, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	maps.DeleteFunc(p.windows, func(_ string, w window) bool { return !now.Before(w.endsAt) })
+	ofWebhook, ofWorkspace := p.window(webhookRate, w.ID, now), p.window(workspaceRate, w.WorkspaceID, now)
+	n = min(n, int(webhookRate.Attempts)-ofWebhook.used, int(workspaceRate.Attempts)-ofWorkspace.used)
+	if n == 0 {
+		if ofWebhook.used == int(webhookRate.Attempts) {
+			return 0, ofWebhook.endsAt.Sub(now)
+		}
+		return 0, ofWorkspace.endsAt.Sub(now)
+	}
+	ofWebhook.used += n
+	ofWorkspace.used += n
+	p.windows[w.ID], p.windows[w.WorkspaceID] = ofWebhook, ofWorkspace
+	return n, 0
+}
+
+func (p *pace) window(rate ratelimit.Rate, subject string, now time.Time) window {
+	if w, ok := p.windows[subject]; ok {
+		return w
+	}
+	return window{endsAt: now.Add(rate.Window)}
+}
+
+// giveBack returns n attempts that were not made.
+func (p *pace) giveBack(w *Webhook, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, subject := range []string{w.ID, w.WorkspaceID} {
+		if window, ok := p.windows[subject]; ok {
+			window.used -= n
+			p.windows[subject] = window
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// maxReading is how many readings of one kind a node has in flight.
+	maxReading = 4
+	// fullPause is the time until a reading looks for room again.
+	fullPause = time.Second
+	// minReadPause and maxReadPause bound the pause after failed readings of a webhook.
+	minReadPause = time.Second
+	maxReadPause = time.Minute
+)
+
+// progress is the result of a reading.
+type progress int
+
+const (
+	// caughtUp: nothing is left to read.
+	caughtUp progress = iota
+	// hasMore: the next reading can begin at once.
+	hasMore
+	// isFull: enough deliveries wait.
+	isFull
+)
+
+// readings are the webhooks that are behind a log, and their readings in flight: at most one of a workspace, so that
+// it does not delay others.
+type readings struct {
+	log *slog.Logger
+	now func() time.Time
+	// read creates the next deliveries of a webhook.
+	read func(ctx context.Context, webhookID string) (progress, error)
+	wake chan struct{}
+
+	mu sync.Mutex
+	// behind are webhooks to read, by id. A webhook is not in it while it is being read, unless more was added.
+	behind map[string]backlog
+	// busy has the workspaces with a reading in flight.
+	busy    map[string]bool
+	flights sync.WaitGroup
+}
+
+// backlog is what is to be read for a webhook.
+type backlog struct {
+	workspaceID string
+	pausedUntil time.Time
+	// failures is the number of consecutive failed readings.
+	failures int
+}
+
+func newReadings(
+	log *slog.Logger, now func() time.Time, read func(context.Context, string) (progress, error),
+) *readings {
+	return &readings{
+		log: log, now: now, read: read, wake: make(chan struct{}, 1), behind: map[string]backlog{}, busy: map[string]bool{},
+	}
+}
+
+// add marks webhooks as behind, of which the ids are read. Pauses continue.
+func (r *readings) add(webhooks ...*Webhook) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range webhooks {
+		if _, known := r.behind[w.ID]; !known {
+			r.behind[w.ID] = backlog{workspaceID: w.WorkspaceID}
+		}
+	}
+}
+
+// signal has run look for readings that can start.
+func (r *readings) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run starts readings until the context ends, and waits for those in flight.
+func (r *readings) run(ctx context.Context) {
+	defer r.flights.Wait()
+	for ctx.Err() == nil {
+		for webhookID, b := range r.take() {
+			r.flights.Go(func() {
+				defer r.signal()
+				p, err := r.read(ctx, webhookID)
+				r.finish(ctx, webhookID, b, p, err)
+			})
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take returns the readings that can start, and counts them as in flight.
+func (r *readings) take() map[string]backlog {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken, now := map[string]backlog{}, r.now()
+	for webhookID, b := range r.behind {
+		if len(r.busy) == maxReading {
+			break
+		}
+		if !r.busy[b.workspaceID] && !now.Before(b.pausedUntil) {
+			r.busy[b.workspaceID], taken[webhookID] = true, b
+			delete(r.behind, webhookID)
+		}
+	}
+	return taken
+}
+
+// finish ends a reading. Unless it caught up, the webhook stays behind.
+func (r *readings) finish(ctx context.Context, webhookID string, b backlog, p progress, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.busy, b.workspaceID)
+	switch {
+	case err != nil:
+		if b.failures == 0 && ctx.Err() == nil {
+			r.log.ErrorContext(ctx, "reading for a webhook failed", "webhook", webhookID, "error", err)
+		}
+		pause := min(minReadPause<<min(b.failures, 10), maxReadPause)
+		r.behind[webhookID] = backlog{b.workspaceID, r.now().Add(pause), b.failures + 1}
+	case p == isFull:
+		r.behind[webhookID] = backlog{workspaceID: b.workspaceID, pausedUntil: r.now().Add(fullPause)}
+	case p == hasMore:
+		r.behind[webhookID] = backlog{workspaceID: b.workspaceID}
+	}
+}

@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestReadings_PauseAfterFailures fails readings: the pauses grow up to a minute, and end with a success.
+func TestReadings_PauseAfterFailures(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	r := newReadings(slog.New(slog.DiscardHandler), func() time.Time { return now },
+		func(context.Context, string) (progress, error) { return caughtUp, nil })
+	w := &Webhook{ID: "w", WorkspaceID: "ws"}
+	r.add(w)
+	var pauses []time.Duration
+	for range 8 {
+		r.finish(t.Context(), w.ID, r.take()[w.ID], caughtUp, errors.New("failed"))
+		r.add(w) // a new event does not end the pause
+		pauses = append(pauses, r.behind[w.ID].pausedUntil.Sub(now))
+		now = r.behind[w.ID].pausedUntil.Add(-1)
+		if taken := r.take(); len(taken) != 0 {
+			t.Fatalf("taken during the pause: %v", taken)
+		}
+		now = now.Add(1)
+	}
+	want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if !slices.Equal(pauses, want) {
+		t.Errorf("pauses %v, want %v", pauses, want)
+	}
+	r.finish(t.Context(), w.ID, r.take()[w.ID], hasMore, nil)
+	if b := r.take()[w.ID]; b.failures != 0 {
+		t.Errorf("%d failures after a success", b.failures)
+	}
+}
+
+// TestReadings_ReadOnceAtATimePerWorkspace takes the webhooks of six workspaces.
+func TestReadings_ReadOnceAtATimePerWorkspace(t *testing.T) {
+	t.Parallel()
+	r := newReadings(slog.New(slog.DiscardHandler), time.Now, nil)
+	for _, workspaceID := range []string{"a", "b"} {
+		r.add(&Webhook{ID: workspaceID + "1", WorkspaceID: workspaceID}, &Webhook{ID: workspaceID + "2", WorkspaceID: workspaceID})
+	}
+	taken := r.take()
+	if len(taken) != 2 || len(r.take()) != 0 {
+		t.Errorf("taken %v of two workspaces", taken)
+	}
+	for _, workspaceID := range []string{"c", "d", "e", "f"} {
+		r.add(&Webhook{ID: workspaceID, WorkspaceID: workspaceID})
+	}
+	if more := r.take(); len(more) != maxReading-2 {
+		t.Errorf("taken %v besides two others", more)
+	}
+	for webhookID, b := range taken {
+		r.finish(t.Context(), webhookID, b, caughtUp, nil)
+	}
+	if rest := r.take(); len(rest) != 2 {
+		t.Errorf("taken %v after two ended", rest)
+	}
+}
