@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -176,6 +177,91 @@ func TestWrite_UsesNoNumberAgain(t *testing.T) {
 		after := read(before[len(before)-1].Position)
 		if len(before) != 2 || len(after) != 1 || after[0].WorkspaceID != "ws_mine" {
 			t.Errorf("read %d events, then %d", len(before), len(after))
+		}
+	})
+}
+
+// links returns n events of one action, each about another link.
+func links(n int, action Action) (events []*Event) {
+	for i := range n {
+		events = append(events, New("ws_a", "", action, fmt.Sprint("lnk_", i), nil, noon))
+	}
+	return events
+}
+
+// feedIn reads a page of the feed.
+func feedIn(t *testing.T, d *db.DB, r FeedRequest) page.Page[*Event] {
+	t.Helper()
+	r.Actions = LinkActions
+	p, _, err := Feed(db.InWorkspace(t.Context(), "ws_a", ""), d, "ws_a", r, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestFeed_ReadsFittingIndexes: neither the events about one link nor rare ones cost as much as all events.
+func TestFeed_ReadsFittingIndexes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		events := slices.Concat(links(3000, LinkCreated), links(5, LinkExpired))
+		for range 200 { // the log has them last, so that reading it in order reads all others
+			events = append(events, New("ws_a", "", LinkUpdated, "lnk_7", nil, noon))
+		}
+		write(t, d, "ws_a", events...)
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name, index string
+			read        func(d *db.DB)
+		}{
+			{"a page about a link", "audit_events_by_target", func(d *db.DB) {
+				feedIn(t, d, FeedRequest{TargetID: "lnk_7", Size: 20})
+			}},
+			{"a page of rare events", "audit_events_rare", func(d *db.DB) {
+				feedIn(t, d, FeedRequest{Wanted: []Action{LinkExpired, DestinationFailed}, Size: 20})
+			}},
+			{"a stream about a link", "audit_events_by_target", func(d *db.DB) {
+				_, err := Read(db.AsSystem(t.Context()), d, LogRequest{
+					WorkspaceIDs: []string{"ws_a"}, Actions: LinkActions, TargetID: "lnk_7",
+					UpTo: Position{1 << 60, 1 << 60}, Limit: 50,
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}},
+		} {
+			plans := dbtest.Plans(t, d, c.read)
+			last := plans[len(plans)-1]
+			if !regexp.MustCompile(`(Index.* using|Index Scan on|USING .*INDEX) ` + c.index).MatchString(last) {
+				t.Errorf("%s does not read %s:\n%s", c.name, c.index, last)
+			}
+		}
+	})
+}
+
+// TestFeed_StopsEarly: a page reads a bounded part of the log. Its end is not that of the last event.
+func TestFeed_StopsEarly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		created := links(maxScanned+10, LinkCreated)
+		write(t, d, "ws_a", slices.Concat(links(1, LinkUpdated), created, links(1, LinkUpdated))...)
+		polltest.Until(t, "all events are final", func() bool {
+			return len(feedIn(t, d, FeedRequest{TargetID: "lnk_0", Size: 20}).Items) == 3
+		})
+		r := FeedRequest{Wanted: []Action{LinkUpdated}, Size: 20}
+		p := feedIn(t, d, r)
+		if len(p.Items) != 1 || !p.HasNext || p.End != created[maxScanned-2].ID {
+			t.Errorf("%d events, more: %t, end %q, want %q", len(p.Items), p.HasNext, p.End, created[maxScanned-2].ID)
+		}
+		r.After = p.End
+		if p = feedIn(t, d, r); len(p.Items) != 1 || p.HasNext || p.End != "" {
+			t.Errorf("next page: %d events, more: %t, end %q", len(p.Items), p.HasNext, p.End)
+		}
+		r = FeedRequest{Size: 20}
+		if p = feedIn(t, d, r); len(p.Items) != 20 || !p.HasNext || p.End != "" {
+			t.Errorf("a full page: %d events, more: %t, end %q", len(p.Items), p.HasNext, p.End)
 		}
 	})
 }

@@ -46,8 +46,9 @@ type FeedRequest struct {
 
 // Feed returns one page of the events of a workspace in the order of their commits, oldest first, which is
 // the same on all nodes, and the newest event. On PostgreSQL, transactions commit out of order: only events
-// of transactions before the oldest open one are returned, so no event can be added between them. It
-// returns InvalidInput, and Expired for an event that is no longer in the feed.
+// of transactions before the oldest open one are returned, so no event can be added between them. A page may
+// have fewer events than its size, or none, although more follow its End. It returns InvalidInput, and Expired
+// for an event that is no longer in the feed.
 func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now time.Time) (
 	p page.Page[*Event], head string, err error,
 ) {
@@ -63,7 +64,7 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 		}
 	}
 	// The newest event is read first, so that a page without further events has all up to it.
-	err = f.events().Column("id").Apply(afterPosition(start)).Where("action IN (?)", bun.In(r.Actions)).
+	err = f.events().Column("id").Apply(afterPosition(start, inLog)).Where("action IN (?)", bun.In(r.Actions)).
 		Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, "", fmt.Errorf("reading the newest event: %w", err)
@@ -73,12 +74,24 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 	if r.Wanted != nil {
 		actions = slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return !slices.Contains(r.Wanted, a) })
 	}
-	q := f.events().Model(&rows).Apply(afterPosition(after), about(actions, r.TargetID), first(r.Size+1))
+	o := orderOf(r.TargetID)
+	q := f.events().Model(&rows).Apply(about(actions, r.TargetID), afterPosition(after, o), first(r.Size+1, o))
+	end := &Written{}
+	if r.Wanted != nil && r.TargetID == "" && !areRare(actions) {
+		if end, err = f.farthest(ctx, after); err != nil {
+			return p, "", err
+		}
+	}
+	if end.ID != "" {
+		q = q.Where("(xid, seq) <= (?, ?)", end.XID, end.Seq)
+	}
 	if err := q.Scan(ctx); err != nil {
 		return p, "", fmt.Errorf("reading the event log: %w", err)
 	}
 	if p.HasNext = len(rows) > r.Size; p.HasNext {
 		rows = rows[:r.Size]
+	} else {
+		p.HasNext, p.End = end.ID != "", end.ID
 	}
 	p.Items, p.HasPrevious = rows, r.After != ""
 	for _, e := range rows {
@@ -97,6 +110,20 @@ type feed struct {
 // events selects the events whose position is final.
 func (f *feed) events() *bun.SelectQuery {
 	return final(f.db).Where("workspace_id = ?", f.workspaceID).Where("created_at > ?", f.since)
+}
+
+// maxScanned is how many events are read for a page. One that finds too few that the caller wants stops there.
+const maxScanned = 5000
+
+// farthest returns the event at which a page after a position stops; an empty one if the log has fewer events.
+func (f *feed) farthest(ctx context.Context, after Position) (*Written, error) {
+	end := &Written{}
+	err := final(f.db).Column("id", "xid", "seq").Where("workspace_id = ?", f.workspaceID).
+		Apply(afterPosition(after, inLog), first(1, inLog)).Offset(maxScanned-1).Scan(ctx, end)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("looking up the end of a page: %w", err)
+	}
+	return end, nil
 }
 
 // clockSkew is how much the clocks of nodes, and the creation of an id and its event, may differ.

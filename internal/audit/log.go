@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -53,8 +54,9 @@ type LogRequest struct {
 // Read returns the first of the selected events, in the order of their commits.
 func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
 	err = positioned(d).Model(&events).ColumnExpr("?TableColumns, xid, seq").
-		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).Apply(afterPosition(r.After)).
-		Where("(xid, seq) <= (?, ?)", r.UpTo.XID, r.UpTo.Seq).Apply(about(r.Actions, r.TargetID), first(r.Limit)).Scan(ctx)
+		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).
+		Apply(about(r.Actions, r.TargetID), between(r.After, r.UpTo, orderOf(r.TargetID)), first(r.Limit, orderOf(r.TargetID))).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
@@ -68,7 +70,7 @@ func Between(
 ) (rows []*Event, err error) {
 	f := feed{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
 	err = f.events().Model(&rows).Column("id", "target_id", "action").Where("created_at >= ?", db.Instant(from)).
-		Where("created_at < ?", db.Instant(to)).Apply(about(actions, ""), first(limit)).Scan(ctx)
+		Where("created_at < ?", db.Instant(to)).Apply(about(actions, ""), first(limit, inLog)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
@@ -78,6 +80,7 @@ func Between(
 // Written is an event of the log of all workspaces, without its content.
 type Written struct {
 	Position
+	ID          string
 	WorkspaceID string
 	Action      Action
 }
@@ -86,7 +89,7 @@ type Written struct {
 func WrittenAfter(ctx context.Context, d *db.DB, after Position, limit int) (rows []*Written, err error) {
 	q := final(d).Column("xid", "seq", "workspace_id", "action")
 	if d.Kind == db.Postgres {
-		q = q.Apply(afterPosition(after), first(limit))
+		q = q.Apply(afterPosition(after, inLog), first(limit, inLog))
 	} else { // by the index of the number: transactions are zero
 		q = q.Where("seq > ?", after.Seq).Order("seq").Limit(int64(limit))
 	}
@@ -114,25 +117,64 @@ func final(d *db.DB) *bun.SelectQuery {
 // condition adds a condition to a query.
 type condition = func(*bun.SelectQuery) *bun.SelectQuery
 
+// order is the order of the log, as the database reads it.
+type order = bun.Safe
+
+const (
+	// inLog reads the index of the log.
+	inLog order = "xid, seq"
+	// sorted hides the columns from the planner, which then reads the index of the objects, and sorts.
+	sorted order = "+xid, +seq"
+)
+
+// orderOf returns how to read the events about an object; an empty targetID means all objects.
+func orderOf(targetID string) order {
+	if targetID == "" {
+		return inLog
+	}
+	return sorted
+}
+
 // afterPosition selects the events after a position.
-func afterPosition(p Position) condition {
-	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("(xid, seq) > (?, ?)", p.XID, p.Seq) }
+func afterPosition(p Position, o order) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("(?) > (?, ?)", o, p.XID, p.Seq) }
+}
+
+// between selects the events after a position, up to another one.
+func between(p, upTo Position, o order) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Apply(afterPosition(p, o)).Where("(?) <= (?, ?)", o, upTo.XID, upTo.Seq)
+	}
+}
+
+// first selects the first events in the order of the log.
+func first(limit int, o order) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.OrderExpr("?", o).Limit(int64(limit)) }
+}
+
+// bulkActions are those of bulk calls. The log has an index of all others.
+var bulkActions = []Action{LinkCreated, LinkUpdated, LinkDeleted, LinkRestored, LinkClaimed}
+
+// isRare is the condition of that index, word for word.
+const isRare = "action NOT IN ('LINK_CREATED', 'LINK_UPDATED', 'LINK_DELETED', 'LINK_RESTORED', 'LINK_CLAIMED')"
+
+// areRare reports whether the index has all events with the actions.
+func areRare(actions []Action) bool {
+	return !slices.ContainsFunc(actions, func(a Action) bool { return slices.Contains(bulkActions, a) })
 }
 
 // about selects the events with one of the actions, about an object; an empty targetID means all objects. Without
 // actions it selects none: an empty list becomes NULL.
 func about(actions []Action, targetID string) condition {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
-		if targetID != "" {
-			q = q.Where("target_id = ?", targetID)
+		switch {
+		case targetID != "":
+			q = q.Where("target_id = ?", targetID).Where("id > ''") // both columns of the index
+		case areRare(actions):
+			q = q.Where(isRare)
 		}
 		return q.Where("action IN (?)", bun.In(actions))
 	}
-}
-
-// first selects the first events in the order of the log.
-func first(limit int) condition {
-	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.Order("xid", "seq").Limit(int64(limit)) }
 }
 
 // AfterRestore orders the events of a database that was restored into another cluster by their sequence:
