@@ -47,5 +47,8 @@ func pageInfo[T any](p page.Page[T], cursors []string) *gen.PageInfo {
 	if n := len(cursors); n > 0 {
 		info.StartCursor, info.EndCursor = &cursors[0], &cursors[n-1]
 	}
+	if p.End != "" {
+		info.EndCursor = &p.End
+	}
 	return info
 }

@@ -7894,7 +7894,8 @@ type Workspace implements Node {
   ): DomainConnection!
   """
   Its events of the last 30 days in the order of their commits, oldest first. Needs LINKS_READ; events that the caller may
-  not see are left out. Fails with INVALID_INPUT, and with EXPIRED for a cursor that is too old.
+  not see are left out. With types, a page may have fewer events than requested, although hasNextPage is true: continue
+  after endCursor. Fails with INVALID_INPUT, and with EXPIRED for a cursor that is too old.
   """
   events(
     "How many, 1 to 100. Absent: 20."

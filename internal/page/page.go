@@ -83,6 +83,8 @@ type Page[T any] struct {
 	Cursors []string
 	// HasNext and HasPrevious say whether there are items beyond the page, at its end and its start.
 	HasNext, HasPrevious bool
+	// End is the cursor after which the next page begins; empty if that is the last item's.
+	End string
 }
 
 // Limit adds the bounds, order and limit of a request by ID to a query whose rows have their IDs in

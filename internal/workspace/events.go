@@ -30,7 +30,9 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	if err != nil {
 		return p, "", err
 	}
-	p = page.Page[*LoggedEvent]{Cursors: events.Cursors, HasNext: events.HasNext, HasPrevious: events.HasPrevious}
+	p = page.Page[*LoggedEvent]{
+		Cursors: events.Cursors, HasNext: events.HasNext, HasPrevious: events.HasPrevious, End: events.End,
+	}
 	for _, e := range events.Items {
 		p.Items = append(p.Items, &LoggedEvent{Event: e, In: m})
 	}
