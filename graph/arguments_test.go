@@ -29,7 +29,7 @@ type argumentCase struct {
 // type where the schema first has it.
 func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
+	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
 	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	tokens := map[string]string{"anonymous": "", "signed in": b.person(t, "ada").token}
 	cases := everyWrongArgument(schema)
@@ -64,7 +64,7 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 // TestArguments_CoercesAsTheSpecificationSays has the cases that are not about one argument alone.
 func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	const (
 		create = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`

@@ -107,7 +107,7 @@ func attacks() []attack {
 // TestLimits_RefuseAttacks checks the code of each, which states the limit that refused it.
 func TestLimits_RefuseAttacks(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ const mostCPU = 50 * time.Millisecond
 // including garbage collection, and allocated bytes. It fails above mostCPU.
 func BenchmarkAttacks(b *testing.B) {
 	// which suggests names
-	e := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)), func(c *Config) { c.Introspection = true })
+	e := setup(b, dbtest.MigratedSQLite(b), func(c *Config) { c.Introspection = true })
 	ada := e.person(b, "ada").token
 	for _, a := range attacks() {
 		b.Run(a.name, func(b *testing.B) {

@@ -42,7 +42,7 @@ func deep(levels int) string {
 // one more.
 func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	ada := setup(t, d).person(t, "ada").token
 	for field, c := range map[string]struct {
 		document  func(n int) string
@@ -120,7 +120,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 // TestLimits_BoundBodies sends the largest body that a caller may send, and one byte more.
 func TestLimits_BoundBodies(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	for token, most := range map[string]int{"": b.Bounds.AnonymousBody, ada: b.Bounds.Body} {
 		body := func(n int) string { return `{"query":"{ __typename }"` + strings.Repeat(" ", n-26) + "}" }
@@ -138,7 +138,7 @@ func TestLimits_BoundBodies(t *testing.T) {
 
 func TestLimits_BoundTheDurationOfAnOperation(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Bounds.Deadline = time.Nanosecond })
+	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Bounds.Deadline = time.Nanosecond })
 	if r := b.ask(t, "", "{ platformStats { totalLinks } }"); r.codes() != "UNAVAILABLE" ||
 		r.status != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", r.status, r.text)
@@ -147,7 +147,7 @@ func TestLimits_BoundTheDurationOfAnOperation(t *testing.T) {
 
 func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	const in = `(input: {email: "a@example.com", password: "b"})`
 	for name, c := range map[string]struct{ query, operation, want string }{
 		"two aliases": {`mutation { a: login` + in + ` { token } b: login` + in + ` { token } }`, "",
@@ -185,7 +185,7 @@ func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 // TestLimits_AllowIntrospectionByTools sends the introspection query of common tools.
 func TestLimits_AllowIntrospectionByTools(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
+	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
 	of := strings.Repeat("ofType { kind name ", 9) + strings.Repeat("} ", 9)
 	r := b.ask(t, "", `query IntrospectionQuery { __schema { description queryType { name kind }
 		mutationType { name kind } subscriptionType { name kind }

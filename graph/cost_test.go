@@ -47,7 +47,7 @@ func (b *bundle) askBill(t *testing.T, token, query string, variables map[string
 // TestCost_IsReportedOnRequest compares the requested cost, and that of the response.
 func TestCost_IsReportedOnRequest(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	for i := range 3 {
 		b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
@@ -108,7 +108,7 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 // TestCost_IsTakenFromTheCallersBudget spends one caller's points, and none of another's.
 func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.CostRate = 20 })
+	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.CostRate = 20 })
 	ada, eve := b.person(t, "ada").token, b.person(t, "eve").token
 	const query = `{ rateLimit { limit cost remaining resetsAt } }`
 	for left := int64(15); left >= 0; left -= 5 {
@@ -139,7 +139,7 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 
 func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, query := range []string{"{ nothing }",
 		"{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }", "{"} {
 		if r := b.ask(t, "", query); len(r.Errors) == 0 {
@@ -154,7 +154,7 @@ func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 
 func TestCost_WithoutLimits(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) {
+	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) {
 		c.CostRate, c.Limits = 1,
 			ratelimit.NewMeter(ratelimit.Limiter{Off: true}, time.Now)
 	})

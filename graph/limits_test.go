@@ -11,7 +11,7 @@ import (
 // TestLimits_RefuseInvalidOperations has the cases that are not at the edge of a bound.
 func TestLimits_RefuseInvalidOperations(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	nested := func(depth int) string { // fragments, so that the depth is not seen at once
 		return "{ " + strings.Repeat("... on Query { ", 10) + "me { " +
@@ -77,7 +77,7 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 
 func TestArguments_RequireExactVariables(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	const byLink = `query ($by: LinkBy!) { link(by: $by) { id } }`
 	const strategy = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { created errors { code } } }`
@@ -148,7 +148,7 @@ func number(i int) string {
 
 func TestIntrospection_IsOffByDefault(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	closed, open := setup(t, d), setup(t, d, func(c *Config) { c.Introspection = true })
 	for query, hint := range map[string]string{
 		`{ __schema { queryType { name } } }`: "queryType",

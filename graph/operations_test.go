@@ -161,7 +161,7 @@ func (b *bundle) operation(t *testing.T, who person, url string) string {
 // audit log have. A call that changes nothing has none.
 func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l := b.link(t, ada, "https://example.com/")
 	type bulk struct{ OperationID *string }
@@ -198,7 +198,7 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 
 func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l := b.link(t, ada, "https://example.com/")
 	const query = `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { title expiresAt ` +
@@ -226,7 +226,7 @@ func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 // TestMutations_ReadTheirOwnChanges: a mutation must not read objects that an earlier one loaded.
 func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l := b.link(t, ada, "https://example.com/")
 	r := b.ask(t, ada.token, `mutation ($id: ID!) {
@@ -242,7 +242,7 @@ func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 // stats.
 func TestCost_OfBatches(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	ids := make([]string, link.MaxBatch)
 	const (
@@ -317,7 +317,7 @@ func TestCreateLinks_ReturnsAResultForEachLink(t *testing.T) {
 
 func TestMe_IsNullForAnonymousUsers(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	if got := b.ask(t, "", `{ me { id } }`).text; got != `{"data":{"me":null}}` {
 		t.Error(got)
 	}
@@ -328,7 +328,7 @@ func TestMe_IsNullForAnonymousUsers(t *testing.T) {
 
 func TestNode_FetchesByID(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l := b.link(t, ada, "https://example.com/")
 	for nodeID, want := range map[string]string{

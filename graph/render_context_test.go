@@ -13,7 +13,7 @@ import (
 // TestRenderer_ReturnsTheErrorOfItsContext instead of a response, which an ended context has not.
 func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
 	if err != nil {

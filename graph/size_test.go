@@ -63,7 +63,7 @@ func TestCost_GrowsWithTheWorkspace(t *testing.T) {
 // executed.
 func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	ada := setup(t, d).person(t, "ada")
 	setup(t, d).manyLinks(t, ada, 500)
 	b := setup(t, d, func(c *Config) {

@@ -82,7 +82,7 @@ func tenantTables(t *testing.T, d *db.DB) []string {
 // isolated returns a database with a row of each tenant in each table.
 func isolated(t *testing.T) *db.DB {
 	t.Helper()
-	d := dbtest.Migrated(t, dbtest.Postgres(t))
+	d := dbtest.MigratedPostgres(t)
 	everything := db.AsSystem(t.Context())
 	execAs(t, d, everything, "SELECT keep_month(now())")
 	for _, tenant := range []string{"mine", "foreign"} {
@@ -250,7 +250,7 @@ func TestPolicies_AreRequiredByServers(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		d := dbtest.MigratedPostgres(t)
 		if err := d.CheckScopes(t.Context()); err != nil {
 			t.Fatal(err)
 		}

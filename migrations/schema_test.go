@@ -129,8 +129,8 @@ func TestSchema_IsTheSameInBothDialects(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		postgres := schemaOf(t, dbtest.Migrated(t, dbtest.Postgres(t)))
-		sqlite := schemaOf(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+		postgres := schemaOf(t, dbtest.MigratedPostgres(t))
+		sqlite := schemaOf(t, dbtest.MigratedSQLite(t))
 		if diff := cmp.Diff(postgres, sqlite); diff != "" {
 			t.Errorf("schemas (-postgres +sqlite):\n%s", diff)
 		}
@@ -139,7 +139,7 @@ func TestSchema_IsTheSameInBothDialects(t *testing.T) {
 
 func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	lax := selectColumn(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
 		AND strict = 0 ORDER BY name`)
 	if diff := cmp.Diff([]string{"migrations", "sqlite_schema"}, lax); diff != "" {
@@ -153,7 +153,7 @@ func TestSchema_PostgresComparesBytes(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		d := dbtest.MigratedPostgres(t)
 		const query = `SELECT DISTINCT i.indrelid::regclass || '.' || a.attname FROM pg_index i
 			JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.atttypid = 'text'::regtype
 			WHERE i.indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = 'public')
@@ -173,7 +173,7 @@ func TestSchema_CreatesLinksWithoutLongWaits(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		d := dbtest.MigratedPostgres(t)
 		options := selectColumn(t, d, `SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
 			JOIN pg_am m ON m.oid = c.relam WHERE m.amname = 'gin'`)
 		expect(t, "options of the index of text", options, "gin_pending_list_limit=1024")

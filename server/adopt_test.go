@@ -104,11 +104,10 @@ func withoutClicks(t *testing.T, b backend, do func()) {
 
 func TestAdopt_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
-	declined(t, embedded(t).env, "there is no database yet", "clicks", "adopt", t.TempDir())
+	declined(t, onSQLite(t.TempDir()).env, "there is no database yet", "clicks", "adopt", t.TempDir())
 	s := start(t, embedded(t))
 	declined(t, s.env, "move them into", "clicks", "adopt", t.TempDir())
 	b := production(t)
-	must(t, b.env, "migrate", "up")
 	declined(t, b.env, "there is no folder", "clicks", "adopt", filepath.Join(t.TempDir(), "nowhere"))
 	home := t.TempDir() // logs are removed: nothing else may be taken for one
 	precious := filepath.Join(home, "precious", "letter.txt")

@@ -96,7 +96,7 @@ func TestReadiness_FailsWithoutDatabase(t *testing.T) {
 
 func TestMigrateCommand_MovesTheSchema(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
+	eachEmptyBackend(t, func(t *testing.T, b backend) {
 		migrate := func(what string) string {
 			t.Helper()
 			out, stderr, status := command(t, b.env[:1], "", "migrate", what) // where the database is, and no secrets

@@ -274,7 +274,7 @@ func TestDevelopment_ShowsTools(t *testing.T) {
 // database, and starts on a migrated one.
 func TestStart_RefusesOldSchemaWhenMigrateIsOff(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
+	eachEmptyBackend(t, func(t *testing.T, b backend) {
 		env := append(slices.Clone(b.env), "LINKFORGE_MIGRATE=off", "LINKFORGE_LISTEN="+freeAddress(t))
 		if said := failing(t, env...); strings.Contains(said, "goroutine") {
 			t.Errorf("without tables: %s", said)

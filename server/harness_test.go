@@ -25,6 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 const (
@@ -147,18 +148,31 @@ func (b backend) raced() backend {
 	return b
 }
 
-// eachBackend runs the test on SQLite with the in-process Redis, and on PostgreSQL with Redis.
+// eachBackend runs the test on SQLite with the in-process Redis, and on PostgreSQL with Redis, both migrated.
 func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
+	t.Helper()
+	eachOf(t, embedded, production, test)
+}
+
+// eachEmptyBackend does so without tables.
+func eachEmptyBackend(t *testing.T, test func(t *testing.T, b backend)) {
+	t.Helper()
+	eachOf(t,
+		func(t testing.TB) backend { return onSQLite(filepath.Join(t.TempDir(), "data")) },
+		func(t testing.TB) backend { return onPostgres(t, dbtest.PostgresURL(t)) }, test)
+}
+
+func eachOf(t *testing.T, sqlite, postgres func(testing.TB) backend, test func(*testing.T, backend)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, embedded(t))
+		test(t, sqlite(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
-			test(t, production(t))
+			test(t, postgres(t))
 		})
 	})
 }
@@ -197,17 +211,29 @@ func (b backend) withRedisOf(other backend) backend {
 	return b
 }
 
+// embedded is a migrated SQLite database with the in-process Redis.
 func embedded(t testing.TB) backend {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "data")
+	dbtest.WriteMigratedSQLite(t, filepath.Join(folder, stores.DatabaseName))
+	return onSQLite(folder)
+}
+
+func onSQLite(folder string) backend {
 	return backend{env: []string{"LINKFORGE_DATA_DIR=" + folder}, nodes: 1, open: func() (*db.DB, error) {
-		return db.OpenSQLite(filepath.Join(folder, "linkforge.db"), 2)
+		return db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
 	}}
 }
 
+// production is a migrated PostgreSQL database with Redis.
 func production(t testing.TB) backend {
 	t.Helper()
-	databaseURL, redisURL := dbtest.PostgresURL(t), os.Getenv(dbtest.RedisURL)
+	return onPostgres(t, dbtest.MigratedPostgresURL(t))
+}
+
+func onPostgres(t testing.TB, databaseURL string) backend {
+	t.Helper()
+	redisURL := os.Getenv(dbtest.RedisURL)
 	if redisURL == "" {
 		t.Skipf("%s is not set: make test sets it", dbtest.RedisURL)
 	}

@@ -608,7 +608,7 @@ func holdingUp(t *testing.T, step string) string {
 // nothing of it is there, and the next run takes it.
 func TestMigration_SurvivesKill(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
+	eachEmptyBackend(t, func(t *testing.T, b backend) {
 		if folder := folderOf(b.env); b.nodes == 1 {
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
@@ -652,7 +652,6 @@ func TestMigration_SurvivesKill(t *testing.T) {
 		if b.nodes > 1 {
 			undisturbed = production(t)
 		}
-		must(t, undisturbed.env, "migrate", "up")
 		if diff := cmp.Diff(newKiller(t, undisturbed, undisturbed.env).schema(), k.schema()); diff != "" {
 			t.Errorf("the schema (-undisturbed +killed):\n%s", diff)
 		}

@@ -258,7 +258,6 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 func TestCommands_AcceptEveryIdentifier(t *testing.T) {
 	t.Parallel()
 	b := embedded(t)
-	must(t, b.env, "migrate", "up")
 	for line, says := range map[string]string{
 		"users":                                       "expected one of",
 		"users list --limit 0":                        "--limit must be from",

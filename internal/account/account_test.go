@@ -201,7 +201,7 @@ func TestLogin_HidesReason(t *testing.T) {
 // TestLogin_TakesEqualTimeForUnknownAccounts replaces the stored hash by one that records comparisons.
 func TestLogin_TakesEqualTimeForUnknownAccounts(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
+	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
 	b.Passwords.unknown = "not a hash"
 	for _, email := range []string{"nobody@example.com", "no address"} {
 		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.Internal) {
@@ -212,7 +212,7 @@ func TestLogin_TakesEqualTimeForUnknownAccounts(t *testing.T) {
 
 func TestRegister_RefusesBadInput(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
+	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
 	for name, c := range map[string]struct{ email, password, name, field string }{
 		"no address":            {"ada", password, "Ada", "email"},
 		"empty address":         {"", password, "Ada", "email"},

@@ -17,7 +17,7 @@ import (
 
 func setupLimits(t *testing.T, k *redisx.Client) *bundle {
 	t.Helper()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+	b := setup(t, dbtest.MigratedSQLite(t), k)
 	b.register(t, b.email)
 	return b
 }
@@ -232,7 +232,7 @@ func TestLimits_AreExactConcurrently(t *testing.T) {
 func TestLimits_CanBeDisabled(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+	b := setup(t, dbtest.MigratedSQLite(t), k)
 	b.Limits.Off = true
 	b.register(t, b.email)
 	b.guess(t, 12)
@@ -261,7 +261,7 @@ func TestLimits_FailOpen(t *testing.T) {
 func TestLimits_CountersExpireAndAreAnonymous(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+	b := setup(t, dbtest.MigratedSQLite(t), k)
 	b.email, b.address = "ada@example.com", "192.0.2.77"
 	b.register(t, b.email)
 	b.guess(t, 1)

@@ -373,7 +373,7 @@ func TestRequestReset_HidesExistence(t *testing.T) {
 func TestRequestReset_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		b, box := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k), &mailbox{}
+		b, box := setup(t, dbtest.MigratedSQLite(t), k), &mailbox{}
 		b.register(t, b.email)
 		b.Mail = box
 		b.charge(t, requestsPerAddress, 18)

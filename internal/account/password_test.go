@@ -77,7 +77,7 @@ func TestCheckPassword_RefusesCommonPasswords(t *testing.T) {
 
 func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
+	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
 	long := strings.Repeat("x", 72)
 	for name, c := range map[string]struct{ password, other string }{
 		"beyond 72 bytes":    {long + "one tail", long + "another"},
@@ -193,7 +193,7 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 func TestPassword_RejectedAttemptIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+		b := setup(t, dbtest.MigratedSQLite(t), k)
 		b.register(t, b.email)
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

@@ -220,7 +220,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 // No stored value authenticates.
 func TestKey_SecretIsNotStored(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	k, secret := b.key(t, b.mine, workspace.ReadLinks)
 	var row Key
 	if err := b.DB.NewSelect().Model(&row).Where("id = ?", k.ID).Scan(t.Context()); err != nil {

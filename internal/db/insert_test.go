@@ -170,7 +170,7 @@ func TestInsert_CachedPlanKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		d := dbtest.MigratedPostgres(t)
 		d.SetMaxOpenConns(1)
 		for _, statement := range []string{
 			"CREATE TABLE notes (workspace_id TEXT NOT NULL)",

@@ -29,7 +29,7 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, Migrated(t, SQLite(t)))
+		test(t, MigratedSQLite(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -58,7 +58,12 @@ func EachRedis(t *testing.T, test func(t *testing.T, k *redisx.Client)) {
 // SQLite returns an empty SQLite database.
 func SQLite(t testing.TB) *db.DB {
 	t.Helper()
-	d, err := db.OpenSQLite(filepath.Join(t.TempDir(), "test.db"), 4)
+	return openSQLite(t, filepath.Join(t.TempDir(), "test.db"))
+}
+
+func openSQLite(t testing.TB, path string) *db.DB {
+	t.Helper()
+	d, err := db.OpenSQLite(path, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +74,12 @@ func SQLite(t testing.TB) *db.DB {
 // Postgres returns an empty PostgreSQL database; without a server it skips the test.
 func Postgres(t testing.TB) *db.DB {
 	t.Helper()
-	d, err := db.OpenPostgres(PostgresURL(t), 10)
+	return openPostgres(t, PostgresURL(t))
+}
+
+func openPostgres(t testing.TB, databaseURL string) *db.DB {
+	t.Helper()
+	d, err := db.OpenPostgres(databaseURL, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -15,16 +18,57 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
+// MigratedSQLite returns a copy of a migrated database, which is many times faster than migrating.
+func MigratedSQLite(t testing.TB) *db.DB {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	WriteMigratedSQLite(t, path)
+	return openSQLite(t, path)
+}
+
+// WriteMigratedSQLite writes a migrated database to a new file, and makes its folder.
+func WriteMigratedSQLite(t testing.TB, path string) {
+	t.Helper()
+	content, err := sqliteTemplate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sqliteTemplate returns the content of a migrated database.
+var sqliteTemplate = sync.OnceValues(func() (content []byte, err error) {
+	folder, err := os.MkdirTemp("", "sqlite-template")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "template.db")
+	d, err := db.OpenSQLite(path, 1)
+	if err != nil {
+		return nil, err
+	}
+	_, err = d.Migrate(context.Background(), migrations.Files, time.Now())
+	if err := errors.Join(err, d.Close()); err != nil { // closing moves the write-ahead log into the file
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
 // MigratedPostgres returns a copy of a migrated template database, which is several times faster
 // than migrating. Without a server it skips the test.
 func MigratedPostgres(t testing.TB) *db.DB {
 	t.Helper()
-	d, err := db.OpenPostgres(postgresURL(t, template(t)), 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, d)
-	return d
+	return openPostgres(t, MigratedPostgresURL(t))
+}
+
+// MigratedPostgresURL returns the URL of such a copy, which is dropped after the test.
+func MigratedPostgresURL(t testing.TB) string {
+	t.Helper()
+	return postgresURL(t, template(t))
 }
 
 var (

@@ -162,7 +162,7 @@ func (z *zone) wantEvents(t *testing.T, m workspace.Membership, want ...string) 
 
 func TestHost_IsValidated(t *testing.T) {
 	t.Parallel()
-	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z := setupZone(t, dbtest.MigratedSQLite(t))
 	name242 := strings.Repeat(strings.Repeat("a", 59)+".", 4) + "ab"
 	for name, c := range map[string]struct{ host, want string }{
 		"a name":                 {"go.example.com", "go.example.com"},
@@ -245,7 +245,7 @@ func TestHost_IsValidated(t *testing.T) {
 
 func TestHosts_InstanceWithoutName(t *testing.T) {
 	t.Parallel()
-	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z := setupZone(t, dbtest.MigratedSQLite(t))
 	for _, own := range []string{"http://localhost:8080", "http://127.0.0.1:8080", "http://[::1]"} {
 		z.own(t, own)
 		z.claim(t, z.adas, "go.sho.rt")

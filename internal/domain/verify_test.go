@@ -112,7 +112,7 @@ func TestVerify_ReadsTheRecord(t *testing.T) {
 
 func TestStore_VerifiesNoOwnHost(t *testing.T) {
 	t.Parallel()
-	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z := setupZone(t, dbtest.MigratedSQLite(t))
 	d := z.claim(t, z.adas, "go.example.com")
 	z.prove(d)
 	z.own(t, "https://sho.rt", "go.example.com") // configured after the claim
@@ -144,7 +144,7 @@ func TestVerify_RestoresAFailingDomain(t *testing.T) {
 // the machine.
 func TestVerify_QueriesTheRecordName(t *testing.T) {
 	t.Parallel()
-	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z := setupZone(t, dbtest.MigratedSQLite(t))
 	own := z.claim(t, z.adas, "go.example.com")
 	z.prove(own)
 	var names []string
@@ -166,7 +166,7 @@ func TestVerify_QueriesTheRecordName(t *testing.T) {
 
 func TestVerify_IsRateLimited(t *testing.T) {
 	t.Parallel()
-	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z := setupZone(t, dbtest.MigratedSQLite(t))
 	z.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
@@ -433,7 +433,7 @@ func TestJob_ChecksDomains(t *testing.T) {
 
 func TestJob_MissingNameCountsAsMissingRecord(t *testing.T) {
 	t.Parallel()
-	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z := setupZone(t, dbtest.MigratedSQLite(t))
 	own := z.verified(t, z.adas, "go.example.com")
 	z.Resolver = answer{err: &net.DNSError{Err: "no such host", Name: own.RecordName(), IsNotFound: true}}
 	z.time = dbtest.Noon.Add(checkEvery)
@@ -461,7 +461,7 @@ func TestJob_IgnoresDNSFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+			z := setupZone(t, dbtest.MigratedSQLite(t))
 			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
 			z.Resolver = answer{texts: []string{pending.RecordValue()}, err: err}
 			if _, err := z.Verify(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {

@@ -177,7 +177,7 @@ func TestAdopt_FollowsAMovedFolder(t *testing.T) {
 // TestAdopt_FailingLogDelaysNoOther: it waits by itself.
 func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	dir, linkID := t.TempDir(), id.New(id.Link)
 	var dead []*ingest.Recorder
 	for range 3 {
@@ -213,7 +213,7 @@ func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 // TestAdopt_ReturnsOrphanedLeases: each lease once, with its last recorded state.
 func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(clicktest.Noon)
 	dead := clicktest.NewRecorder(t, d, dir)
 	follow := func(linkID string, hit, grant int64) {

@@ -185,7 +185,7 @@ func TestRecorder_CountsClicksLostWhenFull(t *testing.T) {
 // TestRecorder_ReportsLag: the lag counts clicks, not other records.
 func TestRecorder_ReportsLag(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	now := clicktest.Noon
 	r := clicktest.NewRecorder(t, d, t.TempDir())
 	r.Now = func() time.Time { return now }
@@ -301,7 +301,7 @@ func TestFlush_EndsThePause(t *testing.T) {
 // ingested.
 func TestPin_KeepsRecords(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	leases := &clicktest.Pinned{}
 	r, _ := newSmallLeaseRecorder(t, d, leases)
 	oldest := &leases.Oldest

@@ -241,7 +241,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
-	away := dbtest.Migrated(t, dbtest.SQLite(t))
+	away := dbtest.MigratedSQLite(t)
 	k := keysAt(away, &now)
 	if err := k.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 func TestVisitorKey_IsErased(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	k := keysAt(d, &now)
 	if err := k.Fetch(t.Context()); err != nil {
 		t.Fatal(err)

@@ -277,7 +277,7 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 
 func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, n := range []int{0, MaxBatch + 1} {
 		if _, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%d links: %v", n, err)

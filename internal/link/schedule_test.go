@@ -516,7 +516,7 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 // TestSchedule_WorksWithoutDatabase: a node switches at each instant from memory.
 func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random)})
 	for i := 1; i <= 3; i++ {
 		b.schedule(t, l, time.Duration(i)*time.Minute, Change{URL: to(fmt.Sprint("https://example.com/", i))})

@@ -374,7 +374,7 @@ func TestStore_LinkQuotaOfZero(t *testing.T) {
 
 func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	past, soon, later, status, title := noon, noon.Add(time.Hour), noon.Add(2*time.Hour), 200, "two\nlines"
 	const u = "https://example.com/"
 	for name, c := range map[string]struct {

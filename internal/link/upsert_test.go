@@ -301,7 +301,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 
 // BenchmarkStore_UpsertUnchanged compares an upsert of an equal link with reading it.
 func BenchmarkStore_UpsertUnchanged(b *testing.B) {
-	d := dbtest.Migrated(b, dbtest.Postgres(b))
+	d := dbtest.MigratedPostgres(b)
 	store := setup(b, d)
 	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: Change{Title: to(new("a"))}}
 	if _, err := store.Upsert(b.Context(), store.mine, u); err != nil {

@@ -69,7 +69,7 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 // TestIndex_CoversOlderLinks: links of before the index are found while it is filled, and afterwards.
 func TestIndex_CoversOlderLinks(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.Postgres(t))
+	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
 	b.create(t, link.New{URL: "https://example.com/a", Note: new("a zebrafish")})
 	for _, statement := range []string{"DELETE FROM link_text_queue", "INSERT INTO link_text_backfill VALUES ('')"} {

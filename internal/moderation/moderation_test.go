@@ -105,7 +105,7 @@ func TestStore_DisableHost(t *testing.T) {
 
 func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	l, _ := b.create(t, link.New{URL: "http://[::1]:8080/abc"})
 	for _, host := range []string{"::1", "[0:0::1]"} {
 		b.block(t, host)
@@ -121,7 +121,7 @@ func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 
 func TestBlocklist_RefusesInvalidHosts(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com",
 		"\x1b[2J", "user@example.com", "?"} {
 		if _, err := b.blocklist.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {

@@ -144,7 +144,7 @@ func (b *bundle) makeDue(t *testing.T, ids ...string) {
 // TestRun_OneHostIsNoNetwork: a run that checks one host alone cannot tell whether the network is at fault.
 func TestRun_OneHostIsNoNetwork(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(http.ResponseWriter, *http.Request) {
+	b := setup(t, dbtest.MigratedSQLite(t), func(http.ResponseWriter, *http.Request) {
 		panic(http.ErrAbortHandler)
 	}, nil)
 	l := b.linkTo(t, "a", "/")

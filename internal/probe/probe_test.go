@@ -244,7 +244,7 @@ func TestCheck_SendsHEADThenGET(t *testing.T) {
 func TestCheck_StopsReadingAnEndlessBody(t *testing.T) {
 	t.Parallel()
 	written := make(chan int, 1)
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(w http.ResponseWriter, r *http.Request) {
+	b := setup(t, dbtest.MigratedSQLite(t), func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
@@ -294,7 +294,7 @@ func TestCheck_TimesOutWithoutAnswer(t *testing.T) {
 // host's fault, and GET would wait just as long.
 func TestCheck_TimesOutWhenStalled(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d, site, nil)
 	b.allow(b.net.Allow, 500*time.Millisecond)
 	if got := outcome(b.check(t, b.linkTo(t, "a", "/stalls"))); got != "nothing" {
@@ -315,7 +315,7 @@ func TestCheck_TimesOutWhenStalled(t *testing.T) {
 // TestCheck_RequestsTheRedirectTarget has nothing of the URL be lost on the way.
 func TestCheck_RequestsTheRedirectTarget(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	var requested []string
 	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
 		requested = append(requested, r.RequestURI)
@@ -408,7 +408,7 @@ func TestCheck_RequiresEditor(t *testing.T) {
 
 func TestCheck_IsRateLimited(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
+	b := setup(t, dbtest.MigratedSQLite(t), site, nil)
 	b.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
 	l := b.linkTo(t, "a", "/200")
 	for range perWorkspace.Attempts {
@@ -457,7 +457,7 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 // TestRun_StopsAtDeadline ends a run during a check, with which the next run starts.
 func TestRun_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
+	b := setup(t, dbtest.MigratedSQLite(t), site, nil)
 	l := b.linkTo(t, "a", "/never")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()

@@ -80,7 +80,7 @@ func TestRun_ChecksHostsConcurrently(t *testing.T) {
 // TestRun_SlowHostDelaysNoOther has more links to one host than a batch checks.
 func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	requests := map[string]int{}
 	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) { requests[r.URL.Path]++ }, nil)
 	for i := range perHost + 5 {

@@ -301,7 +301,7 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 // TestHandler_ComparesWholeAddresses has a rule for one IPv6 address, and visitors of the same network.
 func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	l := b.link(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
 		When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
 		Targets: []*routing.Target{{URL: new("https://example.com/office")}},
@@ -449,7 +449,7 @@ func TestHandler_CountsInTheDatabaseWithoutRedis(t *testing.T) {
 
 func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d)
 	l, unknown := b.link(t, link.New{URL: "https://example.com/"}), b.link(t, link.New{URL: "https://example.com/unknown"})
 	b.visit(t, http.MethodGet, "/"+l.Code)

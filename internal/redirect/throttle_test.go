@@ -142,7 +142,7 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 // TestHandler_SlowsDownASite: a client with an IPv6 /48 uses a network of 64 bits for each request.
 func TestHandler_SlowsDownASite(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(10), throttle.New(20)
 	l := b.link(t, link.New{URL: "https://example.com/"})
 	followed, guessed := map[int]int{}, map[int]int{}
@@ -164,7 +164,7 @@ func TestHandler_SlowsDownASite(t *testing.T) {
 // database count as guesses.
 func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d)
 	b.UnknownCodes = throttle.New(3)
 	for i := range 10 {
@@ -192,7 +192,7 @@ func BenchmarkHandler_Serve(b *testing.B) {
 		rate int64
 	}{{"unlimited", 0}, {"limited", throttle.MaxRate}} {
 		b.Run(c.name, func(b *testing.B) {
-			h := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)))
+			h := setup(b, dbtest.MigratedSQLite(b))
 			h.Log = slog.New(slog.DiscardHandler)
 			h.HitQuota, h.LinkRate, h.UnknownCodes = 1<<40, throttle.New(c.rate), throttle.New(c.rate)
 			clients := make([]string, 1024)
@@ -226,7 +226,7 @@ func BenchmarkHandler_Routing(b *testing.B) {
 	rules = append(rules, target("https://example.com/b"))
 	for name, change := range map[string]*routing.Change{"plain": nil, "ten rules": {Rules: optional.Set(rules)}} {
 		b.Run(name, func(b *testing.B) {
-			h := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)))
+			h := setup(b, dbtest.MigratedSQLite(b))
 			h.Log, h.HitQuota = slog.New(slog.DiscardHandler), 1<<40
 			at := resolve.Address{Code: h.link(b, link.New{URL: "https://example.com/", Routing: change}).Code}
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)

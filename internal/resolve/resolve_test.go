@@ -54,7 +54,7 @@ func TestParseShortURL_ReadsHostAndCode(t *testing.T) {
 // TestResolver_MemoryIsBounded: however many codes that do not exist are requested.
 func TestResolver_MemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	r := open(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	r := open(t, dbtest.MigratedSQLite(t))
 	if err := r.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

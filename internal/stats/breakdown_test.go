@@ -167,7 +167,7 @@ func TestBreakdown_UnknownValues(t *testing.T) {
 
 func TestBreakdown_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
-	w := clicktest.NewWorld(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	w := clicktest.NewWorld(t, dbtest.MigratedSQLite(t))
 	q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon)
 	for _, first := range []int{-1, 0, stats.MostSlices + 1} {
 		if _, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Country, first); !errs.Is(err, errs.InvalidInput) {

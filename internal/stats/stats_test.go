@@ -163,7 +163,7 @@ func TestSeries_RefusesTooManyHours(t *testing.T) {
 
 func TestRange_IsValidated(t *testing.T) {
 	t.Parallel()
-	b := clicktest.Setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := clicktest.Setup(t, dbtest.MigratedSQLite(t))
 	for name, c := range map[string]struct {
 		r    *stats.Range
 		zone string

@@ -315,7 +315,7 @@ func (l leaving) Emails(ctx context.Context, a account.Actor) (string, bool, err
 func TestInvite_BoundsAccountAndRecipient(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+		b := setup(t, dbtest.MigratedSQLite(t))
 		b.Limits = ratelimit.Limiter{KV: k, Log: slog.New(slog.DiscardHandler)}
 		sent, refused := 0, 0
 		for i := range 60 {
@@ -357,7 +357,7 @@ func (unverified) Send(context.Context, string, string, string) {}
 // TestInvite_RequiresVerifiedSender: where mail is sent.
 func TestInvite_RequiresVerifiedSender(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	m := b.create(t, b.ada, "mine")
 	b.Accounts, b.Mail = unverified{}, unverified{}
 	if _, _, err := b.Invite(t.Context(), m, "stranger@example.com", Viewer); !errs.Is(err, errs.Forbidden) {

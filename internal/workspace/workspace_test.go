@@ -103,7 +103,7 @@ func TestCreate_MakesOwner(t *testing.T) {
 
 func TestSlug_IsValidated(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	for name, c := range map[string]struct {
 		slug string
 		want string // the code of the answer
@@ -152,7 +152,7 @@ func TestSlug_IsValidated(t *testing.T) {
 
 func TestName_IsValidated(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, name := range []string{"", "  ", "two\nlines", "NUL\x00", "\xff", strings.Repeat("ä", 101)} {
 		_, err := b.Create(t.Context(), b.ada, name, "ada")
 		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"name"}) {
