@@ -90,16 +90,19 @@ var (
 		`\x'::bytea`, "'", `'\x0100'::bytea`, "x'0100'", "\n", " ",
 		"+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
 	condition = regexp.MustCompile(`^\((.*)\)$`)
-	term      = regexp.MustCompile(`\(([^()]*)\)( AND |$)`)
+	term      = regexp.MustCompile(`\(([^(),]*)\)( AND |$)`)
+	list      = regexp.MustCompile(`\((\w+) <> ALL \(ARRAY\[(.*)\]\)\)`)
+	spaces    = regexp.MustCompile(` +`)
 )
 
 // plain is a fact without them.
 func plain(fact string) string {
-	what, where, partial := strings.Cut(wordy.Replace(fact), " WHERE ")
+	what, where, partial := strings.Cut(spaces.ReplaceAllString(wordy.Replace(fact), " "), " WHERE ")
 	if !partial {
 		return what
 	}
-	return what + " WHERE " + term.ReplaceAllString(condition.ReplaceAllString(where, "$1"), "$1$2")
+	where = term.ReplaceAllString(condition.ReplaceAllString(where, "$1"), "$1$2")
+	return what + " WHERE " + list.ReplaceAllString(where, "$1 NOT IN ($2)")
 }
 
 func schemaOf(t *testing.T, d *db.DB) (all []string) {
