@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -151,8 +152,7 @@ func TestDispatcher_RespectsRetryAfter(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two minutes, and what the
-// first one records then does not count.
+// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two minutes.
 func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -174,6 +174,58 @@ func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDispatcher_IgnoresAttemptsAfterTheClaim claims on a node that sends after its claim has ended, and another node
+// has failed.
+func TestDispatcher_IgnoresAttemptsAfterTheClaim(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		r.respond(status(http.StatusBadGateway))
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		sendLate, err := b.newDispatcher(b.dispatcher.Log).ClaimForLater(t.Context(), w.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.clock.advance(2 * time.Minute)
+		b.send(t, w)
+		before := b.delivery(t, w)
+		sendLate()
+		if got := b.delivery(t, w); before.Tries != 1 || got.Tries != 1 || !got.DueAt.Equal(*before.DueAt) {
+			t.Errorf("%d tries, due at %s; before the late attempt %d and %s", got.Tries, got.DueAt, before.Tries, before.DueAt)
+		}
+		if n := len(r.got()); n != 2 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// endless is a receiver whose response has no end. It counts the bytes that are read.
+type endless struct{ read int }
+
+func (e *endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.LimitReader(e, 1<<20))}, nil
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+// TestDispatcher_BoundsResponses reads 4 KiB of a response.
+func TestDispatcher_BoundsResponses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
+	receiver := &endless{}
+	b.dispatcher.Client.Transport = receiver
+	if a, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated); err != nil || a.Error != nil ||
+		receiver.read != 4<<10 {
+		t.Errorf("%d bytes read, %+v, %v", receiver.read, a, err)
+	}
 }
 
 // TestDispatcher_ClassifiesTimeouts has a receiver respond too late.

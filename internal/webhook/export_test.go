@@ -21,6 +21,16 @@ func (d *Dispatcher) Claim(ctx context.Context, webhookID string) (int, error) {
 	return len(c.deliveries), err
 }
 
+// ClaimForLater claims the due deliveries of a webhook, and returns a function that sends them.
+func (d *Dispatcher) ClaimForLater(ctx context.Context, webhookID string) (send func(), err error) {
+	c, err := d.claim(ctx, webhookID, maxInFlight)
+	return func() {
+		for _, delivery := range c.deliveries {
+			d.deliver(ctx, c.webhook, delivery)
+		}
+	}, err
+}
+
 // ReadEvents creates deliveries of new events.
 func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 	_, err := d.readEvents(ctx, webhookID)

@@ -188,6 +188,11 @@ func TestDispatcher_MovesPositionsPastOtherEvents(t *testing.T) {
 				t.Errorf("position %v after %v, want moved: %t", got, c.webhook.Position, c.moves)
 			}
 		}
+		b.write(t, audit.LinkCreated, newLinkID())
+		until(t, "the next event is final", func() bool { return b.isFinal(t, 2) })
+		if behind, err := b.dispatcher.FindEvents(t.Context()); err != nil || !slices.Equal(behind, []string{w.ID}) {
+			t.Errorf("behind after an event of another type are %v, want %s, %v", behind, w.ID, err)
+		}
 		want := b.write(t, audit.DomainLost, newLinkID())
 		b.run(t)
 		until(t, "the matching event is delivered", func() bool { return slices.Equal(b.delivered(t, idle), []string{want}) })
