@@ -40,6 +40,8 @@ const (
 	// it after all of them.
 	pendingCost  = 5
 	scheduleCost = 50
+	// typicalChanges is the number of changed fields in the cost of a change.
+	typicalChanges = 3
 	// documentCost is the cost of a field of up to 128 KiB.
 	documentCost = 20
 	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB, is
@@ -107,7 +109,12 @@ func costs() gen.ComplexityRoot {
 	costRouting(&c)
 	c.Link.HitQuota = func(int) int { return hitQuotaCost }
 	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textCost, textCost, textCost
+	c.LinkVersion.URL, c.LinkVersion.Note = textCost, textCost
 	c.Link.Metadata, c.LinkVersion.Metadata = textCost, textCost
+	c.Event.URL, c.DestinationCheck.URL, c.RoutingTarget.URL = textCost, textCost, textCost
+	c.FieldChange.Before, c.FieldChange.After = textCost, textCost
+	c.Event.FieldChanges, c.AuditEvent.FieldChanges, c.LinkVersion.Changes = changesCost, changesCost, changesCost
+	c.ScheduledChange.Changes = changesCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
 		size := 0
@@ -209,6 +216,8 @@ func (r *resolver) chargePending(ctx context.Context, m workspace.Membership, id
 }
 
 func textCost(int) int { return longTextCost }
+
+func changesCost(child int) int { return 1 + typicalChanges*child }
 
 func documentsCost(int) int { return documentCost }
 

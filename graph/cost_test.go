@@ -66,6 +66,8 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			`} } } }`, 1 + 1 + 3*3, 1 + 1 + 1 + 3*2},
 		"long texts": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 2) { edges { node { ` +
 			`originalUrl } } } } }`, 1 + 1 + 2*7, 1 + 1 + 1 + 2*6},
+		"changes": {`query ($w: ID!) { workspace(by: {id: $w}) { events(first: 2) { edges { node { changes { before after ` +
+			`} } } } } }`, 1 + 1 + 2*(1+1+1+3*10), 1 + 1 + 1 + 2*(1+1)},
 		"of the right type": {`query ($w: ID!) { node(id: $w) { ... on Workspace { slug } ... on Link { code ` +
 			`title } } }`, 4, 2},
 		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +

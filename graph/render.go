@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -31,6 +33,8 @@ const (
 	// maxSelectionBytes and maxSelectionCost bound the selection of a webhook.
 	maxSelectionBytes = 2 << 10
 	maxSelectionCost  = 500
+	// maxChunkCost bounds the events that are rendered at once, as the API bounds an operation.
+	maxChunkCost = 10_000
 	// maxSelections is how many documents a node keeps parsed.
 	maxSelections = 1000
 
@@ -63,6 +67,7 @@ func NewRenderer(c Config) *Renderer {
 	e.SetQueryCache(documents)
 	e.SetDisableSuggestion(!c.Introspection)
 	e.SetDefaultRulesFn(limit.ValidationRules)
+	e.SetRecoverFunc(func(_ context.Context, value any) error { return errs.Panic(value) })
 	e.Use(&limit.Document{Bounds: c.Bounds, Valid: documents})
 	e.Use(&limit.Arguments{})
 	return &Renderer{resolver: r, exec: e, schema: schema}
@@ -81,24 +86,30 @@ type rendering struct {
 // Check validates the selection of a webhook, and reports whether it reads statistics. It returns
 // InvalidInput.
 func (r *Renderer) Check(selection string) (needsStats bool, err error) {
-	operation, err := r.prepare(context.Background(), eventsHead, selection)
+	operation, cost, err := r.cost(selection)
 	if err != nil {
 		return false, err
 	}
-	cost := func(o *graphql.OperationContext) int {
-		return complexity.Calculate(context.Background(), r.schema, o.Operation, nil)
-	}
-	baseline, err := r.prepare(context.Background(), eventsHead, "{ id }")
-	if err != nil {
-		return false, err
-	}
-	// A page of events multiplies the cost of an event.
-	perEvent := (cost(operation) - cost(baseline)) / eventsPerPage
-	if perEvent > maxSelectionCost {
+	if cost > maxSelectionCost {
 		return false, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. Select fewer fields.",
-			perEvent, maxSelectionCost).At("selection")
+			cost, maxSelectionCost).At("selection")
 	}
 	return r.readsStats(operation)
+}
+
+// cost returns a parsed selection and its cost for one event. It returns InvalidInput.
+func (r *Renderer) cost(selection string) (operation *graphql.OperationContext, points int, err error) {
+	ctx := context.Background()
+	if operation, err = r.prepare(ctx, eventsHead, selection); err != nil {
+		return nil, 0, err
+	}
+	baseline, err := r.prepare(ctx, eventsHead, "{ id }")
+	if err != nil {
+		return nil, 0, err
+	}
+	points = complexity.Calculate(ctx, r.schema, operation.Operation, nil) -
+		complexity.Calculate(ctx, r.schema, baseline.Operation, nil)
+	return operation, points / eventsPerPage, nil // a page of events multiplies the cost of an event
 }
 
 // eventsPerPage is the size of a page without the argument first.
@@ -163,24 +174,46 @@ func (r *Renderer) Events(
 	if selection != nil {
 		text = *selection
 		if _, err := r.Check(text); err != nil {
-			text, problem = defaultSelection, errs.From(err).Message
+			text, problem = defaultSelection, errs.From(err).Public()
 		}
 	}
-	data, err = r.events(ctx, m, text, events)
-	if err == nil {
-		return data, problem, nil
-	}
-	if _, failed := err.(gqlerror.List); !failed || text == defaultSelection { //nolint:errorlint // it is not wrapped
+	_, cost, err := r.cost(text)
+	if err != nil {
 		return nil, "", err
 	}
-	// A field of one event has failed: only that event gets the default data.
-	for _, e := range events {
-		nodes, err := r.events(ctx, m, text, []*audit.Event{e})
+	for chunk := range slices.Chunk(events, max(1, maxChunkCost/max(1, cost))) {
+		rendered, failed, err := r.chunk(ctx, m, text, chunk)
 		if err != nil {
-			problem = "A field of the selection failed: " + err.Error()
-			if nodes, err = r.events(ctx, m, defaultSelection, []*audit.Event{e}); err != nil {
-				return nil, "", err
+			return nil, "", err
+		}
+		for _, one := range rendered {
+			if len(one) > webhook.MaxBody {
+				one = nil
 			}
+			data = append(data, one)
+		}
+		problem = cmp.Or(problem, failed)
+	}
+	return data, problem, nil
+}
+
+// chunk renders events at once. An event with a field that fails gets the default data, and problem is the error.
+func (r *Renderer) chunk(
+	ctx context.Context, m workspace.Membership, selection string, events []*audit.Event,
+) (data []json.RawMessage, problem string, err error) {
+	data, err = r.events(ctx, m, selection, events)
+	if err == nil || !errs.Is(err, errs.InvalidInput) {
+		return data, "", err
+	}
+	data = nil
+	for _, e := range events {
+		nodes, err := r.events(ctx, m, selection, []*audit.Event{e})
+		if errs.Is(err, errs.InvalidInput) {
+			problem = errs.From(err).Public()
+			nodes, err = r.events(ctx, m, defaultSelection, []*audit.Event{e})
+		}
+		if err != nil {
+			return nil, "", err
 		}
 		data = append(data, nodes[0])
 	}
@@ -216,7 +249,7 @@ func (r *Renderer) Clicks(
 		slices.Collect(maps.Keys(links)), len(clicks))
 }
 
-// render executes a selection for n objects. The error is a gqlerror.List if a field failed.
+// render executes a selection for n objects. It returns InvalidInput if the selection caused an error.
 func (r *Renderer) render(
 	ctx context.Context, head, selection string, fixed rendering, links []string, n int,
 ) ([]json.RawMessage, error) {
@@ -247,10 +280,25 @@ func (r *Renderer) render(
 	if response == nil || ctx.Err() != nil { // no field has failed: there was no time to render them
 		return nil, context.Cause(ctx)
 	}
-	if len(response.Errors) > 0 {
-		return nil, response.Errors
+	if err := fieldError(response.Errors); err != nil {
+		return nil, err
 	}
 	return nodesIn(response.Data, n)
+}
+
+// fieldError returns the error of a response: InvalidInput if the selection caused all errors of its fields, so that
+// it fails each time. Otherwise rendering again can succeed.
+func fieldError(problems gqlerror.List) error {
+	for _, problem := range problems {
+		switch errs.From(problem).Kind {
+		case errs.Internal, errs.Unavailable, errs.RateLimited:
+			return fmt.Errorf("rendering a selection: %w", problem)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return errs.New(errs.InvalidInput, "A field of the selection failed: %s", errs.From(problems[0]).Public())
 }
 
 // field returns the result of a field above the selection; nil for any other field.

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,8 @@ func TestRenderer_ChecksSelections(t *testing.T) {
 			"{ id type link { id title tags } }":                                 "",
 			"{ link { stats { clicks } } }":                                      "stats",
 			"{ link { ... on Link { clicks(first: 1) { edges { cursor } } } } }": "stats",
+			"{ " + aliases(17, "changes { before after }") + "}":                 "refused",
+			"{ " + aliases(15, "changes { before after }") + "}":                 "",
 			"":                                      "refused",
 			"id":                                    "refused",
 			"{ unknown }":                           "refused",
@@ -51,6 +54,44 @@ func TestRenderer_ChecksSelections(t *testing.T) {
 			}
 		}
 	})
+}
+
+// aliases returns n copies of a field.
+func aliases(n int, field string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "a%d: %s ", i, field)
+	}
+	return b.String()
+}
+
+// TestRenderer_BoundsTheMemory renders events whose data is large in chunks, and drops data above the limit of a body.
+func TestRenderer_BoundsTheMemory(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	m, err := b.Workspaces.ForDeliveries(t.Context(), b.person(t, "ada").workspace.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("x", 4<<10)
+	var events []*audit.Event
+	for i := range 40 {
+		e := audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now())
+		if i == 30 {
+			e = e.WithChanges([]*audit.FieldChange{{Field: "note", Before: &text, After: &text}})
+		}
+		events = append(events, e)
+	}
+	selection := "{ id " + aliases(15, "changes { before after }") + "}" // up to 120 KiB an event
+	data, problem, err := NewRenderer(b.Config).Events(t.Context(), m, &selection, events)
+	if err != nil || problem != "" || len(data) != len(events) {
+		t.Fatal(len(data), problem, err)
+	}
+	for i, one := range data {
+		if i == 30 && one != nil || i != 30 && !strings.Contains(string(one), events[i].ID) {
+			t.Errorf("event %d: %d bytes", i, len(one))
+		}
+	}
 }
 
 // TestRenderer_RendersEvents renders the default and a selection, with the actor's id, for several events.

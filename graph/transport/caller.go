@@ -106,9 +106,13 @@ func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationCo
 }
 
 // ChargeWork takes points from the caller's budget for a part of the running operation whose cost was
-// not known before. It returns RateLimited.
+// not known before. An operation without a bill, of a webhook, has no budget. It returns RateLimited.
 func (b Budget) ChargeWork(ctx context.Context, points int) error {
-	limit.BillOf(graphql.GetOperationContext(ctx)).Work.Add(int64(points))
+	bill := limit.BillOf(graphql.GetOperationContext(ctx))
+	if bill == nil {
+		return nil
+	}
+	bill.Work.Add(int64(points))
 	_, err := b.spendOn(ctx, points)
 	return err
 }

@@ -3,9 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -15,22 +13,17 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// panicked is a resolver's panic.
-type panicked struct{ value any }
-
-func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-
 // recoverTo turns a panic of the deferring function into its error.
 func recoverTo(err *error) {
 	if value := recover(); value != nil {
-		*err = panicked{value}
+		*err = errs.Panic(value)
 	}
 }
 
 // recoverWith turns a panic of the deferring function into errors for the client.
 func (h *Handler) recoverWith(ended *gqlerror.List) {
 	if value := recover(); value != nil {
-		*ended = gqlerror.List{h.present(context.Background(), panicked{value})}
+		*ended = gqlerror.List{h.present(context.Background(), errs.Panic(value))}
 	}
 }
 
@@ -92,8 +85,8 @@ func (h *Handler) logFailure(ctx context.Context, e *errs.Error, shown *gqlerror
 	if o := observedIn(ctx); o != nil && o.requestID != "" {
 		attributes = append(attributes, "request_id", o.requestID)
 	}
-	if _, ok := errors.AsType[panicked](e.Cause); ok {
-		attributes = append(attributes, "stack", string(debug.Stack()))
+	if p, ok := errors.AsType[*errs.PanicError](e.Cause); ok {
+		attributes = append(attributes, "stack", string(p.Stack))
 	}
 	h.config.Log.Log(ctx, level, "operation failed", attributes...)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -182,6 +183,17 @@ func From(err error) *Error {
 	}
 	return &Error{Kind: Internal, Cause: err}
 }
+
+// PanicError is the value of a recovered panic, and the stack for the log.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Panic returns the error of a recovered panic. The function that recovers calls it.
+func Panic(value any) *PanicError { return &PanicError{value, debug.Stack()} }
+
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
 // Retry returns when a retry can succeed: RetryAfter, or a few seconds for Unavailable. It is zero
 // if time does not help.

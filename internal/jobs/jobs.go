@@ -6,13 +6,12 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -198,26 +197,18 @@ func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bo
 		return true
 	}
 	attributes := []any{"name", job.Name, "error", err}
-	if p, ok := errors.AsType[*panicError](err); ok {
-		attributes = append(attributes, "stack", string(p.stack))
+	if p, ok := errors.AsType[*errs.PanicError](err); ok {
+		attributes = append(attributes, "stack", string(p.Stack))
 	}
 	r.Log.ErrorContext(ctx, "job failed", attributes...)
 	return false
 }
 
-// panicError wraps the value and the stack of a job's panic.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-
 // run returns a panic as an error, so that the lease is released and other jobs continue.
 func run(ctx context.Context, job Job) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &panicError{value: value, stack: debug.Stack()}
+			err = errs.Panic(value)
 		}
 	}()
 	return job.Run(ctx)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 var noon = dbtest.Noon
@@ -217,8 +218,8 @@ func TestLease_IsReleasedAfterAFailure(t *testing.T) {
 				r, _ := setup(d)
 				job := Job{Name: name, Every: 15 * time.Minute, Run: run}
 				ran, err := r.Try(t.Context(), job)
-				if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") ||
-					ok && len(p.stack) == 0 {
+				if p, ok := errors.AsType[*errs.PanicError](err); !ran || err == nil || ok != (name != "fails") ||
+					ok && len(p.Stack) == 0 {
 					t.Errorf("ran %t: %v", ran, err)
 				}
 				leaseOf(t, d, name).wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)

@@ -189,9 +189,10 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 	case !c.Status.Set:
 		return nil
 	case c.Status.To == Disabled:
-		return errs.New(errs.InvalidInput, "The status must be ACTIVE or PAUSED.").At("status")
+		return errs.New(errs.InvalidInput, "status must be ACTIVE or PAUSED.").At("status")
 	case w.Blocked:
-		return errs.New(errs.UnsafeURL, "The operator of this service has disabled this webhook.").At("status")
+		return errs.New(errs.UnsafeURL, "The operator of this service has disabled this webhook. "+
+			"Ask the operator to enable it.").At("status")
 	case c.Status.To == Paused && w.Status == Disabled:
 		return errs.New(errs.InvalidInput, "A disabled webhook sends nothing. To use it again, set the status ACTIVE.").
 			At("status")
@@ -285,7 +286,7 @@ func Overlap(seconds *int) (time.Duration, error) {
 		return defaultOverlap, nil
 	}
 	if *seconds < 0 || *seconds > int(maxOverlap.Seconds()) {
-		return 0, errs.New(errs.InvalidInput, "overlapSeconds must be between 0 and %d.", int(maxOverlap.Seconds())).
+		return 0, errs.New(errs.InvalidInput, "overlapSeconds must be from 0 to %d.", int(maxOverlap.Seconds())).
 			At("overlapSeconds")
 	}
 	return time.Duration(*seconds) * time.Second, nil
@@ -412,7 +413,7 @@ func checkTypes(types []audit.Action) ([]audit.Action, error) {
 		}
 	}
 	if len(types) == 0 {
-		return nil, errs.New(errs.InvalidInput, "A webhook receives at least one type of events.").At("types")
+		return nil, errs.New(errs.InvalidInput, "types must have at least one type of events.").At("types")
 	}
 	sorted := slices.Sorted(slices.Values(types))
 	return slices.Compact(sorted), nil
@@ -429,7 +430,7 @@ func checkTags(tags []string) ([]string, error) {
 	}
 	slices.Sort(all)
 	if all = slices.Compact(all); len(all) > maxTags {
-		return nil, errs.New(errs.InvalidInput, "A webhook has at most %d tags.", maxTags).At("tags")
+		return nil, errs.New(errs.InvalidInput, "tags must have at most %d tags.", maxTags).At("tags")
 	}
 	return all, nil
 }

@@ -44,8 +44,8 @@ var (
 
 // Renderer renders the data of bodies. It reads what LINKS_READ and STATS_READ permit, and no data of users.
 type Renderer interface {
-	// Events returns the data of each event. With problem, the selection is not valid any more, and the
-	// default data was rendered.
+	// Events returns the data of each event; nil if it has more than MaxBody bytes. With problem, the selection is not
+	// valid any more, and the default data was rendered. After an error, rendering again can succeed.
 	Events(ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event) (
 		data []json.RawMessage, problem string, err error)
 	// Clicks returns the data of a batch of clicks.

@@ -22,8 +22,8 @@ const (
 	// maxUntried is how many deliveries of events a webhook has before their first attempt. Its other events are read
 	// when there is room: a webhook sends at a bounded rate, so deliveries further ahead would only cost earlier.
 	maxUntried = 200
-	// maxBody bounds a body.
-	maxBody = 32 << 10
+	// MaxBody is the maximum size of a body in bytes, except for batches of clicks.
+	MaxBody = 32 << 10
 	// readTimeout bounds the rendering and storing of a batch of deliveries.
 	readTimeout = 30 * time.Second
 )
@@ -176,8 +176,11 @@ func (d *Dispatcher) bodies(
 		return nil, "", err
 	}
 	for i, e := range events {
-		text := newMessage(e, data[i], false).encode()
-		if len(text) > maxBody {
+		text := ""
+		if data[i] != nil {
+			text = newMessage(e, data[i], false).encode()
+		}
+		if text == "" || len(text) > MaxBody {
 			if text, err = d.truncated(ctx, m, e); err != nil {
 				return nil, "", err
 			}
@@ -195,9 +198,12 @@ func (d *Dispatcher) truncated(ctx context.Context, m workspace.Membership, e *a
 		if err != nil {
 			return "", err
 		}
+		if data[0] == nil {
+			continue
+		}
 		message := newMessage(e, data[0], false)
 		message.Truncated = true
-		if text := message.encode(); len(text) <= maxBody {
+		if text := message.encode(); len(text) <= MaxBody {
 			return text, nil
 		}
 	}

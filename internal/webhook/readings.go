@@ -2,9 +2,12 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 const (
@@ -88,7 +91,11 @@ func (r *readings) run(ctx context.Context) {
 		for webhookID, b := range r.take() {
 			r.flights.Go(func() {
 				defer r.signal()
-				p, err := r.read(ctx, webhookID)
+				p := caughtUp
+				err := recovered(func() (err error) {
+					p, err = r.read(ctx, webhookID)
+					return err
+				})
 				r.finish(ctx, webhookID, b, p, err)
 			})
 		}
@@ -133,4 +140,15 @@ func (r *readings) finish(ctx context.Context, webhookID string, b backlog, p pr
 	case p == hasMore:
 		r.behind[webhookID] = backlog{workspaceID: b.workspaceID}
 	}
+}
+
+// recovered calls f and returns a panic as an error, with its stack, so that other webhooks continue.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := errs.Panic(value)
+			err = fmt.Errorf("%w\n%s", p, p.Stack)
+		}
+	}()
+	return f()
 }

@@ -74,13 +74,13 @@ func (r Redelivery) check() error {
 		}
 	}
 	if ways != 1 {
-		return errs.New(errs.InvalidInput, "Choose deliveries in one way: deliveryIds, failed or range.")
+		return errs.New(errs.InvalidInput, "Give exactly one of deliveryIds, failed and range.")
 	}
 	if len(r.IDs) > maxIDs {
-		return errs.New(errs.InvalidInput, "Give at most %d deliveries.", maxIDs).At("deliveryIds")
+		return errs.New(errs.InvalidInput, "deliveryIds must have from 1 to %d ids.", maxIDs).At("deliveryIds")
 	}
 	if r.From != nil && !r.From.Before(*r.To) {
-		return errs.New(errs.InvalidInput, "The range must end after it begins.").At("range")
+		return errs.New(errs.InvalidInput, "range.to must be after range.from.").At("range")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (d *Dispatcher) eventsOf(
 		return nil, err
 	}
 	if len(events) > maxRedelivered {
-		return nil, errs.New(errs.InvalidInput, "The range has more than %d events. Choose a shorter one.", maxRedelivered).
+		return nil, errs.New(errs.InvalidInput, "range must have at most %d events. Choose a shorter one.", maxRedelivered).
 			At("range")
 	}
 	reading, err := d.Workspaces.ForDeliveries(ctx, m.ID())
@@ -178,7 +178,8 @@ func (r Redelivery) knownIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []
 	}
 	for _, wanted := range r.IDs {
 		if !slices.Contains(ids, wanted) {
-			return nil, errs.New(errs.NotFound, "The webhook has no such delivery.").At("deliveryIds")
+			return nil, errs.New(errs.NotFound, "The webhook has no such delivery. Deliveries are stored for "+
+				"30 days: use ids of Webhook.deliveries.").At("deliveryIds")
 		}
 	}
 	return ids, nil

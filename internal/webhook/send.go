@@ -107,11 +107,14 @@ func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, delivery *Delivery
 		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), delivery))
 		return
 	}
-	body, err := d.bodyOf(sending, w, delivery)
 	var o outcome
-	if err == nil {
-		o, err = d.send(sending, w, delivery.EventID, body)
-	}
+	err := recovered(func() error {
+		body, err := d.bodyOf(sending, w, delivery)
+		if err == nil {
+			o, err = d.send(sending, w, delivery.EventID, body)
+		}
+		return err
+	})
 	recording := context.WithoutCancel(ctx)
 	if err != nil {
 		if sending.Err() == nil { // it was not interrupted

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -33,10 +34,12 @@ func (d *Dispatcher) Test(
 		return nil, err
 	}
 	if !slices.Contains(Types(), t) {
-		return nil, errs.New(errs.InvalidInput, "This type is not sent to webhooks.").At("type")
+		return nil, errs.New(errs.InvalidInput, "%s is not sent to webhooks. Use a value of EventType.",
+			validate.Quote(string(t))).At("type")
 	}
 	if w.Blocked {
-		return nil, errs.New(errs.InvalidInput, "The operator of this service has disabled this webhook.").At("id")
+		return nil, errs.New(errs.InvalidInput, "The operator of this service has disabled this webhook. "+
+			"Ask the operator to enable it.").At("id")
 	}
 	if err := d.Limits.Charge(ctx, testRate, m.ID()); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (s *Store) CheckURL(ctx context.Context, conn bun.IDB, raw string) (urlnorm
 	case parsed.Scheme != "https" && !s.AllowHTTP:
 		return u, errs.New(errs.InvalidURL, "The URL must start with https://.").At("url")
 	case u.Port() != 443 && u.Port() < minPort:
-		return u, errs.New(errs.InvalidURL, "The port must be 443, or %d and above.", minPort).At("url")
+		return u, errs.New(errs.InvalidURL, "The port of url must be 443 or from %d to 65535.", minPort).At("url")
 	}
 	if addr, err := netip.ParseAddr(u.Host()); err == nil && !s.allows(addr) {
 		return u, errNotPublic()
