@@ -181,6 +181,58 @@ func TestDispatcher_RendersOnce(t *testing.T) {
 	})
 }
 
+// TestDispatcher_RecoversFromPanics panics when the body of a delivery is rendered: it is sent later.
+func TestDispatcher_RecoversFromPanics(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		b.send(t, w)
+		way := webhook.Redelivery{IDs: []string{b.delivery(t, w).ID}}
+		if n, err := b.dispatcher.Redeliver(t.Context(), b.m, w.ID, way); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		b.dispatcher.Renderer = failing{workspaceID: b.m.ID()}
+		b.send(t, w)
+		if got := b.delivery(t, w); got.Status != webhook.Waiting || got.Tries != 0 || got.ClaimedUntil != nil {
+			t.Errorf("after a panic: %+v", got)
+		}
+		b.dispatcher.Renderer = plain{}
+		b.send(t, w)
+		b.last(t, r, 2)
+	})
+}
+
+// TestDispatcher_DoesWithoutLargeData renders nothing for an event whose selection is too large, and the default.
+func TestDispatcher_DoesWithoutLargeData(t *testing.T) {
+	t.Parallel()
+	b, r := setup(t, dbtest.Migrated(t, dbtest.SQLite(t))), newReceiver(t)
+	change := hook(r.URL, audit.LinkUpdated)
+	change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
+	w, _ := b.createWith(t, change)
+	b.dispatcher.Renderer = dropped{}
+	messageID := b.write(t, audit.LinkUpdated, newLinkID())
+	b.readEvents(t, w)
+	b.send(t, w)
+	if got := b.last(t, r, 1).body; !strings.Contains(got, messageID) || !strings.Contains(got, `"truncated":true`) {
+		t.Errorf("sent %s", got)
+	}
+}
+
+// dropped renders no data of selections.
+type dropped struct{ plain }
+
+func (p dropped) Events(
+	ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event,
+) (data []json.RawMessage, problem string, err error) {
+	if selection != nil {
+		return make([]json.RawMessage, len(events)), "", nil
+	}
+	return p.plain.Events(ctx, m, nil, events)
+}
+
 // tagged returns tags of links.
 type tagged map[string][]string
 

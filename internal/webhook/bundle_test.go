@@ -65,7 +65,7 @@ func (plain) Clicks(
 	return data, nil
 }
 
-// failing renders as plain, except for a workspace.
+// failing renders as plain, except for a workspace: its events panic, and its clicks return an error.
 type failing struct {
 	plain
 
@@ -78,7 +78,7 @@ func (f failing) Events(
 	ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event,
 ) (data []json.RawMessage, problem string, err error) {
 	if m.ID() == f.workspaceID {
-		return nil, "", errRender
+		panic(errRender)
 	}
 	return f.plain.Events(ctx, m, selection, events)
 }
