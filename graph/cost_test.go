@@ -171,7 +171,7 @@ func TestCost_WithoutLimits(t *testing.T) {
 // TestCost_ChargesPendingChanges: a change that could break them costs more for each.
 func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/", ExternalID: new("1"),
 		Strategy: new(link.Random)})

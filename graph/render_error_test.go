@@ -18,7 +18,7 @@ import (
 // TestRenderer_ReturnsTheErrorOfItsContext instead of a response, which an ended context has not.
 func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
 	if err != nil {
@@ -39,7 +39,7 @@ func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 // gets the default data, and the problem has the text for users.
 func TestRenderer_ReportsErrorsOfSelections(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	m, events := b.eventsToRender(t)
 	selection := `{ link { asOf(at: "2100-01-01T00:00:00Z") { title } } }`
 	data, problem, err := NewRenderer(b.Config).Events(t.Context(), m, &selection, events)
@@ -53,7 +53,7 @@ func TestRenderer_ReportsErrorsOfSelections(t *testing.T) {
 // reported as a problem of the selection, so that the events are rendered later.
 func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	m, events := b.eventsToRender(t)
 	selection := "{ id link { versions(first: 1) { edges { cursor } } } }"
 	panicking := b.Config
@@ -76,7 +76,7 @@ func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 // TestRenderer_CountsManyLinks renders a count whose cost depends on the size of the workspace.
 func TestRenderer_CountsManyLinks(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	m, events := b.eventsToRender(t)
 	_, err := b.db.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
 		canonical_hash, redirect_status, created_at, updated_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1

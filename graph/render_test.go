@@ -68,7 +68,7 @@ func aliases(n int, field string) string {
 // TestRenderer_BoundsTheMemory renders events whose data is large in chunks, and drops data above the limit of a body.
 func TestRenderer_BoundsTheMemory(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	m, err := b.Workspaces.ForDeliveries(t.Context(), b.person(t, "ada").workspace.ID())
 	if err != nil {
 		t.Fatal(err)

@@ -651,7 +651,7 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 // TestStore_ValidatesStatesWithinBounds: only changed routings are validated, and not for a caller that has gone.
 func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
 	ended := &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}
 	b.schedule(t, l, time.Hour, Change{Routing: to(ended)})

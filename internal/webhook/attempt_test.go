@@ -218,7 +218,7 @@ func (e *endless) Read(p []byte) (int, error) {
 // TestDispatcher_BoundsResponses reads 4 KiB of a response.
 func TestDispatcher_BoundsResponses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t, dbtest.MigratedSQLite(t))
 	w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 	receiver := &endless{}
 	b.dispatcher.Client.Transport = receiver

@@ -208,7 +208,7 @@ func TestDispatcher_RecoversFromPanics(t *testing.T) {
 // TestDispatcher_DoesWithoutLargeData renders nothing for an event whose selection is too large, and the default.
 func TestDispatcher_DoesWithoutLargeData(t *testing.T) {
 	t.Parallel()
-	b, r := setup(t, dbtest.Migrated(t, dbtest.SQLite(t))), newReceiver(t)
+	b, r := setup(t, dbtest.MigratedSQLite(t)), newReceiver(t)
 	change := hook(r.URL, audit.LinkUpdated)
 	change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
 	w, _ := b.createWith(t, change)
