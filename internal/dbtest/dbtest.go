@@ -58,33 +58,13 @@ func EachRedis(t *testing.T, test func(t *testing.T, k *redisx.Client)) {
 // SQLite returns an empty SQLite database.
 func SQLite(t testing.TB) *db.DB {
 	t.Helper()
-	return openSQLite(t, filepath.Join(t.TempDir(), "test.db"))
-}
-
-func openSQLite(t testing.TB, path string) *db.DB {
-	t.Helper()
-	d, err := db.OpenSQLite(path, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, d)
-	return d
+	return Open(t, db.SQLite, filepath.Join(t.TempDir(), "test.db"))
 }
 
 // Postgres returns an empty PostgreSQL database; without a server it skips the test.
 func Postgres(t testing.TB) *db.DB {
 	t.Helper()
-	return openPostgres(t, PostgresURL(t))
-}
-
-func openPostgres(t testing.TB, databaseURL string) *db.DB {
-	t.Helper()
-	d, err := db.OpenPostgres(databaseURL, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, d)
-	return d
+	return Open(t, db.Postgres, PostgresURL(t))
 }
 
 // PostgresURL returns the URL of an empty database, which is dropped after the test; without a

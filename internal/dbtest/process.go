@@ -17,22 +17,23 @@ func EachShared(t *testing.T, test func(t *testing.T, kind db.Kind, where string
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		where := filepath.Join(t.TempDir(), "test.db")
-		Migrated(t, Open(t, db.SQLite, where))
+		WriteMigratedSQLite(t, where)
 		test(t, db.SQLite, where)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		where := PostgresURL(t)
-		Migrated(t, Open(t, db.Postgres, where))
-		test(t, db.Postgres, where)
+		test(t, db.Postgres, MigratedPostgresURL(t))
 	})
 }
 
 // Open opens a SQLite path or PostgreSQL URL.
-func Open(t *testing.T, kind db.Kind, where string) *db.DB {
+func Open(t testing.TB, kind db.Kind, where string) *db.DB {
 	t.Helper()
-	open := map[db.Kind]func(string, int) (*db.DB, error){db.SQLite: db.OpenSQLite, db.Postgres: db.OpenPostgres}[kind]
-	d, err := open(where, 10)
+	open, pool := db.OpenSQLite, 4
+	if kind == db.Postgres {
+		open, pool = db.OpenPostgres, 10
+	}
+	d, err := open(where, pool)
 	if err != nil {
 		t.Fatal(err)
 	}

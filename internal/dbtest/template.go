@@ -23,7 +23,7 @@ func MigratedSQLite(t testing.TB) *db.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	WriteMigratedSQLite(t, path)
-	return openSQLite(t, path)
+	return Open(t, db.SQLite, path)
 }
 
 // WriteMigratedSQLite writes a migrated database to a new file, and makes its folder.
@@ -62,7 +62,7 @@ var sqliteTemplate = sync.OnceValues(func() (content []byte, err error) {
 // than migrating. Without a server it skips the test.
 func MigratedPostgres(t testing.TB) *db.DB {
 	t.Helper()
-	return openPostgres(t, MigratedPostgresURL(t))
+	return Open(t, db.Postgres, MigratedPostgresURL(t))
 }
 
 // MigratedPostgresURL returns the URL of such a copy, which is dropped after the test.

@@ -361,7 +361,8 @@ func TestClose_RemovesTheLog(t *testing.T) {
 func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	file, dir, linkID := filepath.Join(t.TempDir(), "test.db"), t.TempDir(), id.New(id.Link)
-	d := dbtest.Migrated(t, dbtest.Open(t, db.SQLite, file))
+	dbtest.WriteMigratedSQLite(t, file)
+	d := dbtest.Open(t, db.SQLite, file)
 	r := clicktest.NewRecorder(t, d, dir)
 	recordOf(r, linkID, 10)
 	ingestAll(t, r)
