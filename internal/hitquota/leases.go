@@ -339,10 +339,7 @@ func (l *Leases) enqueue(q *queued) {
 		l.finish(q)
 		return
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	poll.Signal(l.wake)
 }
 
 // LeasesStats are the statistics of Leases.

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
@@ -107,7 +108,7 @@ func (l *Log) record(c *click.Click) int64 {
 	}
 	l.recorded.Add(1)
 	l.oldest.CompareAndSwap(0, c.ClickedAt.UnixMicro())
-	signal(l.wake)
+	poll.Signal(l.wake)
 	return end
 }
 
@@ -155,20 +156,12 @@ func (l *Log) Flush(ctx context.Context) error {
 		if l.position.Load() >= target {
 			return nil
 		}
-		signal(l.rush)
-		signal(l.wake)
+		poll.Signal(l.rush)
+		poll.Signal(l.wake)
 		select {
 		case <-progress:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for clicks to be written: %w", ctx.Err())
 		}
-	}
-}
-
-// signal wakes the receiver of the channel, now or at its next receive.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -222,7 +222,7 @@ func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 	}
 	r.moveTo(b)
 	if len(b.Clicks) == 0 || b.Next < r.journal.End() {
-		signal(r.wake)
+		poll.Signal(r.wake)
 	}
 	return true
 }
@@ -272,7 +272,7 @@ func (r *Recorder) watch(ctx context.Context) {
 		if repaired {
 			r.Logger.ErrorContext(ctx, "files of the click log were removed or truncated: a new one was begun",
 				"log", r.LogID())
-			signal(r.wake)
+			poll.Signal(r.wake)
 		}
 	}
 }

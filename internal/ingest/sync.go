@@ -39,7 +39,7 @@ func newSyncs() *syncs {
 
 // await waits until the position is on the disk.
 func (s *syncs) await(position int64) {
-	signal(s.wake)
+	poll.Signal(s.wake)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.synced < position && !s.ended {

@@ -140,10 +140,7 @@ func (m *Mailer) send(ctx context.Context, to, subject, text string, toOthers bo
 		return
 	}
 	m.waiting = append(m.waiting, l)
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	poll.Signal(m.wake)
 }
 
 // count returns the number of waiting messages of a queue.

@@ -1,4 +1,4 @@
-// Package poll waits, calls a function periodically and watches files. It owns the rule that a
+// Package poll waits, wakes, calls a function periodically and watches files. It owns the rule that a
 // periodic failure is logged once, until it is over. Every package with a background loop uses it.
 package poll
 
@@ -17,6 +17,14 @@ func Wait(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Signal wakes the receiver of a channel with one place, now or at its next receive.
+func Signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -117,12 +117,7 @@ func NewDispatcher(c Config) *Dispatcher {
 }
 
 // Wake has the dispatcher look for due deliveries at once.
-func (d *Dispatcher) Wake() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *Dispatcher) Wake() { poll.Signal(d.wake) }
 
 // Rescan has the dispatcher search for webhooks behind the event log within pollInterval.
 func (d *Dispatcher) Rescan() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -77,12 +78,7 @@ func (r *readings) add(webhooks ...*Webhook) {
 }
 
 // signal has run look for readings that can start.
-func (r *readings) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *readings) signal() { poll.Signal(r.wake) }
 
 // run starts readings until the context ends, and waits for those in flight.
 func (r *readings) run(ctx context.Context) {
