@@ -53,10 +53,10 @@ type LogRequest struct {
 
 // Read returns the first of the selected events, in the order of their commits.
 func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
+	o := orderOf(r.TargetID)
 	err = positioned(d).Model(&events).ColumnExpr("?TableColumns, xid, seq").
 		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).
-		Apply(about(r.Actions, r.TargetID), between(r.After, r.UpTo, orderOf(r.TargetID)), first(r.Limit, orderOf(r.TargetID))).
-		Scan(ctx)
+		Apply(about(r.Actions, r.TargetID), between(r.After, r.UpTo, o), first(r.Limit, o)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
