@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -86,15 +87,22 @@ type rendering struct {
 // Check validates the selection of a webhook, and reports whether it reads statistics. It returns
 // InvalidInput.
 func (r *Renderer) Check(selection string) (needsStats bool, err error) {
-	operation, cost, err := r.cost(selection)
+	needsStats, _, err = r.check(selection)
+	return needsStats, err
+}
+
+// check is Check, and also returns the cost of the selection for one event.
+func (r *Renderer) check(selection string) (needsStats bool, points int, err error) {
+	operation, points, err := r.cost(selection)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	if cost > maxSelectionCost {
-		return false, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. Select fewer fields.",
-			cost, maxSelectionCost).At("selection")
+	if points > maxSelectionCost {
+		return false, 0, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. "+
+			"Select fewer fields.", points, maxSelectionCost).At("selection")
 	}
-	return r.readsStats(operation)
+	needsStats, err = r.readsStats(operation)
+	return needsStats, points, err
 }
 
 // cost returns a parsed selection and its cost for one event. It returns InvalidInput.
@@ -170,14 +178,12 @@ func (r *Renderer) prepare(ctx context.Context, head, selection string) (*graphq
 func (r *Renderer) Events(
 	ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event,
 ) (data []json.RawMessage, problem string, err error) {
-	text := defaultSelection
-	if selection != nil {
-		text = *selection
-		if _, err := r.Check(text); err != nil {
-			text, problem = defaultSelection, errs.From(err).Public()
-		}
+	text := optional.Or(selection, defaultSelection)
+	_, cost, err := r.check(text)
+	if err != nil && selection != nil {
+		text, problem = defaultSelection, errs.From(err).Public()
+		_, cost, err = r.check(text)
 	}
-	_, cost, err := r.cost(text)
 	if err != nil {
 		return nil, "", err
 	}
