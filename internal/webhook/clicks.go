@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -106,13 +105,9 @@ func (d *Dispatcher) skipsClicks(ctx context.Context, w *Webhook) (bool, error) 
 	if w.Status != Active {
 		return true, nil
 	}
-	waiting := d.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-		Where("status = 'WAITING'").Limit(maxWaiting + 1)
-	n, err := d.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Count(db.AsSystem(ctx))
-	if err != nil {
-		return false, fmt.Errorf("counting deliveries: %w", err)
-	}
-	return n > maxWaiting, nil
+	all := func(q *bun.SelectQuery) *bun.SelectQuery { return q }
+	n, err := d.countWaiting(db.AsSystem(ctx), w, maxWaiting+1, all)
+	return n > maxWaiting, err
 }
 
 // clickDeliveries renders batches of clicks.

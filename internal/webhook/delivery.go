@@ -154,6 +154,19 @@ func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...st
 	return waiting, nil
 }
 
+// countWaiting counts the waiting deliveries of a webhook that match, up to a limit.
+func (s *Store) countWaiting(
+	ctx context.Context, w *Webhook, limit int, match func(*bun.SelectQuery) *bun.SelectQuery,
+) (int, error) {
+	waiting := match(s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
+		Where("status = 'WAITING'")).Limit(int64(limit))
+	n, err := s.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting deliveries: %w", err)
+	}
+	return int(n), nil
+}
+
 // AttemptsOf returns the attempts of deliveries, oldest first.
 func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string][]*Attempt, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)

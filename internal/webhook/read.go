@@ -71,13 +71,10 @@ func (d *Dispatcher) readEvents(ctx context.Context, webhookID string) (progress
 
 // room returns how many deliveries of events may be created for a webhook. Those of clicks have a bound of their own.
 func (d *Dispatcher) room(ctx context.Context, w *Webhook) (int, error) {
-	untried := d.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-		Where("status = 'WAITING'").Where("tries = 0").Where("type <> ?", audit.LinkClicked).Limit(maxUntried)
-	n, err := d.DB.NewSelect().TableExpr("(?) AS untried", untried).Count(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("counting deliveries: %w", err)
-	}
-	return maxUntried - int(n), nil
+	n, err := d.countWaiting(ctx, w, maxUntried, func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Where("tries = 0").Where("type <> ?", audit.LinkClicked)
+	})
+	return maxUntried - n, err
 }
 
 // readUpTo creates the deliveries of at most limit events. The context is that of the workspace.
