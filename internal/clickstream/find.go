@@ -53,7 +53,8 @@ func (l *Live) FindAfter(ctx context.Context, after stream.Position) (f Found, e
 
 // Of selects the found clicks of a workspace, which is the column of an outer query. It may select others, too.
 func (l *Live) Of(f Found, workspaceColumn string) *bun.SelectQuery {
-	return l.clicks.db.NewSelect().Model((*click.Row)(nil)).ColumnExpr("1").Where("workspace_id = ?", bun.Ident(workspaceColumn)).
+	return l.clicks.db.NewSelect().Model((*click.Row)(nil)).ColumnExpr("1").
+		Where("workspace_id = ?", bun.Ident(workspaceColumn)).
 		Where("clicked_at BETWEEN ? AND ?", f.span.FirstAt.UTC(), f.span.LastAt.UTC()).
 		Where("id BETWEEN ? AND ?", f.span.FirstID, f.span.LastID)
 }
@@ -68,13 +69,12 @@ func (l *Live) Resume(
 	if at, err = l.clicks.head(ctx); err != nil {
 		return at, 0, fmt.Errorf("selecting the latest clicks: %w", err)
 	}
-	d := l.clicks.db
 	var first []batchRow
 	err = l.clicks.batches().Where("written_at > ?", db.Instant(l.clicks.now().Add(-Life))).Limit(1).Scan(ctx, &first)
 	if err != nil {
 		return at, 0, fmt.Errorf("selecting the first batch of clicks: %w", err)
 	}
-	q := d.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+	q := l.clicks.db.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
 		Where("clicked_at > ?", db.Instant(expired.At))
 	if len(first) > 0 {
 		at, q = first[0].clickPosition(0), q.Where("id < ?", first[0].FirstID)

@@ -28,8 +28,8 @@ type ExplainRequest struct {
 }
 
 // Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
-// have taken effect. It consumes nothing. It returns
-// InvalidInput for the visit, and the errors of Update for the change.
+// have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of Update for the
+// change.
 func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explanation, error) {
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}

@@ -29,11 +29,11 @@ var (
 )
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
-// since: it deletes links that were created or restored, restores those that were deleted, and reverts the
-// others to the version before, as it does with the fields of restored links. Links that were undone before are left alone, without an error. The results'
-// errors are Conflict for a link that changed since, and those of Revert, DeleteMany and Restore. An error
-// means that nothing was changed: NotFound or Forbidden. The call is complete when Remaining is 0, which it
-// also is if none of its links could be undone.
+// since: it deletes links that were created, restored or revived, restores those that were deleted, and
+// reverts the others, and the fields of revived links, to the version before. Links that were undone before
+// are left alone, without an error. The results' errors are Conflict for a link that changed since, and
+// those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or Forbidden.
+// The call is complete when Remaining is 0, which it also is if none of its links could be undone.
 func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

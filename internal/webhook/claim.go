@@ -19,7 +19,8 @@ const claimDuration = 2 * time.Minute
 // leaves out those of ended API keys and deleted workspaces.
 func (d *Dispatcher) due(ctx context.Context) (rows []*Webhook, err error) {
 	hosts, paused := d.busy()
-	q := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "host").Where("due_at <= ?", d.now()).Where("status = ?", Active)
+	q := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "host").Where("due_at <= ?", d.now()).
+		Where("status = ?", Active)
 	q = d.withoutEnded(q)
 	if len(hosts) > 0 {
 		q = q.Where("host NOT IN (?)", bun.In(hosts))

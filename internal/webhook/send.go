@@ -149,8 +149,8 @@ func (d *Dispatcher) mayAttempt(ctx context.Context, w *Webhook) bool {
 // after the attempt. It returns RateLimited.
 func (d *Dispatcher) reserveTest(ctx context.Context, w *Webhook) (done func(), err error) {
 	if d.reserve(w.Host, 1) == 0 {
-		return nil, errs.New(errs.RateLimited, "All connections to the host of this webhook are in use. Try again in a moment.").
-			After(time.Second)
+		return nil, errs.New(errs.RateLimited, "All connections to the host of this webhook are in use. "+
+			"Try again in a moment.").After(time.Second)
 	}
 	done = func() { d.free(w.Host, 1) }
 	if n, wait := d.pace.take(w, 1); n == 0 {
