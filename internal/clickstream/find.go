@@ -3,6 +3,7 @@ package clickstream
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -69,17 +70,20 @@ func (l *Live) Resume(
 	if at, err = l.clicks.head(ctx); err != nil {
 		return at, 0, fmt.Errorf("selecting the latest clicks: %w", err)
 	}
+	since := db.Instant(l.clicks.now().Add(-Life))
 	var first []batchRow
-	err = l.clicks.batches().Where("written_at > ?", db.Instant(l.clicks.now().Add(-Life))).Limit(1).Scan(ctx, &first)
+	err = l.clicks.batches().Where("written_at > ?", since).Limit(1).Scan(ctx, &first)
 	if err != nil {
 		return at, 0, fmt.Errorf("selecting the first batch of clicks: %w", err)
 	}
-	q := l.clicks.db.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
-		Where("clicked_at > ?", db.Instant(expired.At))
 	if len(first) > 0 {
-		at, q = first[0].clickPosition(0), q.Where("id < ?", first[0].FirstID)
+		at = first[0].clickPosition(0)
 	}
-	n, err := q.Count(ctx)
+	// Batches that are not final yet follow the position: their clicks are not skipped.
+	readable := l.clicks.db.NewSelect().Table("click_batches").Where("written_at > ?", since).
+		ColumnExpr("coalesce(min(first_id), ?)", int64(math.MaxInt64))
+	n, err := l.clicks.db.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+		Where("clicked_at > ?", db.Instant(expired.At)).Where("id < (?)", readable).Count(ctx)
 	if err != nil {
 		return at, 0, fmt.Errorf("counting clicks: %w", err)
 	}

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -23,6 +24,27 @@ func (b *bundle) findClicks(t *testing.T, want ...string) {
 		}
 		return slices.Equal(behind, want)
 	})
+}
+
+// holdTransaction opens a transaction on PostgreSQL, so that later ones are not final until it is released.
+func (b *bundle) holdTransaction(t *testing.T) (release func()) {
+	t.Helper()
+	if b.DB.Kind == db.SQLite {
+		return func() {}
+	}
+	ctx := db.AsSystem(t.Context())
+	tx, err := b.DB.BeginTx(ctx, nil)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "SELECT pg_current_xact_id()")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestDispatcher_FindsWebhooksWithNewClicks has clicks of one of two workspaces: webhooks of the other one are not read.
@@ -95,7 +117,7 @@ func TestDispatcher_FindsClicksOfNewWebhooks(t *testing.T) {
 }
 
 // TestDispatcher_CountsExpiredClicks reads nothing for more than 23 hours. The clicks of the last 23 hours are delivered,
-// and the others counted.
+// and the others counted. The batch of the former is not final yet when the latter are counted.
 func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -107,6 +129,7 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 		record(3, b.m)
 		record(2, other)
 		b.clock.advance(20 * time.Hour)
+		release := b.holdTransaction(t)
 		record(5, b.m)
 		b.clock.advance(4 * time.Hour)
 		if err := b.ClickStream.DeleteExpiredBatches(t.Context()); err != nil {
@@ -118,6 +141,14 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 				t.Fatal(err)
 			}
 			return b.reload(t, w.ID).SkippedClicks > 0
+		})
+		release()
+		until(t, "the other clicks are delivered", func() bool {
+			_, found := b.dispatcher.FindClicks(t.Context())
+			if err := errors.Join(found, b.dispatcher.ReadClicks(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			return b.waiting(t, w) > 0
 		})
 		if got := b.reload(t, w.ID); got.SkippedClicks != 3 {
 			t.Errorf("%d clicks skipped, want 3", got.SkippedClicks)
