@@ -114,12 +114,12 @@ func (l *Listener) Close() error {
 // Drain ends each connection with its next response.
 func (l *Listener) Drain() { l.draining.Store(true) }
 
-// IsBusy reports whether a client is connected that has sent a request since the time.
+// IsBusy reports whether a client is connected that has connected or sent a request since the time.
 func (l *Listener) IsBusy(since time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if c.answered.Load() > since.UnixNano() {
+		if c.active.Load() > since.UnixNano() {
 			return true
 		}
 	}
@@ -176,12 +176,13 @@ func (l *Listener) unregister(c *conn) {
 // serve answers the requests of a connection until it ends or is passed to net/http.
 func (l *Listener) serve(below net.Conn) {
 	c := &conn{Conn: below, in: bufio.NewReaderSize(below, headBytes)}
+	c.active.Store(time.Now().UnixNano()) // its first request may be on its way
 	defer l.unregister(c)
 	if !l.register(c) || l.answerPlain(c) {
 		_ = below.Close()
 		return
 	}
-	c.answered.Store(time.Now().UnixNano()) // busy until net/http has it
+	c.active.Store(time.Now().UnixNano()) // busy until net/http has it
 	_ = below.SetDeadline(time.Time{})
 	c.head, c.response = head{}, response{}
 	select {
@@ -216,7 +217,7 @@ func (l *Listener) answerPlain(c *conn) (isOver bool) {
 			return false
 		}
 		now := time.Now()
-		c.answered.Store(now.UnixNano())
+		c.active.Store(now.UnixNano())
 		if _, err := c.in.Discard(size); err != nil {
 			return true
 		}
@@ -256,7 +257,7 @@ type conn struct {
 	in       *bufio.Reader
 	address  string
 	moved    time.Time    // when the deadline was extended last
-	answered atomic.Int64 // when the last request was answered, in nanoseconds since 1970
+	active   atomic.Int64 // when it was accepted or answered last, in nanoseconds since 1970
 	head     head
 	response response
 }

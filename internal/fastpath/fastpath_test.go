@@ -394,6 +394,29 @@ func TestShutdown_CompletesAnswers(t *testing.T) {
 	})
 }
 
+func TestIsBusy_CountsNewConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := make(pipes)
+		l := Listen(below, site, slog.New(slog.DiscardHandler))
+		began := time.Now()
+		time.Sleep(time.Minute)
+		_, _ = below.dial()
+		synctest.Wait()
+		if !l.IsBusy(began) {
+			t.Error("a connection whose first request may be on its way is idle")
+		}
+		time.Sleep(time.Second)
+		if l.IsBusy(time.Now().Add(-time.Second)) {
+			t.Error("a connection without requests stays busy")
+		}
+		_ = l.Close()
+		if err := l.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestShutdown_WaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
