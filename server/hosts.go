@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/throttle"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -87,12 +89,22 @@ func (a *app) domainRobots(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// previewersOnly admits preview crawlers, each in a group of its own, because some read only one name
+// of a group.
+var previewersOnly = func() string {
+	var b strings.Builder
+	for _, name := range visitor.PreviewCrawlers() {
+		b.WriteString("User-agent: " + name + "\nDisallow:\n\n")
+	}
+	return b.String() + "User-agent: *\nDisallow: /\n"
+}()
+
 // robots answers whether search engines may crawl a host. Those that may not index it may not crawl
-// it either.
+// it either. Preview crawlers may always.
 func robots(w http.ResponseWriter, isIndexable bool) {
-	text := "User-agent: *\nDisallow: /\n"
-	if isIndexable {
-		text = "User-agent: *\nDisallow:\n"
+	text := "User-agent: *\nDisallow:\n"
+	if !isIndexable {
+		text = previewersOnly
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "max-age=3600")

@@ -87,7 +87,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		if got := s.askHost(t, http.MethodGet, host, "/robots.txt"); !strings.HasSuffix(got.body, "Disallow:\n") {
 			t.Errorf("robots of an indexable domain: %q", got.body)
 		}
-		if got := s.expect(t, 200, http.MethodGet, "/robots.txt"); !strings.HasSuffix(got.body, "Disallow: /\n") {
+		if got := s.expect(t, 200, http.MethodGet, "/robots.txt"); !strings.HasSuffix(got.body, "Disallow: /\n") ||
+			!strings.Contains(got.body, "User-agent: Slackbot-LinkExpanding\nDisallow:\n\n") {
 			t.Errorf("robots of the instance: %q", got.body)
 		}
 		who.shorten(t, "https://example.com/live", "strategy", "CUSTOM", "customCode", "live")

@@ -51,7 +51,10 @@ func (a *agents) classify(text string) agent {
 	if known, ok := a.memo.GetIfPresent(text); ok {
 		return known
 	}
-	bot, sure := a.crawlers.isOne(text)
+	bot, sure := IsPreviewCrawler(text), true
+	if !bot {
+		bot, sure = a.crawlers.isOne(text)
+	}
 	known := agent{bot: true}
 	if !bot {
 		known = a.parse(text)
