@@ -25,7 +25,7 @@ var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/optional",
-		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/schedule",
+		"internal/ownhost", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/schedule",
 		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
 	},
@@ -56,6 +56,7 @@ var within = map[string][]string{
 	"internal/breaker":   {"internal/poll"},
 	"internal/click":     {"internal/id", "internal/visitor"},
 	"internal/ownhost":   {"internal/urlnorm"},
+	"internal/qr":        {"internal/errs", "internal/optional"},
 	"internal/rollup":    {"internal/click"},
 	"internal/routing": {
 		"internal/errs", "internal/flat", "internal/id", "internal/optional", "internal/urlnorm", "internal/validate",

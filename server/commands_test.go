@@ -146,7 +146,7 @@ func TestUsage_ListsCommands(t *testing.T) {
 		}
 	}
 	out, _, status := command(t, nil, "", "--help")
-	for _, word := range []string{"serve", "migrate up", "code", "demo", "version", "schema", "healthcheck",
+	for _, word := range []string{"serve", "migrate up", "code", "qr", "demo", "version", "schema", "healthcheck",
 		"LINKFORGE_PUBLIC_URL"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the help does not name %s:\n%s", word, out)

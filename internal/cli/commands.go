@@ -13,6 +13,7 @@ import (
 type Commands struct {
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database's schema up or down."`
 	Code        codeCommand        `cmd:"" help:"Compute the codes of URLs, without a database."`
+	QR          qrCommand          `cmd:"" name:"qr" help:"Render the QR code of a URL, without a database."`
 	Block       blockCommand       `cmd:"" help:"Block hosts, and disable existing links to them."`
 	Stats       statsCommand       `cmd:"" help:"Compare rollups with single clicks, or rebuild them."`
 	Quotas      quotasCommand      `cmd:"" help:"List workspaces that are near a quota of this month."`
