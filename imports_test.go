@@ -80,7 +80,7 @@ var within = map[string][]string{
 	"internal/link": {
 		"internal/account", "internal/audit", "internal/codecounter", "internal/destination", "internal/hitquota",
 		"internal/idempotency", "internal/ratelimit",
-		"internal/resolve", "internal/utmtemplate", "internal/workspace",
+		"internal/resolve", "internal/utmtemplate", "internal/webhook", "internal/workspace",
 	},
 	"internal/linklist":    {"internal/account", "internal/link", "internal/workspace"},
 	"internal/moderation":  {"internal/link", "internal/ratelimit"},

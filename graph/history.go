@@ -21,7 +21,7 @@ import (
 func pageSize(first *int) (int, error) {
 	size := optional.Or(first, page.Default)
 	if size < 1 || size > page.Max {
-		return 0, errs.New(errs.InvalidInput, "first goes from 1 to %d.", page.Max).At("first")
+		return 0, errs.New(errs.InvalidInput, "first must be from 1 to %d.", page.Max).At("first")
 	}
 	return size, nil
 }

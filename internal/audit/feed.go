@@ -148,14 +148,14 @@ func (f *feed) start(ctx context.Context) (Position, error) {
 // event that is not or no longer in the feed.
 func PositionOf(ctx context.Context, d *db.DB, workspaceID, eventID string, now time.Time) (at Position, err error) {
 	if !id.Valid(id.Event, eventID) {
-		return at, errs.New(errs.InvalidInput, "The cursor is not the id of an event.").At("after")
+		return at, errs.New(errs.InvalidInput, "after must be the id of an event.").At("after")
 	}
 	err = d.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", workspaceID).
 		Where("id = ?", eventID).Where("seq IS NOT NULL").Where("created_at > ?", db.Instant(now.Add(-FeedRetention))).
 		Scan(ctx, &at)
 	if errors.Is(err, sql.ErrNoRows) {
-		return at, errs.New(errs.Expired, "The event is not in the feed, or no longer. Read the feed from its start, or "+
-			"from head.").At("after")
+		return at, errs.New(errs.Expired, "after is not an event of the last %d days. Read Workspace.events without after "+
+			"for all events of that time, or continue after its head.", int(FeedRetention/(24*time.Hour))).At("after")
 	}
 	if err != nil {
 		return at, fmt.Errorf("looking up an event: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -90,9 +91,11 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 // forgetHistory deletes the versions, scheduled changes and URLs of purged links and the values in their
 // events, and records that they were purged.
 func (s *Store) forgetHistory(ctx context.Context, tx bun.Tx, links []*Link) error {
-	ids, events := make([]string, 0, len(links)), make([]*audit.Event, 0, len(links))
+	var ids, workspaces []string
+	var events []*audit.Event
 	for _, l := range links {
-		if ids = append(ids, l.ID); l.WorkspaceID != workspace.PublicID {
+		ids, workspaces = append(ids, l.ID), append(workspaces, l.WorkspaceID)
+		if l.WorkspaceID != workspace.PublicID {
 			events = append(events, audit.New(l.WorkspaceID, "", audit.LinkPurged, l.ID, nil, s.Now()))
 		}
 	}
@@ -106,6 +109,9 @@ func (s *Store) forgetHistory(ctx context.Context, tx bun.Tx, links []*Link) err
 		return fmt.Errorf("deleting the URLs of links: %w", err)
 	}
 	if err := audit.ForgetValues(ctx, tx, ids...); err != nil {
+		return err
+	}
+	if err := webhook.ForgetBodies(ctx, tx, workspaces, ids); err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, events...)

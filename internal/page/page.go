@@ -66,7 +66,7 @@ func (o Order) Parse(p id.Prefix, first *int, after *string, last *int, before *
 		r.Size, r.Backward, size = *last, true, "last"
 	}
 	if r.Size < 1 || r.Size > Max {
-		return Request{}, errs.New(errs.InvalidInput, "%s goes from 1 to %d.", size, Max).At(size)
+		return Request{}, errs.New(errs.InvalidInput, "%s must be from 1 to %d.", size, Max).At(size)
 	}
 	var err error
 	if r.AfterValue, r.After, err = o.decode(p, after, "after"); err != nil {

@@ -195,7 +195,7 @@ func (r *Recorder) List(ctx context.Context, m workspace.Membership, first int) 
 		return nil, err
 	}
 	if first < 1 || first > maxListed {
-		return nil, errs.New(errs.InvalidInput, "first goes from 1 to %d.", maxListed).At("first")
+		return nil, errs.New(errs.InvalidInput, "first must be from 1 to %d.", maxListed).At("first")
 	}
 	found := []*Request{}
 	err = r.DB.NewSelect().Model(&found).Column("code", "status").

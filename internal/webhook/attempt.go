@@ -75,8 +75,12 @@ func (d *Dispatcher) finish(ctx context.Context, tx bun.Tx, delivery *Delivery, 
 		pause := max(vary(schedule[tries]), o.retryAfter)
 		status, dueAt = Waiting, new(db.Instant(d.now().Add(pause)))
 	}
-	n, err := db.Affected(tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", status).Set("tries = ?", tries).
-		Set("due_at = ?", dueAt).Set("claimed_until = NULL").Set("first_tried_at = coalesce(first_tried_at, ?)", o.SentAt).
+	q := tx.NewUpdate().Model((*Delivery)(nil))
+	if status != Waiting { // the body, which may have data of a link that is purged later, has no further use
+		q = q.Set("body = NULL")
+	}
+	n, err := db.Affected(q.Set("status = ?", status).Set("tries = ?", tries).Set("due_at = ?", dueAt).
+		Set("claimed_until = NULL").Set("first_tried_at = coalesce(first_tried_at, ?)", o.SentAt).
 		Where("id = ?", delivery.ID).Where("status = 'WAITING'").Where("claimed_until = ?", delivery.ClaimedUntil).Exec(ctx))
 	return n == 0, err
 }

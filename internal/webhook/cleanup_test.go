@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,6 +160,118 @@ func TestStore_PurgesWorkspaces(t *testing.T) {
 		}
 		if n, left := b.rows(t, "webhooks"), b.rows(t, "webhook_deliveries"); n != 0 || left != 0 {
 			t.Errorf("%d webhooks and %d deliveries are left", n, left)
+		}
+	})
+}
+
+// bodies is the number of stored bodies.
+func (b *bundle) bodies(t *testing.T) int {
+	t.Helper()
+	n, err := b.DB.NewSelect().Table("webhook_deliveries").Where("body IS NOT NULL").Count(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// TestStore_ForgetsBodies stores bodies only while deliveries wait.
+func TestStore_ForgetsBodies(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		for name, end := range map[string]func(){
+			"delivered": func() { b.send(t, w) },
+			"failed": func() {
+				_, err := d.NewRaw("UPDATE webhook_deliveries SET tries = 9").Exec(db.AsSystem(t.Context()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.respond(status(http.StatusTeapot))
+				b.send(t, w)
+				r.respond(nil)
+			},
+			"skipped": func() { b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active), SkipBacklog: true}) },
+		} {
+			b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active)})
+			b.write(t, audit.LinkUpdated, newLinkID())
+			b.readEvents(t, w)
+			if n := b.bodies(t); n != 1 {
+				t.Errorf("%s: %d bodies before", name, n)
+			}
+			end()
+			if n := b.bodies(t); n != 0 {
+				t.Errorf("%s: %d bodies", name, n)
+			}
+		}
+	})
+}
+
+// TestStore_ForgetsBodiesOfPurgedLinks purges a link while events about it and clicks wait: their bodies are rendered
+// again.
+func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
+		linkID, ended := newLinkID(), b.clock.Now().Add(-91*24*time.Hour)
+		_, err := d.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
+			canonical_hash, redirect_status, created_at, updated_at, deleted_at, ended_at)
+			VALUES (?, ?, 'c', 'c', 'RANDOM', 'u', 'u', ?, 302, ?, ?, ?, ?)`, linkID, b.m.ID(), []byte("h"), ended, ended,
+			ended, ended).Exec(db.AsSystem(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.write(t, audit.LinkUpdated, linkID)
+		b.write(t, audit.LinkUpdated, newLinkID())
+		clicked := newLinkID()
+		b.write(t, audit.LinkUpdated, clicked)
+		until(t, "all wait", func() bool {
+			b.readEvents(t, w)
+			return b.waiting(t, w) == 3
+		})
+		_, err = d.NewRaw("UPDATE webhook_deliveries SET type = 'LINK_CLICKED' WHERE subject_id = ?", clicked).
+			Exec(db.AsSystem(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Links.CleanUp(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.bodies(t); n != 1 {
+			t.Errorf("%d bodies after the purge, want that of the other link", n)
+		}
+	})
+}
+
+// TestDispatcher_RendersClicksAgain redelivers a batch of clicks, of which one has been removed.
+func TestDispatcher_RendersClicksAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkClicked)
+		b.run(t)
+		b.recorder(t)(3, b.m)
+		until(t, "a batch is delivered", func() bool { return len(b.delivered(t, w)) == 1 })
+		first := b.last(t, r, 1)
+		again := func(n int) string {
+			t.Helper()
+			way := webhook.Redelivery{IDs: []string{b.delivery(t, w).ID}}
+			if _, err := b.dispatcher.Redeliver(t.Context(), b.m, w.ID, way); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the batch is delivered again", func() bool { return len(r.got()) == n && len(b.delivered(t, w)) == 1 })
+			return b.last(t, r, n).body
+		}
+		if got := again(2); got != first.body || strings.Count(got, `"id"`) != 3 || b.bodies(t) != 0 {
+			t.Errorf("sent %s after %s", got, first.body)
+		}
+		_, err := d.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").Exec(db.AsSystem(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := again(3); strings.Count(got, `"id"`) != 2 {
+			t.Errorf("sent %s after a click was removed", got)
 		}
 	})
 }

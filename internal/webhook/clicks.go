@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -13,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -121,14 +125,15 @@ func (d *Dispatcher) clickDeliveries(
 	now := d.now()
 	for from := 0; from < len(clicks); {
 		to := batchEnd(data, from)
-		first, last := clicks[from], clicks[to-1]
-		body := message{
-			Type: typeName(audit.LinkClicked), Timestamp: first.ClickedAt.UTC(), WorkspaceID: w.WorkspaceID,
-			Data: clickData(data[from:to]),
-		}.encode()
+		first, ids := clicks[from], make([]string, 0, to-from)
+		for _, c := range clicks[from:to] {
+			ids = append(ids, c.PublicID())
+		}
+		body := clicksBody(w, first.ClickedAt, data[from:to])
 		deliveries = append(deliveries, &Delivery{
 			ID: id.New(id.Delivery), WorkspaceID: w.WorkspaceID, WebhookID: w.ID, EventID: first.PublicID(),
-			LastClickID: last.PublicID(), Clicks: int64(to - from), SubjectID: first.PublicID(), Type: audit.LinkClicked,
+			LastClickID: ids[len(ids)-1], Clicks: int64(len(ids)), ClickIDs: strings.Join(ids, " "),
+			SubjectID: first.PublicID(), Type: audit.LinkClicked,
 			Number: w.LastNumber + int64(len(deliveries)) + 1, Body: &body, Status: Waiting, CreatedAt: now,
 		})
 		from = to
@@ -148,6 +153,65 @@ func batchEnd(data []json.RawMessage, from int) int {
 		}
 	}
 	return len(data)
+}
+
+// clicksBody returns the body of a batch of rendered clicks.
+func clicksBody(w *Webhook, firstAt time.Time, data []json.RawMessage) string {
+	return message{
+		Type: typeName(audit.LinkClicked), Timestamp: firstAt.UTC(), WorkspaceID: w.WorkspaceID, Data: clickData(data),
+	}.encode()
+}
+
+// renderClicksAgain returns the body of a batch. Clicks that have been removed since are missing.
+func (d *Dispatcher) renderClicksAgain(
+	ctx context.Context, m workspace.Membership, w *Webhook, delivery *Delivery,
+) (string, error) {
+	firstAt, _, ok := stats.SplitID(delivery.EventID)
+	if !ok {
+		return "", fmt.Errorf("%q is not the id of a click", delivery.EventID)
+	}
+	clicks, err := d.clicksByID(ctx, m, strings.Fields(delivery.ClickIDs))
+	if err != nil {
+		return "", err
+	}
+	data, err := d.Renderer.Clicks(ctx, m, clicks)
+	if err != nil {
+		return "", err
+	}
+	return clicksBody(w, firstAt, data), nil
+}
+
+// clicksByID returns the stored clicks with the ids, in their order.
+func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids []string) ([]*click.Click, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadStats)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	var numbers []int64
+	var times []time.Time
+	for _, clickID := range ids {
+		at, number, _ := stats.SplitID(clickID)
+		numbers, times = append(numbers, number), append(times, at)
+	}
+	var rows []*click.Row // by the primary key, where the time follows the workspace
+	err = d.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).
+		Where("clicked_at BETWEEN ? AND ?", slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)).
+		Where("id IN (?)", bun.In(numbers)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking up clicks: %w", err)
+	}
+	byID := map[string]*click.Click{}
+	for _, row := range rows {
+		c := row.Click()
+		byID[c.PublicID()] = c
+	}
+	var clicks []*click.Click
+	for _, clickID := range ids {
+		if c := byID[clickID]; c != nil {
+			clicks = append(clicks, c)
+		}
+	}
+	return clicks, nil
 }
 
 func clickData(clicks []json.RawMessage) json.RawMessage {

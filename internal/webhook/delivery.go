@@ -36,11 +36,13 @@ type Delivery struct {
 	// LastClickID and Clicks are the other boundary and the size of a batch.
 	LastClickID string
 	Clicks      int64
+	// ClickIDs are the ids of the clicks of a batch, separated by spaces.
+	ClickIDs string `bun:"click_ids"`
 	// SubjectID is what the event is about. First attempts about it are sent in the order of Number.
 	SubjectID string
 	Type      audit.Action
 	Number    int64
-	// Body is nil if it has to be rendered before the next attempt.
+	// Body is nil of a delivery that does not wait, or that has to be rendered before its next attempt.
 	Body   *string
 	Status DeliveryStatus
 	// Tries is the number of attempts since the schedule began, FirstTriedAt the time of the first.
@@ -113,7 +115,7 @@ func (s *Store) Deliveries(
 		return page.Page[*Delivery]{}, err
 	}
 	var rows []*Delivery
-	q := s.DB.NewSelect().Model(&rows).ExcludeColumn("body").Where("workspace_id = ?", m.ID()).
+	q := s.DB.NewSelect().Model(&rows).ExcludeColumn("body", "click_ids").Where("workspace_id = ?", m.ID()).
 		Where("webhook_id = ?", webhookID)
 	if len(statuses) > 0 {
 		q = q.Where("status IN (?)", bun.In(statuses))
@@ -210,18 +212,31 @@ func (s *Store) Events(
 
 // skipWaiting marks the waiting deliveries of a webhook as skipped.
 func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
-	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).Set("due_at = NULL").
-		Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
+	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).Set("body = NULL").
+		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("skipping deliveries: %w", err)
 	}
 	return nil
 }
 
-// renderAnew has the events of the waiting deliveries of a webhook rendered before their next attempt.
+// ForgetBodies removes the bodies of waiting deliveries that may have data of purged links. They are rendered again
+// before they are sent.
+func ForgetBodies(ctx context.Context, tx bun.Tx, workspaceIDs, linkIDs []string) error {
+	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").
+		Where("webhook_id IN (?)", tx.NewSelect().Model((*Webhook)(nil)).Column("id").
+			Where("workspace_id IN (?)", bun.In(workspaceIDs))).
+		Where("status = ?", Waiting).Where("subject_id IN (?) OR type = ?", bun.In(linkIDs), audit.LinkClicked).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("removing the bodies of deliveries: %w", err)
+	}
+	return nil
+}
+
+// renderAnew has the waiting deliveries of a webhook rendered before their next attempt.
 func renderAnew(ctx context.Context, tx bun.Tx, webhookID string) error {
 	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").Where("webhook_id = ?", webhookID).
-		Where("status = ?", Waiting).Where("type <> ?", audit.LinkClicked).Exec(ctx)
+		Where("status = ?", Waiting).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("removing rendered bodies: %w", err)
 	}

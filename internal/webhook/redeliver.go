@@ -29,8 +29,8 @@ type Redelivery struct {
 	From, To *time.Time
 }
 
-// Redeliver has deliveries sent again. Bodies of events are rendered again; batches of clicks stay. It returns
-// the number of deliveries, or NotFound, InvalidInput or Forbidden.
+// Redeliver has deliveries rendered and sent again. It returns the number of deliveries, or NotFound, InvalidInput or
+// Forbidden.
 func (d *Dispatcher) Redeliver(
 	ctx context.Context, m workspace.Membership, webhookID string, r Redelivery,
 ) (count int, err error) {
@@ -144,7 +144,7 @@ func (r Redelivery) find(ctx context.Context, tx bun.Tx, w *Webhook, events []*a
 	return r.knownIDs(ctx, tx, w)
 }
 
-// requeueByID has deliveries wait for their first attempt, before which their events are rendered. It returns
+// requeueByID has deliveries wait for their first attempt, before which they are rendered. It returns
 // Forbidden for deliveries that the caller may not read.
 func requeueByID(ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, ids []string) error {
 	for chunk := range slices.Chunk(ids, batch) {
@@ -153,7 +153,7 @@ func requeueByID(ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webh
 			return err
 		}
 		again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
-			return q.Set("body = CASE WHEN type = ? THEN body END", audit.LinkClicked).Where("id IN (?)", bun.In(chunk))
+			return q.Set("body = NULL").Where("id IN (?)", bun.In(chunk))
 		}
 		if err := requeue(ctx, tx, w, again); err != nil {
 			return err
@@ -245,6 +245,9 @@ func (d *Dispatcher) bodyOf(ctx context.Context, w *Webhook, delivery *Delivery)
 func (d *Dispatcher) renderAgain(
 	ctx context.Context, m workspace.Membership, w *Webhook, delivery *Delivery,
 ) (string, error) {
+	if delivery.Type == audit.LinkClicked {
+		return d.renderClicksAgain(ctx, m, w, delivery)
+	}
 	inside, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return "", err

@@ -5,3 +5,6 @@ UPDATE webhooks SET needs_stats = TRUE WHERE selection IS NOT NULL;
 -- Deleted webhooks are removed by the clean-up, with their deliveries.
 ALTER TABLE webhooks ADD deleted_at TEXT;
 CREATE INDEX webhooks_deleted ON webhooks (id) WHERE deleted_at IS NOT NULL;
+-- The ids of the clicks of a batch, separated by spaces: its body is rendered from them, and stored only while it waits.
+ALTER TABLE webhook_deliveries ADD click_ids TEXT NOT NULL DEFAULT '';
+UPDATE webhook_deliveries SET body = NULL WHERE status <> 'WAITING' AND type <> 'LINK_CLICKED';
