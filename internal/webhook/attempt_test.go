@@ -307,6 +307,25 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 	})
 }
 
+// TestStore_StartsWaitingDeliveriesAgain activates a webhook whose last attempt, of another delivery, has succeeded.
+func TestStore_StartsWaitingDeliveriesAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		r.respond(status(http.StatusBadGateway))
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.readEvents(t, w)
+		b.send(t, w)
+		b.exec(t, "UPDATE webhooks SET failing_since = NULL")
+		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
+		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active)})
+		if got := b.delivery(t, w); got.Tries != 0 || !got.DueAt.Equal(b.clock.Now()) {
+			t.Errorf("%d tries, due at %s", got.Tries, got.DueAt)
+		}
+	})
+}
+
 // TestStore_SkipsWaitingDeliveries skips the backlog of a webhook with a waiting delivery.
 func TestStore_SkipsWaitingDeliveries(t *testing.T) {
 	t.Parallel()

@@ -116,25 +116,42 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 	})
 }
 
-// TestDispatcher_TestsWithinCaps sends a test while all connections to the host, and then all attempts of the webhook's
-// and the workspace's rate are used.
+// TestDispatcher_TestsWithinCaps sends tests while all connections to the host, the attempts of this node, or those of
+// all nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, r := setup(t, d), newReceiver(t)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		isRefused := func() bool {
+			_, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
+			if err != nil && !errs.Is(err, errs.RateLimited) {
+				t.Fatal(err)
+			}
+			return err != nil
+		}
 		free := b.dispatcher.Reserve(w.Host)
-		if _, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("without a free connection: %v", err)
+		if !isRefused() {
+			t.Error("sent without a free connection")
 		}
 		free()
+		b.dispatcher.EnforceRates()
+		for i := range 21 {
+			if isRefused() != (i == 20) {
+				t.Errorf("refused: test %d in a second", i+1)
+			}
+		}
+		b.clock.advance(time.Second)
 		b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
 		for _, ofWorkspace := range []bool{false, true} {
-			until(t, "a test is refused", func() bool { // within a second
+			refused := false
+			for range 4 { // tests have a rate of their own, and a second may end before the attempt
 				b.dispatcher.UseUpRate(t.Context(), w, ofWorkspace)
-				_, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
-				return errs.Is(err, errs.RateLimited) && errs.From(err).RetryAfter == time.Second
-			})
+				refused = refused || isRefused()
+			}
+			if !refused {
+				t.Errorf("not refused, of the workspace: %t", ofWorkspace)
+			}
 		}
 		if open := b.dispatcher.Connections(); len(open) != 0 {
 			t.Errorf("reserved connections: %v", open)

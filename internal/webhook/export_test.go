@@ -96,6 +96,9 @@ func (d *Dispatcher) UseUpRate(ctx context.Context, w *Webhook, ofWorkspace bool
 	_, _ = d.Limits.Spend(ctx, rate, subject, rate.Attempts)
 }
 
+// EnforceRates bounds the attempts of this node.
+func (d *Dispatcher) EnforceRates() { d.pace = newPace(d.Now, false) }
+
 // Rates returns the rates of a webhook and of its workspace.
 func Rates() (ofWebhook, ofWorkspace ratelimit.Rate) { return webhookRate, workspaceRate }
 

@@ -254,34 +254,25 @@ func TestStore_OperatorsWordStands(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RetryAfterAndGone respects the pause of the receiver, and 410.
-func TestDispatcher_RetryAfterAndGone(t *testing.T) {
+// TestDispatcher_DisablesGoneReceiversOnce has two requests in flight, both of which return 410.
+func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, r := setup(t, d), newReceiver(t)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		r.respond(func(rw http.ResponseWriter, _ int) {
-			rw.Header().Set("Retry-After", "3600")
-			rw.WriteHeader(http.StatusTooManyRequests)
-		})
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.run(t)
-		var delivery *webhook.Delivery
-		until(t, "the attempt is recorded", func() bool {
-			p, err := b.Webhooks.Deliveries(t.Context(), b.m, w.ID, nil, page.Request{Size: 1})
-			if err != nil || len(p.Items) == 0 || p.Items[0].Tries == 0 {
-				return false
-			}
-			delivery = p.Items[0]
-			return true
-		})
-		if got := delivery.DueAt.Sub(dbtest.Noon); got != time.Hour {
-			t.Errorf("due after %s", got)
-		}
 		r.respond(status(http.StatusGone))
-		b.clock.advance(time.Hour)
-		b.dispatcher.Wake()
-		until(t, "it is disabled", func() bool { return b.reload(t, w.ID).Status == webhook.Disabled })
+		b.writeEvents(t, audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()),
+			audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()))
+		b.readEvents(t, w)
+		b.send(t, w)
+		if n, got := len(r.got()), b.reload(t, w.ID).Status; n != 2 || got != webhook.Disabled {
+			t.Errorf("after %d requests it is %s", n, got)
+		}
+		disabled, err := audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
+			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
+		if n := len(b.mails.sent()); err != nil || len(disabled.Items) != 1 || n != 1 {
+			t.Errorf("%d events, %d emails, %v", len(disabled.Items), n, err)
+		}
 	})
 }
 
