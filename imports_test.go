@@ -27,7 +27,7 @@ var layers = [][]string{
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/optional",
 		"internal/ownhost", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/schedule",
 		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
-		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
+		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
 		"graph/limit", "graph/scalar", "graph/transport", "internal/config", "internal/consistency", "internal/db",
@@ -66,6 +66,7 @@ var within = map[string][]string{
 	"internal/stream":      {"internal/errs", "internal/poll"},
 	"internal/validate":    {"internal/errs"},
 	"internal/visitor":     {"internal/poll", "internal/validate"},
+	"internal/visitorpage": {"internal/visitor"},
 	"graph/limit":          {"graph/scalar", "internal/config"},
 	"graph/transport":      {"graph/limit", "internal/config", "internal/obs", "internal/web"},
 	"internal/config":      {"internal/redisx"},

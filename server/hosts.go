@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/visitorpage"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -53,13 +54,12 @@ func (a *app) requestedHost(w http.ResponseWriter, r *http.Request) (resolve.Hos
 func (a *app) hostUnavailable(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, resolve.ErrNotAdmitted) {
 		w.Header().Set("Retry-After", "60")
-		web.Page(w, r, http.StatusTooManyRequests, "Too many requests",
-			"Your network has sent too many requests. Wait a minute, then try again.")
+		visitorpage.Write(w, r, http.StatusTooManyRequests, visitorpage.Throttled)
 		return
 	}
 	a.log.ErrorContext(r.Context(), "domain lookup failed", "error", err)
 	w.Header().Set("Retry-After", "5")
-	web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment", "This service is temporarily unavailable.")
+	visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
 }
 
 func (a *app) domainRoot(w http.ResponseWriter, r *http.Request) {

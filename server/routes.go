@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/playground"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/visitorpage"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -81,8 +82,7 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/playground", http.StatusTemporaryRedirect)
 		return
 	}
-	web.Page(w, r, http.StatusNotFound, "This is a link shortener",
-		"The address of a short link contains a code after the host name.")
+	visitorpage.Write(w, r, http.StatusNotFound, visitorpage.Home)
 }
 
 // domainKnown tells a TLS-terminating proxy whether to request a certificate for a host: 200 for a
@@ -103,5 +103,5 @@ func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *app) nothing(w http.ResponseWriter, r *http.Request) {
-	web.Page(w, r, http.StatusNotFound, "Page not found", "Check the address for typos.")
+	visitorpage.Write(w, r, http.StatusNotFound, visitorpage.PageNotFound)
 }

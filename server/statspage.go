@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/statspage"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/visitorpage"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -162,11 +163,9 @@ func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
 	switch e.Kind {
 	case errs.Internal:
 		a.log.ErrorContext(r.Context(), "stats page failed", "error", err)
-		web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment",
-			"This service is temporarily unavailable.")
+		visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
 	case errs.NotFound:
-		web.Page(w, r, http.StatusNotFound, "No stats available",
-			"This link does not exist, or its stats are private.")
+		visitorpage.Write(w, r, http.StatusNotFound, visitorpage.NoStats)
 	default:
 		web.Page(w, r, e.Kind.Status(), "The request failed", e.Public())
 	}

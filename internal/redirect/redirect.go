@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/visitorpage"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -133,26 +134,16 @@ func (h *Handler) monthOf(t time.Time) *hitquota.Month {
 	return &m
 }
 
-// page is the text of a response without a destination.
-type page struct{ title, text string }
-
-var pages = [...]page{
-	routing.PageNotFound: {"Link not found",
-		"Check the address for typos, or contact the sender. The link may have been deleted, or may not be active yet."},
-	routing.PageExpired: {"This link has expired",
-		"Contact the sender for a new link."},
-	routing.PageExhausted: {"This link reached its click limit",
-		"Contact the sender for a new link."},
-	routing.PageDisabled: {"This link has been disabled",
-		"The operator of this service has disabled it. You do not need to do anything."},
-	routing.PageWorkspaceDeleted: {"This link is no longer available",
-		"The owner has closed the workspace of this link."},
-	routing.PageOverQuota: {"This link reached its monthly click limit",
-		"It works again from the first day of next month."},
-	routing.PageThrottled: {"Too many requests",
-		"Your network has sent too many requests. Wait a minute, then try again."},
-	routing.PageUnavailable: {"Try again in a moment",
-		"This service is temporarily unavailable."},
+// messages are the pages of responses without a destination.
+var messages = [...]visitorpage.Message{
+	routing.PageNotFound:         visitorpage.NotFound,
+	routing.PageExpired:          visitorpage.Expired,
+	routing.PageExhausted:        visitorpage.Exhausted,
+	routing.PageDisabled:         visitorpage.Disabled,
+	routing.PageWorkspaceDeleted: visitorpage.WorkspaceDeleted,
+	routing.PageOverQuota:        visitorpage.OverQuota,
+	routing.PageThrottled:        visitorpage.Throttled,
+	routing.PageUnavailable:      visitorpage.Unavailable,
 }
 
 // retryAfter returns the value of Retry-After; zero means none.
@@ -185,7 +176,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 		if wait := h.retryAfter(a.Page, &v.request); wait > 0 {
 			head.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		}
-		web.Page(w, r, a.Status, pages[a.Page].title, pages[a.Page].text)
+		visitorpage.Write(w, r, a.Status, messages[a.Page])
 		return
 	}
 	if a.Location != "" {

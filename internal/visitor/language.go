@@ -8,6 +8,13 @@ import (
 // maxLanguages is the number of languages of a request that are read. Browsers send fewer.
 const maxLanguages = 16
 
+// WantedLanguage returns the primary subtag of the most preferred language of an Accept-Language header,
+// in lower case; empty if there is none.
+func WantedLanguage(header string) string {
+	_, primary := language(header)
+	return primary
+}
+
 // language returns the most preferred language of an Accept-Language header, the first of several
 // equal ones: its tag, with hyphens, and the primary subtag in lower case.
 func language(header string) (tag, primary string) {

@@ -1,0 +1,101 @@
+package visitorpage
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var placeholder = regexp.MustCompile(`[{][^{}]*[}]`)
+
+// TestCatalogue_IsComplete compares each language with English.
+func TestCatalogue_IsComplete(t *testing.T) {
+	t.Parallel()
+	want := slices.Sorted(maps.Keys(catalogue[english]))
+	for _, language := range []Language{"de", "en", "es", "fr", "pt"} {
+		texts := catalogue[language]
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(texts))); diff != "" {
+			t.Errorf("%s: keys (-en +%s):\n%s", language, language, diff)
+		}
+		for key, text := range texts {
+			original := catalogue[english][key]
+			wantNames, names := placeholder.FindAllString(original, -1), placeholder.FindAllString(text, -1)
+			slices.Sort(wantNames)
+			slices.Sort(names)
+			switch {
+			case strings.TrimSpace(text) != text || text == "":
+				t.Errorf("%s: %s is %q", language, key, text)
+			case !slices.Equal(wantNames, names):
+				t.Errorf("%s: %s has the placeholders %v, want %v", language, key, names, wantNames)
+			}
+		}
+	}
+	if len(catalogue) != 5 {
+		t.Errorf("the catalogue has %d languages; add the new one to this test and to the guide", len(catalogue))
+	}
+}
+
+// TestCatalogue_HasNoKeyTwice reads the file as tokens: a map would keep the last of two equal keys.
+func TestCatalogue_HasNoKeyTwice(t *testing.T) {
+	t.Parallel()
+	seen, decoder := map[string]bool{}, json.NewDecoder(bytes.NewReader(textsJSON))
+	language, isKey := "", true
+	for depth := 0; ; {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case json.Delim:
+			isKey = true
+			if depth++; token == '}' {
+				depth -= 2
+			}
+		case string:
+			key := language + "/" + token
+			if depth == 1 {
+				language = token
+				continue
+			}
+			if isKey && seen[key] {
+				t.Errorf("%s is there twice", key)
+			}
+			seen[key] = seen[key] || isKey
+			isKey = !isKey
+		}
+	}
+	if len(seen) == 0 {
+		t.Error("no key was read")
+	}
+}
+
+// TestCatalogue_HasTextsOfAllPages looks up what the code names.
+func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
+	t.Parallel()
+	keys := []string{"status", "notice.title", "notice.program"}
+	for _, m := range []Message{
+		NotFound, Expired, Exhausted, Disabled, WorkspaceDeleted, OverQuota, Throttled, Unavailable, PageNotFound, Home,
+		NoStats, Blocked, ManyAttempts,
+	} {
+		keys = append(keys, string(m)+".title", string(m)+".text")
+	}
+	for _, kind := range []string{"password", "confirm"} {
+		keys = append(keys, kind+".title", kind+".text", kind+".program")
+	}
+	for _, use := range regexp.MustCompile(`[.]T "([^"]*)"`).FindAllStringSubmatch(formContent, -1) {
+		keys = append(keys, use[1])
+	}
+	slices.Sort(keys)
+	if diff := cmp.Diff(slices.Compact(keys), slices.Sorted(maps.Keys(catalogue[english]))); diff != "" {
+		t.Errorf("keys of the catalogue (-used +there):\n%s", diff)
+	}
+}

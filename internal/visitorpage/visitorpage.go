@@ -1,0 +1,180 @@
+// Package visitorpage renders the pages that visitors of short URLs see: messages, gates and
+// confirmations. They have one layout (layout.html) and one catalogue of texts (texts.json), need no
+// script, and show neither cookies nor anything that a request chose, except the requested address.
+// Programs, which do not accept HTML, receive plain text.
+package visitorpage
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed layout.html
+var layout string
+
+//go:embed message.html
+var messageContent string
+
+//go:embed form.html
+var formContent string
+
+var (
+	messageTemplate = parse(messageContent)
+	formTemplate    = parse(formContent)
+)
+
+// parse returns the layout with a content.
+func parse(content string) *template.Template {
+	return template.Must(template.Must(template.New("layout").Parse(layout)).Parse(content))
+}
+
+// The policies let a page have its own style and nothing else. That of pages with a form has no
+// form-action, because Chromium applies it also to the redirect that follows the form.
+var (
+	policyWithForm = "default-src 'none'; style-src '" + styleHash(layout) +
+		"'; base-uri 'none'; frame-ancestors 'none'"
+	policy = policyWithForm + "; form-action 'none'"
+)
+
+// styleHash names the style of the layout as a Content-Security-Policy does. The style has no comment:
+// the template would drop it, and the hash would be of another text.
+func styleHash(page string) string {
+	_, style, _ := strings.Cut(page, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Message names a page of a title and a text: the keys of the catalogue before ".title" and ".text".
+type Message string
+
+// The messages.
+const (
+	NotFound         Message = "notFound"
+	Expired          Message = "expired"
+	Exhausted        Message = "exhausted"
+	Disabled         Message = "disabled"
+	WorkspaceDeleted Message = "workspaceDeleted"
+	OverQuota        Message = "overQuota"
+	Throttled        Message = "throttled"
+	Unavailable      Message = "unavailable"
+	PageNotFound     Message = "pageNotFound"
+	Home             Message = "home"
+	NoStats          Message = "noStats"
+	Blocked          Message = "blocked"
+	// ManyAttempts has the placeholder minutes.
+	ManyAttempts Message = "manyAttempts"
+)
+
+// Write answers with a message in the language of the visitor. Pairs replace placeholders, see
+// Language.T.
+func Write(w http.ResponseWriter, r *http.Request, status int, m Message, pairs ...string) {
+	l := LanguageOf(r)
+	w.Header().Add("Vary", "Accept-Language")
+	writeMessage(w, r, status, l, l.T(string(m)+".title"), l.T(string(m)+".text", pairs...))
+}
+
+// WriteEnglish answers with a message that the catalogue does not have, in English.
+func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, text string) {
+	writeMessage(w, r, status, english, title, text)
+}
+
+func writeMessage(w http.ResponseWriter, r *http.Request, status int, l Language, title, text string) {
+	p := page{
+		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n",
+		view: struct{ Language, Title, Text, StatusLine string }{
+			string(l), title, text, l.T("status", "status", strconv.Itoa(status)),
+		},
+	}
+	p.write(w, r)
+}
+
+// Form is a page with a button that the visitor must press to continue. It shows nothing of the
+// destination.
+type Form struct {
+	// ShortURL is the requested address without its scheme, query and further path.
+	ShortURL string
+	// Notice is a text of the owner of the link; it may be empty.
+	Notice string
+	// NeedsPassword adds a field for the password. IsWrong means that the visitor sent a wrong one.
+	NeedsPassword, IsWrong bool
+}
+
+// WriteForm answers with a form in the language of the visitor. The form is sent to the same address, with
+// the field password, or confirm=1.
+func WriteForm(w http.ResponseWriter, r *http.Request, status int, f Form) {
+	l := LanguageOf(r)
+	w.Header().Add("Vary", "Accept-Language")
+	p := page{
+		status: status, template: formTemplate, policy: policyWithForm,
+		plain: f.plain(l),
+		view: struct {
+			Language
+			Form
+			Title, Text string
+		}{l, f, l.T(f.kind() + ".title"), l.T(f.kind() + ".text")},
+	}
+	p.write(w, r)
+}
+
+// kind returns the keys of the catalogue before the dot.
+func (f *Form) kind() string {
+	switch {
+	case f.NeedsPassword:
+		return "password"
+	case f.Notice != "":
+		return "notice"
+	}
+	return "confirm"
+}
+
+// plain returns the form for programs: how to pass it.
+func (f *Form) plain(l Language) string {
+	lines := []string{l.T(f.kind() + ".title"), f.Notice, "", l.T(f.kind() + ".program")}
+	if f.IsWrong {
+		lines[2] = l.T("password.wrong")
+	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// page is a response before it is written.
+type page struct {
+	status   int
+	template *template.Template
+	view     any
+	policy   string
+	// plain is the response to programs.
+	plain string
+}
+
+// write writes a page: HTML for browsers, plain text for all other clients. It is neither cached nor
+// indexed.
+func (p *page) write(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Robots-Tag", "noindex, nofollow")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Add("Vary", "Accept")
+	body := new(strings.Builder)
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", p.policy)
+		_ = p.template.Execute(body, p.view) // plain values into a builder: there is nothing to fail
+	} else {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		body.WriteString(p.plain)
+	}
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(p.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write([]byte(body.String())) // the client may have disconnected
+	}
+}
