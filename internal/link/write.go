@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -127,14 +128,15 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []rewrite) error 
 	if err := releaseExternalIDs(ctx, tx, rewrites); err != nil {
 		return err
 	}
-	rows := make([]*record, 0, len(rewrites))
+	before, rows := make([]*record, 0, len(rewrites)), make([]*record, 0, len(rewrites))
 	for _, c := range rewrites {
-		rows = append(rows, recordOf(c.after))
+		before, rows = append(before, recordOf(c.before)), append(rows, recordOf(c.after))
 	}
+	columns := s.changedColumns(before, rows)
 	for chunk := range statements(rows) {
-		q := tx.NewUpdate().With("after", tx.NewValues(&chunk)).Model((*Link)(nil)).TableExpr("after").
-			Where("link.id = after.id")
-		for _, column := range s.mutableColumns() {
+		values := tx.NewValues(&chunk).Column(append([]string{"id"}, columns...)...)
+		q := tx.NewUpdate().With("after", values).Model((*Link)(nil)).TableExpr("after").Where("link.id = after.id")
+		for _, column := range columns {
 			q = q.Set("? = after.?", bun.Ident(column), bun.Ident(column))
 		}
 		if _, err := q.Exec(ctx); err != nil {
@@ -150,16 +152,29 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []rewrite) error 
 	return s.writeRouting(ctx, tx, rewrites)
 }
 
-// mutableColumns returns the columns of a link that can change.
-func (s *Store) mutableColumns() (columns []string) {
+// changedColumns returns the columns in which links differ from their rows. A statement that sets a column pays for its
+// indexes and triggers, even if the value stays.
+func (s *Store) changedColumns(before, after []*record) (columns []string) {
 	for _, field := range s.DB.Dialect().Tables().Get(reflect.TypeFor[*record]()).Fields {
 		switch field.Name {
-		case "id", "code", "root_code", "strategy", "claim_hash", "created_at", "next_change_at":
-		default:
-			columns = append(columns, field.Name)
+		case "id", "code", "root_code", "strategy", "claim_hash", "created_at", "next_change_at": // never change here
+			continue
+		}
+		for i := range after {
+			if !reflect.DeepEqual(valueOf(field, before[i]), valueOf(field, after[i])) {
+				columns = append(columns, field.Name)
+				break
+			}
 		}
 	}
+	if slices.Contains(columns, "max_clicks") && !slices.Contains(columns, "granted") {
+		columns = append(columns, "granted") // of a link without maxClicks, before has the clicks instead, see countClicks
+	}
 	return columns
+}
+
+func valueOf(field *schema.Field, r *record) any {
+	return field.Value(reflect.ValueOf(r).Elem()).Interface()
 }
 
 // writeEvents records the changes in the event log. Links without an account have no events.
