@@ -22,6 +22,7 @@ func routingChange(in *gen.LinkRoutingInput) *routing.Change {
 		UTM:         setOrRemove(in.Utm),
 		PendingURL:  setOrRemove(in.PendingURL),
 		EndedURL:    setOrRemove(in.EndedURL),
+		Card:        setOrRemove(in.Card),
 		Tests:       setOrRemove(in.Tests),
 	}
 }

@@ -33,6 +33,7 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 			"target":  rules("http://sub.evil.example:8080/target"),
 			"pending": {"pendingUrl": "https://evil.example/pending/{code}"},
 			"ended":   {"endedUrl": "https://EVIL.example/ended?{host}"},
+			"card":    {"card": map[string]any{"title": "A title", "imageUrl": "https://evil.example/card.png"}},
 			"other":   rules("https://notevil.example/target"),
 		} {
 			url := "https://example.com/" + name
@@ -52,7 +53,8 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 
 		for name, url := range map[string]string{
 			"own": "https://evil.example/own", "target": "http://sub.evil.example:8080/target",
-			"pending": "https://evil.example/pending/{code}", "ended": "evil.example/ended", "other": "notevil.example",
+			"pending": "https://evil.example/pending/{code}", "ended": "evil.example/ended",
+			"card": "https://evil.example/card.png", "other": "notevil.example",
 		} {
 			rows := rowsOf(t, s.env, "links", "find", url)
 			if !slices.ContainsFunc(rows, func(row map[string]any) bool { return row["id"] == links[name].ID }) {
@@ -60,7 +62,7 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 			}
 		}
 		must(t, s.env, "block", "add", "evil.example")
-		want := "disabled 4 links\nremoved 5 URLs from settings of workspaces and domains\n"
+		want := "disabled 5 links\nremoved 5 URLs from settings of workspaces and domains\n"
 		if out := must(t, s.env, "block", "disable", "evil.example"); out != want {
 			t.Errorf("block disable: %q, want %q", out, want)
 		}
@@ -90,7 +92,7 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 		slices.Sort(events)
 		if diff := cmp.Diff([]string{
 			`DOMAIN_UPDATED {"fields":["rootUrl","endedUrl","faviconUrl"],"host":"careless.example.com"}`,
-			"LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}",
+			"LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}",
 			`WORKSPACE_UPDATED {"notFoundUrl":null}`,
 		}, events); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
@@ -98,7 +100,7 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 		if diff := cmp.Diff([]string{`WORKSPACE_UPDATED {"endedUrl":null}`}, other.operatorEvents(t)); diff != "" {
 			t.Errorf("the audit log of another workspace (-want +got):\n%s", diff)
 		}
-		if out := must(t, s.env, "block", "enable", "evil.example"); out != "enabled 4 links\n" {
+		if out := must(t, s.env, "block", "enable", "evil.example"); out != "enabled 5 links\n" {
 			t.Errorf("block enable: %q", out)
 		}
 	})

@@ -81,6 +81,10 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 		routings := map[string]func(url string) map[string]any{
 			"routing.pendingUrl": func(url string) map[string]any { return map[string]any{"pendingUrl": url} },
 			"routing.endedUrl":   func(url string) map[string]any { return map[string]any{"endedUrl": url} },
+			"routing.card.imageUrl": func(url string) map[string]any {
+				image := "https" + url[strings.Index(url, ":"):]
+				return map[string]any{"card": map[string]any{"title": "A title", "imageUrl": image}}
+			},
 			"routing.rules.1.targets.2.url": func(url string) map[string]any {
 				rule := func(urls ...string) map[string]any {
 					var targets []any
@@ -127,7 +131,7 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 				}
 				withCode := url + "?{code}" // a fallback URL
 				isFallback := !strings.Contains(name, "targets") && !strings.HasPrefix(name, "url") &&
-					!strings.HasPrefix(name, "favicon")
+					!strings.HasPrefix(name, "favicon") && !strings.Contains(name, "card")
 				if refused := set(withCode); isFallback && (len(refused) != 1 || refused[0].Code != "UNSAFE_URL") {
 					t.Errorf("%s, %s with a placeholder: %+v", name, spelled, refused)
 				}

@@ -491,6 +491,10 @@ var fillers = map[string]filler{
 	"LinkRoutingInput.forwardPath":              put(true),
 	"LinkRoutingInput.pendingUrl":               put("https://example.com/elsewhere"),
 	"LinkRoutingInput.endedUrl":                 put("https://example.com/elsewhere"),
+	"LinkCardInput.title":                       put("A title"),
+	"LinkCardInput.description":                 put("A description"),
+	"LinkCardInput.imageUrl":                    put("https://example.com/picture.png"),
+	"LinkCardInput.imageAlt":                    put("A picture"),
 	"QueryForwardingInput.mode":                 put("ADD"),
 	"QueryForwardingInput.only":                 put([]string{"a"}),
 	"QueryForwardingInput.except":               put([]string{}),
@@ -526,7 +530,7 @@ var fillers = map[string]filler{
 
 // routingInputs are the inputs below LinkRoutingInput.
 var routingInputs = []string{
-	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput",
+	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput", "LinkCardInput",
 }
 
 // unrouted returns places, and all those of routings, which explainRedirect is called with.

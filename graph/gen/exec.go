@@ -436,6 +436,13 @@ type ComplexityRoot struct {
 		Workspace         func(childComplexity int) int
 	}
 
+	LinkCard struct {
+		Description func(childComplexity int) int
+		ImageAlt    func(childComplexity int) int
+		ImageURL    func(childComplexity int) int
+		Title       func(childComplexity int) int
+	}
+
 	LinkConnection struct {
 		Edges      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
@@ -448,6 +455,7 @@ type ComplexityRoot struct {
 	}
 
 	LinkRouting struct {
+		Card        func(childComplexity int) int
 		EndedURL    func(childComplexity int) int
 		ForwardPath func(childComplexity int) int
 		PendingURL  func(childComplexity int) int
@@ -1024,13 +1032,14 @@ type ComplexityRoot struct {
 	}
 
 	VisitReading struct {
-		Bot      func(childComplexity int) int
-		Browser  func(childComplexity int) int
-		Country  func(childComplexity int) int
-		Device   func(childComplexity int) int
-		Language func(childComplexity int) int
-		OS       func(childComplexity int) int
-		Referrer func(childComplexity int) int
+		Bot            func(childComplexity int) int
+		Browser        func(childComplexity int) int
+		Country        func(childComplexity int) int
+		Device         func(childComplexity int) int
+		Language       func(childComplexity int) int
+		OS             func(childComplexity int) int
+		PreviewCrawler func(childComplexity int) int
+		Referrer       func(childComplexity int) int
 	}
 
 	VisitSample struct {
@@ -2750,6 +2759,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Link.Workspace(childComplexity), true
 
+	case "LinkCard.description":
+		if e.ComplexityRoot.LinkCard.Description == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkCard.Description(childComplexity), true
+	case "LinkCard.imageAlt":
+		if e.ComplexityRoot.LinkCard.ImageAlt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkCard.ImageAlt(childComplexity), true
+	case "LinkCard.imageUrl":
+		if e.ComplexityRoot.LinkCard.ImageURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkCard.ImageURL(childComplexity), true
+	case "LinkCard.title":
+		if e.ComplexityRoot.LinkCard.Title == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkCard.Title(childComplexity), true
+
 	case "LinkConnection.edges":
 		if e.ComplexityRoot.LinkConnection.Edges == nil {
 			break
@@ -2782,6 +2816,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LinkEdge.Node(childComplexity), true
 
+	case "LinkRouting.card":
+		if e.ComplexityRoot.LinkRouting.Card == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Card(childComplexity), true
 	case "LinkRouting.endedUrl":
 		if e.ComplexityRoot.LinkRouting.EndedURL == nil {
 			break
@@ -5299,6 +5339,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.VisitReading.OS(childComplexity), true
+	case "VisitReading.previewCrawler":
+		if e.ComplexityRoot.VisitReading.PreviewCrawler == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitReading.PreviewCrawler(childComplexity), true
 	case "VisitReading.referrer":
 		if e.ComplexityRoot.VisitReading.Referrer == nil {
 			break
@@ -5910,6 +5956,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputExternalLinkBy,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputLinkBy,
+		ec.unmarshalInputLinkCardInput,
 		ec.unmarshalInputLinkChangeInput,
 		ec.unmarshalInputLinkFilter,
 		ec.unmarshalInputLinkOrder,
@@ -8987,6 +9034,8 @@ type LinkRouting {
   pendingUrl: String
   "Where visitors are redirected once it is EXPIRED or EXHAUSTED; null: the domain's or workspace's endedUrl, else 410."
   endedUrl: String
+  "What preview crawlers are shown; null: they are answered like other bots."
+  card: LinkCard
   "Tests that run before each change of the URL or the routing."
   tests: [RoutingTest!]!
   "Parts that cannot have their effect on this server, or never apply."
@@ -9007,8 +9056,34 @@ input LinkRoutingInput {
   pendingUrl: String
   "Where visitors are redirected once it has ended. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL."
   endedUrl: String
+  "What preview crawlers are shown. It is replaced as a whole."
+  card: LinkCardInput
   "Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed."
   tests: [RoutingTestInput!]
+}
+
+"What preview crawlers of chats and social networks are shown."
+type LinkCard {
+  "The title."
+  title: String!
+  "The description."
+  description: String
+  "The image."
+  imageUrl: URL
+  "The alternative text of the image."
+  imageAlt: String
+}
+
+"Input for LinkCard."
+input LinkCardInput {
+  "The title, 1 to 200 characters."
+  title: String!
+  "The description, 1 to 500 characters."
+  description: String
+  "The image, https only. The server does not fetch it. Errors: INVALID_URL, UNSAFE_URL."
+  imageUrl: URL
+  "The alternative text of the image, 1 to 200 characters."
+  imageAlt: String
 }
 
 "One rule of a link."
@@ -9405,6 +9480,8 @@ type VisitReading {
   referrer: String!
   "Whether it is automated."
   bot: Boolean!
+  "Whether it is a preview crawler: a program of a chat or social network that shows previews of links."
+  previewCrawler: Boolean!
 }
 
 "Why a link answers as it does."
@@ -9421,6 +9498,8 @@ enum RedirectReason {
   EXHAUSTED
   "The monthly hit quota is used up."
   OVER_QUOTA
+  "A preview crawler is shown the card."
+  CARD
   "The path after the code is not forwarded, or is refused."
   PATH
   "It is deleted."
@@ -9459,6 +9538,8 @@ enum RedirectStepKind {
   PENDING
   "Whether it has ended."
   ENDED
+  "Whether automation is held back."
+  AUTOMATION
   "Whether a grant and a hit are left."
   LIMITS
   "Whether a rule holds."
@@ -10674,6 +10755,20 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 	return nil, fmt.Errorf("no field named %q was found under type Link", field.Name)
 }
 
+func (ec *executionContext) childFields_LinkCard(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "title":
+		return ec.fieldContext_LinkCard_title(ctx, field)
+	case "description":
+		return ec.fieldContext_LinkCard_description(ctx, field)
+	case "imageUrl":
+		return ec.fieldContext_LinkCard_imageUrl(ctx, field)
+	case "imageAlt":
+		return ec.fieldContext_LinkCard_imageAlt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkCard", field.Name)
+}
+
 func (ec *executionContext) childFields_LinkConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -10710,6 +10805,8 @@ func (ec *executionContext) childFields_LinkRouting(ctx context.Context, field g
 		return ec.fieldContext_LinkRouting_pendingUrl(ctx, field)
 	case "endedUrl":
 		return ec.fieldContext_LinkRouting_endedUrl(ctx, field)
+	case "card":
+		return ec.fieldContext_LinkRouting_card(ctx, field)
 	case "tests":
 		return ec.fieldContext_LinkRouting_tests(ctx, field)
 	case "warnings":
@@ -11708,6 +11805,8 @@ func (ec *executionContext) childFields_VisitReading(ctx context.Context, field 
 		return ec.fieldContext_VisitReading_referrer(ctx, field)
 	case "bot":
 		return ec.fieldContext_VisitReading_bot(ctx, field)
+	case "previewCrawler":
+		return ec.fieldContext_VisitReading_previewCrawler(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type VisitReading", field.Name)
 }
@@ -19477,6 +19576,98 @@ func (ec *executionContext) fieldContext_Link_routing(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _LinkCard_title(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkCard_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkCard_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkCard_description(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkCard_description(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Description, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkCard_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkCard_imageUrl(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkCard_imageUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ImageURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOURL2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkCard_imageUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type URL does not have child fields"))
+}
+
+func (ec *executionContext) _LinkCard_imageAlt(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkCard_imageAlt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ImageAlt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkCard_imageAlt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19782,6 +19973,38 @@ func (ec *executionContext) _LinkRouting_endedUrl(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_LinkRouting_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkRouting_card(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_card(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Card, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.Card) graphql.Marshaler {
+			return ec.marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_card(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkCard(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -30209,6 +30432,29 @@ func (ec *executionContext) fieldContext_VisitReading_bot(_ context.Context, fie
 	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _VisitReading_previewCrawler(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitReading_previewCrawler(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PreviewCrawler, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitReading_previewCrawler(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _VisitSample_at(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34795,6 +35041,57 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLinkCardInput(ctx context.Context, obj any) (routing.Card, error) {
+	var it routing.Card
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"title", "description", "imageUrl", "imageAlt"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = data
+		case "description":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("description"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Description = data
+		case "imageUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("imageUrl"))
+			data, err := ec.unmarshalOURL2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ImageURL = data
+		case "imageAlt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("imageAlt"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ImageAlt = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, obj any) (LinkChangeInput, error) {
 	var it LinkChangeInput
 	if obj == nil {
@@ -35078,7 +35375,7 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"rules", "query", "forwardPath", "utm", "pendingUrl", "endedUrl", "tests"}
+	fieldsInOrder := [...]string{"rules", "query", "forwardPath", "utm", "pendingUrl", "endedUrl", "card", "tests"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -35127,6 +35424,13 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 				return it, err
 			}
 			it.EndedURL = graphql.OmittableOf(data)
+		case "card":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("card"))
+			data, err := ec.unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Card = graphql.OmittableOf(data)
 		case "tests":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tests"))
 			data, err := ec.unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx, v)
@@ -41274,6 +41578,59 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 	return out
 }
 
+var linkCardImplementors = []string{"LinkCard"}
+
+func (ec *executionContext) _LinkCard(ctx context.Context, sel ast.SelectionSet, obj *routing.Card) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkCardImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkCard")
+		case "title":
+			out.Values[i] = ec._LinkCard_title(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "description":
+			out.Values[i] = ec._LinkCard_description(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "imageUrl":
+			out.Values[i] = ec._LinkCard_imageUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "imageAlt":
+			out.Values[i] = ec._LinkCard_imageAlt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var linkConnectionImplementors = []string{"LinkConnection"}
 
 func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.SelectionSet, obj *LinkConnection) graphql.Marshaler {
@@ -41437,6 +41794,11 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 			}
 		case "endedUrl":
 			out.Values[i] = ec._LinkRouting_endedUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "card":
+			out.Values[i] = ec._LinkRouting_card(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -46712,6 +47074,11 @@ func (ec *executionContext) _VisitReading(ctx context.Context, sel ast.Selection
 			}
 		case "bot":
 			out.Values[i] = ec._VisitReading_bot(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "previewCrawler":
+			out.Values[i] = ec._VisitReading_previewCrawler(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -52549,6 +52916,21 @@ func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 		return graphql.Null
 	}
 	return ec._Link(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx context.Context, sel ast.SelectionSet, v *routing.Card) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LinkCard(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx context.Context, v any) (*routing.Card, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLinkCardInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐFilter(ctx context.Context, v any) (*linklist.Filter, error) {

@@ -730,6 +730,8 @@ type LinkRoutingInput struct {
 	PendingURL graphql.Omittable[*string] `json:"pendingUrl,omitempty"`
 	// Where visitors are redirected once it has ended. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL.
 	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
+	// What preview crawlers are shown. It is replaced as a whole.
+	Card graphql.Omittable[*routing.Card] `json:"card,omitempty"`
 	// Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed.
 	Tests graphql.Omittable[[]*routing.Test] `json:"tests,omitempty"`
 }

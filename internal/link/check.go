@@ -272,11 +272,14 @@ func stateOf(status *int) DestinationState {
 	return DestinationBroken
 }
 
-// Checks returns the last check of each URL of the link, in the order of their positions. ofRouting are
-// those of its routing, see RoutingChecks.
+// Checks returns the last check of each destination of the link, in the order of their positions. ofRouting
+// are those of its routing, see RoutingChecks.
 func (l *Link) Checks(ofRouting map[string]Check) []*URLCheck {
 	checks := []*URLCheck{{URL: l.OriginalURL, Field: []string{"url"}, Check: l.Check}}
 	for _, u := range l.Routing.URLs() {
+		if u.IsImage {
+			continue
+		}
 		checks = append(checks, &URLCheck{
 			URL: u.URL, Field: slices.Concat([]string{"routing"}, u.Field), Check: ofRouting[strings.Join(u.Field, ".")],
 		})

@@ -167,6 +167,7 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 	v := s.samples().Sample(agent, acceptLanguage, referrer)
 	return routing.Visit{
 		Device: v.Device, OS: v.OS, Browser: v.Browser, Language: v.LanguageTag, Referrer: v.Referrer, Bot: v.Bot,
+		PreviewCrawler: agent != nil && visitor.IsPreviewCrawler(*agent),
 	}
 }
 

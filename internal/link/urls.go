@@ -69,7 +69,7 @@ func copyChecks(rows, replaced []linkURL) {
 }
 
 // urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has no
-// single destination to check.
+// single destination to check, and an image is none.
 func (l *Link) urlRows(now time.Time) (rows []linkURL) {
 	for _, u := range l.Routing.URLs() {
 		canonical, err := urlnorm.Canonical(u.URL)
@@ -79,7 +79,7 @@ func (l *Link) urlRows(now time.Time) (rows []linkURL) {
 		row := linkURL{
 			LinkID: l.ID, Field: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(), URL: u.URL,
 		}
-		if !u.IsTemplate {
+		if !u.IsTemplate && !u.IsImage {
 			row.CheckAt = &now
 		}
 		rows = append(rows, row)

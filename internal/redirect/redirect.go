@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -71,7 +70,7 @@ type FirstVisits interface {
 
 // Serve answers a request: it resolves the address, decides, consumes quotas, records the
 // click and writes the response. Every GET that receives a destination is one click.
-// HEAD consumes nothing, but counts for the rates of its network.
+// HEAD and cards consume nothing, but count for the rates of their network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	defer web.Recovered(h.Log, w, r)
 	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
@@ -79,7 +78,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		Now: h.Now(), Head: r.Method != http.MethodGet, Code: at.Code, Path: at.Path, Query: r.URL.RawQuery,
 	}
 	answer, err := v.find()
-	if answer.Page == routing.Redirect {
+	if answer.Page == routing.Redirect || answer.Page == routing.PageCard {
 		answer, err = v.consume(answer)
 	}
 	if err != nil && r.Context().Err() == nil { // a disconnected client is no failure
@@ -87,8 +86,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
 	h.write(w, r, &answer, &v)
-	if answer.Page != routing.Redirect && answer.Page != routing.PageThrottled {
-		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, answer.StatusBeforeFallback(), v.request.Now)
+	if status := answer.StatusBeforeFallback(); status >= 400 && answer.Page != routing.PageThrottled {
+		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, status, v.request.Now)
 	}
 }
 
@@ -109,12 +108,8 @@ const targetCookieLife = 90 * 24 * time.Hour
 
 // targetCookie returns the cookie that remembers the target. It is sent to the short URL only.
 func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
-	path := "/" + url.PathEscape(v.at.Code)
-	if v.at.Slug != "" {
-		path = "/" + url.PathEscape(v.at.Slug) + path
-	}
 	return &http.Cookie{
-		Name: routing.CookieName(a.Rule), Value: a.Target, Path: path, MaxAge: int(targetCookieLife.Seconds()),
+		Name: routing.CookieName(a.Rule), Value: a.Target, Path: v.path(), MaxAge: int(targetCookieLife.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
 	}
 }
@@ -170,6 +165,10 @@ var (
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decision, v *visit) {
 	h.count(a.Status)
+	if a.Page == routing.PageCard {
+		v.writeCard(w)
+		return
+	}
 	head := w.Header()
 	if a.Page != routing.Redirect && a.Location == "" {
 		web.NameRequest(w, r)
@@ -194,7 +193,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 }
 
 // statuses are all that a short URL answers.
-var statuses = [...]int{301, 302, 307, 308, 404, 410, 429, 503}
+var statuses = [...]int{200, 301, 302, 307, 308, 404, 410, 429, 503}
 
 func (h *Handler) count(status int) {
 	for i, s := range statuses {

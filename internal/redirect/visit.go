@@ -70,6 +70,7 @@ func (v *visit) prepare() {
 		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
 		Address: web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
 	}
+	v.request.Visit.PreviewCrawler = t.Compiled.HasCard() && visitor.IsPreviewCrawler(v.http.UserAgent())
 	v.request.Cookies, v.request.DrawKey = v.http.Header["Cookie"], v.DrawKey
 	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed
 }
@@ -82,14 +83,15 @@ func (v *visit) read() *visitor.Reading {
 	return &v.reading
 }
 
-// consume consumes the quotas of a redirect and records the click. It checks the rate of the network
-// first: a throttled visitor consumes nothing. It returns the answer, which may no longer be a redirect.
+// consume consumes the quotas of a redirect and records the click. A card and the answer to HEAD consume
+// nothing, but an exhausted link has neither. It checks the rate of the network first: a throttled visitor
+// consumes nothing. It returns the answer, which may be another page then.
 func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	var err error
 	v.request.Throttled = v.LinkRate.Take(v.target.LinkID, v.from, v.request.Now)
 	switch {
 	case v.request.Throttled > 0: // consumes nothing
-	case !v.request.Head:
+	case !v.request.Head && answer.Page == routing.Redirect:
 		answer, err = v.follow(answer)
 	case v.target.MaxClicks != 0:
 		v.request.Exhausted, err = v.Quotas.Exhausted(v.http.Context(), v.target.LinkID)

@@ -15,6 +15,7 @@ type Change struct {
 	ForwardPath          optional.Edit[*bool]
 	UTM                  optional.Edit[*UTM]
 	PendingURL, EndedURL optional.Edit[*string]
+	Card                 optional.Edit[*Card]
 	Tests                optional.Edit[[]*Test]
 }
 
@@ -54,6 +55,7 @@ func (c *Change) set(from *Routing) *Routing {
 	c.PendingURL.Apply(&after.PendingURL)
 	c.EndedURL.Apply(&after.EndedURL)
 	c.UTM.Apply(&after.UTM)
+	c.Card.Apply(&after.Card)
 	c.Tests.Apply(&after.Tests)
 	if c.Query.Set {
 		after.Query = optional.Value(c.Query.To)
@@ -95,6 +97,9 @@ func (c *Change) Complete(after *Routing) *Change {
 	}
 	if c.UTM.Set {
 		completed.UTM.To = after.UTM
+	}
+	if c.Card.Set {
+		completed.Card.To = after.Card
 	}
 	if c.Tests.Set {
 		completed.Tests.To = after.Tests

@@ -153,6 +153,9 @@ func (c *checker) routing(r *Routing) {
 	if r.EndedURL != nil {
 		c.in("endedUrl", func() { c.fallback(*r.EndedURL) })
 	}
+	if r.Card != nil {
+		c.in("card", func() { c.card(r.Card) })
+	}
 	each(c, "tests", r.Tests, 0, maxTests, func(i int) { c.test(r.Tests[i]) })
 }
 
@@ -166,7 +169,7 @@ func (c *checker) size(r *Routing) {
 		c.refuse("The routing must have at most %d KiB as JSON; it has %d.", MaxStored>>10, (n+1023)>>10)
 	}
 	if n := len(Compile(r)); n > maxCompiled {
-		c.refuse("The rules must have at most %d KiB when compiled; they have %d. Use fewer or shorter URLs and values.",
+		c.refuse("The routing must have at most %d KiB when compiled; it has %d. Use fewer or shorter URLs and values.",
 			maxCompiled>>10, (n+1023)>>10)
 	}
 }
@@ -539,7 +542,7 @@ func (r *Routing) URLs() (urls []URL) {
 	if r.EndedURL != nil {
 		urls = append(urls, fallbackURL("endedUrl", *r.EndedURL))
 	}
-	return urls
+	return append(urls, r.Card.imageURLs()...)
 }
 
 func fallbackURL(field, url string) URL {

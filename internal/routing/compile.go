@@ -15,7 +15,7 @@ import (
 // Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that
 // the link has no routing. A disabled rule is left out.
 //
-// It begins with flags and the fallback URLs. How the query is forwarded, the values of UTM and the
+// It begins with flags, the fallback URLs and, with hasCard, the card. How the query is forwarded, the values of UTM and the
 // rules follow, each rule with its length, so that one that does not hold is skipped.
 type Compiled string
 
@@ -23,6 +23,7 @@ type Compiled string
 const (
 	forwardsPath = 1 << iota
 	hasCappedTarget
+	hasCard
 )
 
 // The kinds of conditions, in the order in which a rule's are evaluated: the cheap ones first, and the
@@ -64,6 +65,9 @@ func Compile(r *Routing) Compiled {
 	b := []byte{r.flags()}
 	b = flat.AppendText(b, fallbackText(r.PendingURL))
 	b = flat.AppendText(b, fallbackText(r.EndedURL))
+	if r.Card != nil {
+		b = appendCard(b, r.Card)
+	}
 	b = appendForwarding(b, r)
 	b = append(b, byte(len(r.Rules)))
 	for i, rule := range r.Rules {
@@ -84,6 +88,9 @@ func fallbackText(url *string) string {
 func (r *Routing) flags() (flags byte) {
 	if r.ForwardPath {
 		flags |= forwardsPath
+	}
+	if r.Card != nil {
+		flags |= hasCard
 	}
 	for _, rule := range r.Rules {
 		for _, target := range rule.Targets {
@@ -284,6 +291,9 @@ func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, count byte, rule
 	r := flat.Reader(c[1:])
 	r.Text()
 	r.Text()
+	if c.HasCard() {
+		readCard(&r)
+	}
 	f.Mode = Mode(r.Text())
 	f.Only = readTexts(&r, buffer.names[:0])
 	f.Except = readTexts(&r, buffer.names[len(f.Only):len(f.Only)])

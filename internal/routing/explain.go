@@ -24,6 +24,7 @@ const (
 	LinkDeleted      Reason = "DELETED"
 	LinkDisabled     Reason = "DISABLED"
 	WorkspaceDeleted Reason = "WORKSPACE_DELETED"
+	ShowsCard        Reason = "CARD"
 )
 
 // StepKind is a step of the decision. Its text is the name in the GraphQL schema.
@@ -37,6 +38,7 @@ const (
 	StepDeletion   StepKind = "DELETION"
 	StepPending    StepKind = "PENDING"
 	StepEnded      StepKind = "ENDED"
+	StepAutomation StepKind = "AUTOMATION"
 	StepLimits     StepKind = "LIMITS"
 	StepRule       StepKind = "RULE"
 	StepTarget     StepKind = "TARGET"
@@ -54,6 +56,7 @@ var beforeRules = [...]struct {
 	{StepDeletion, "The link is not deleted."},
 	{StepPending, "The link has started."},
 	{StepEnded, "The link has not expired."},
+	{StepAutomation, "No preview crawler is shown a card."},
 	{StepLimits, "Neither maxClicks nor the monthly hit quota is used up."},
 }
 
@@ -67,6 +70,7 @@ var applied = map[Reason]string{
 	LinkExpired:      "The link has expired.",
 	LinkExhausted:    "The link has reached its maxClicks.",
 	QuotaUsedUp:      "The monthly hit quota is used up.",
+	ShowsCard:        "A preview crawler is shown the card.",
 }
 
 // Outcome is the outcome of a step. Its text is the name in the GraphQL schema.

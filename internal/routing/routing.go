@@ -80,7 +80,7 @@ type Request struct {
 	AssumeGrants bool
 
 	// The handler sets the following once a redirect was decided and something is refused: the link's
-	// grant, the monthly hit, or the client's rate.
+	// grant, the monthly hit, or the client's rate. Of these, a card needs the grant and the rate.
 	Exhausted, OverQuota bool
 	// Throttled is positive if the address network of the client has exceeded a rate: the time after
 	// which it may try again.
@@ -115,12 +115,15 @@ const (
 	PageOverQuota
 	PageThrottled
 	PageUnavailable
+	// PageCard is the card of the routing, for preview crawlers.
+	PageCard
 )
 
 // pageStatuses are the HTTP statuses of the pages.
 var pageStatuses = [...]int{
 	PageNotFound: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
 	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503,
+	PageCard: 200,
 }
 
 // Need is a fact that a decision depends on.
@@ -136,7 +139,7 @@ const (
 	NeedGrant
 )
 
-// Decision is an answer: a redirect with a location and a status, or a page. A page with a location is
+// Decision is an answer: a redirect with a location and a status, a card, or another page. A page with a location is
 // a fallback: visitors are redirected there, and nothing is consumed.
 type Decision struct {
 	Page   Page
@@ -197,6 +200,8 @@ func decide(p *Program, r *Request, t *trace) Decision {
 	switch {
 	case r.Exhausted:
 		return t.addDeciding(StepLimits, fallback(r, show(PageExhausted, LinkExhausted), endedURL, p.EndedURL))
+	case r.Visit.PreviewCrawler && p.Compiled.HasCard():
+		return t.addDeciding(StepAutomation, show(PageCard, ShowsCard))
 	case r.OverQuota:
 		return t.addDeciding(StepLimits, show(PageOverQuota, QuotaUsedUp))
 	case p.Compiled == "":

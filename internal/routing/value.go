@@ -21,6 +21,8 @@ type Routing struct {
 	// or exhausted; nil means that there is no such URL.
 	PendingURL *string `json:"pendingUrl,omitempty"`
 	EndedURL   *string `json:"endedUrl,omitempty"`
+	// Card is what preview crawlers are shown; nil means that they are answered like other bots.
+	Card *Card `json:"card,omitempty"`
 	// Tests run before each change of the URL or the routing.
 	Tests []*Test `json:"tests,omitempty"`
 }
@@ -182,7 +184,7 @@ func OrDefaults(r *Routing) *Routing {
 // IsPlain reports whether a link with this routing answers like one without.
 func (r *Routing) IsPlain() bool {
 	return r == nil || len(r.Rules) == 0 && r.Query.Mode.isOff() && !r.ForwardPath && r.UTM == nil &&
-		r.PendingURL == nil && r.EndedURL == nil && len(r.Tests) == 0
+		r.PendingURL == nil && r.EndedURL == nil && r.Card == nil && len(r.Tests) == 0
 }
 
 // Equal reports whether two routings are the same value.
@@ -230,4 +232,6 @@ type URL struct {
 	URL   string
 	// IsTemplate means that the URL has placeholders.
 	IsTemplate bool
+	// IsImage means that the URL is no destination: nothing requests it but crawlers.
+	IsImage bool
 }

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// recordedAgents returns the user agents in a file of package visitor.
+func recordedAgents(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../internal/visitor/testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// cardOf is a routing with a card.
+func cardOf(title string) map[string]any {
+	return map[string]any{"card": map[string]any{
+		"title": title, "description": "A description of it", "imageUrl": "https://images.example/a.png?b=1&c=2",
+		"imageAlt": "A picture",
+	}}
+}
+
+// metaOf returns the title and the meta elements of a page, by property or name.
+func metaOf(t *testing.T, page string) map[string]string {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for n := range root.Descendants() {
+		switch {
+		case n.Type == html.ElementNode && n.Data == "title":
+			found["title"] = n.FirstChild.Data
+		case n.Type == html.ElementNode && n.Data == "meta":
+			attributes := map[string]string{}
+			for _, a := range n.Attr {
+				attributes[a.Key] = a.Val
+			}
+			found[attributes["property"]+attributes["name"]+attributes["http-equiv"]] = attributes["content"]
+		}
+	}
+	return found
+}
+
+// elementsOf returns the elements and the names of the attributes of a page, in order.
+func elementsOf(t *testing.T, page string) (elements []string) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		switch n.Type {
+		case html.ElementNode:
+			elements = append(elements, n.Data)
+			for _, a := range n.Attr {
+				elements = append(elements, n.Data+" "+a.Key)
+			}
+		case html.CommentNode:
+			elements = append(elements, "comment")
+		}
+	}
+	return elements
+}
+
+// TestCard_IsShownToPreviewCrawlers compares recorded agents of crawlers and browsers. Cards consume
+// nothing; redirects are counted as before.
+func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_LINK_RATE=0")
+		who := s.tenant(t, "sharing")
+		const destination = "https://secret.example/page"
+		l := who.shorten(t, destination, "strategy", "CUSTOM", "customCode", "shared", "routing", cardOf("A title")).Link
+		crawlers, browsers := recordedAgents(t, "crawlers.txt"), recordedAgents(t, "browsers.txt")
+		for _, agent := range crawlers {
+			a := s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", agent)
+			if head := s.expect(t, 200, http.MethodHead, l.path(s), "User-Agent", agent); head.body != "" ||
+				head.header.Get("Content-Length") != a.header.Get("Content-Length") {
+				t.Errorf("HEAD of %s: %v", agent, head.header)
+			}
+			if strings.Contains(a.body+http.Header.Get(a.header, "Location"), "secret.example") {
+				t.Errorf("the card reveals the destination: %s", a.body)
+			}
+		}
+		a := s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", crawlers[0])
+		if diff := cmp.Diff(map[string]string{
+			"": "", "title": "A title", "description": "A description of it", "og:type": "website",
+			"og:site_name": siteOf(t, l), "og:url": l.ShortURL, "og:title": "A title",
+			"og:description": "A description of it", "og:image": "https://images.example/a.png?b=1&c=2",
+			"og:image:alt": "A picture", "twitter:card": "summary_large_image", "twitter:title": "A title",
+			"twitter:description": "A description of it", "twitter:image": "https://images.example/a.png?b=1&c=2",
+			"twitter:image:alt": "A picture",
+		}, metaOf(t, a.body)); diff != "" {
+			t.Errorf("the card (-want +got):\n%s", diff)
+		}
+		a.header.Del("Date")
+		a.header.Del("Content-Length")
+		if diff := cmp.Diff(http.Header{
+			"Cache-Control": {"private, no-store"}, "Content-Type": {"text/html; charset=utf-8"},
+			"Content-Security-Policy": {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"},
+			"Referrer-Policy":         {"no-referrer"}, "Vary": {"User-Agent"}, "X-Content-Type-Options": {"nosniff"},
+			"X-Robots-Tag": {"noindex"},
+		}, a.header); diff != "" {
+			t.Errorf("its headers (-want +got):\n%s", diff)
+		}
+		for _, agent := range browsers {
+			a := s.expect(t, 302, http.MethodGet, l.path(s), "User-Agent", agent)
+			if a.header.Get("Location") != destination {
+				t.Errorf("%s is redirected to %q", agent, a.header.Get("Location"))
+			}
+		}
+		polltest.Until(t, "the redirects are counted", func() bool {
+			return who.getLink(t, l.ID).ClickCount >= int64(len(browsers))
+		})
+		if total, sums, rows := clicksOf(t, b, l.ID); total != 200 || sums != 200 || rows != 200 {
+			t.Errorf("%d, %d and %d clicks, want those of the browsers", total, sums, rows)
+		}
+	})
+}
+
+// siteOf returns the host of a short URL.
+func siteOf(t *testing.T, l linkView) string {
+	t.Helper()
+	u, err := url.Parse(l.ShortURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Hostname()
+}
+
+// TestCard_FollowsTheLife: links that are not active answer crawlers as any visitor, and a crawler uses up
+// nothing of a limited link.
+func TestCard_FollowsTheLife(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "sharing")
+		crawler := []string{"User-Agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"}
+		link := func(more ...any) linkView {
+			more = append([]any{"strategy", "RANDOM", "routing", cardOf("A title")}, more...)
+			return who.shorten(t, "https://secret.example/", more...).Link
+		}
+		answers := func(l linkView, status int, what string) {
+			t.Helper()
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				a := s.expect(t, status, method, l.path(s), crawler...)
+				if strings.Contains(a.body, "A title") != (status == 200 && method == http.MethodGet) {
+					t.Errorf("%s of %s: %s", method, what, a.body)
+				}
+			}
+		}
+		pending, ended := link("startsAt", "2100-01-01T00:00:00Z"), link("expiresAt", "2100-01-01T00:00:00Z")
+		once, deleted := link("maxClicks", 1), link()
+		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, expiresAt: "2020-01-01T00:00:00Z"}) {
+			errors { message } } }`, map[string]any{"id": ended.ID})
+		who.remove(t, deleted.ID)
+		answers(pending, 404, "a pending link")
+		answers(ended, 410, "an ended link")
+		answers(deleted, 404, "a deleted link")
+		answers(once, 200, "a limited link")
+		s.expect(t, 302, http.MethodGet, once.path(s))
+		answers(once, 410, "an exhausted link")
+		must(t, s.env, "links", "disable", once.ID)
+		polltest.Until(t, "the link is disabled", func() bool {
+			a, err := s.get(once.path(s), crawler...)
+			return err == nil && a.status == 410 && strings.Contains(a.body, "disabled")
+		})
+
+		live := link()
+		for agent, want := range map[string]string{crawler[1]: "CARD", iPhone: "URL", "curl/8": "URL"} {
+			e := who.explain(t, live.ShortURL, map[string]any{"userAgent": agent})
+			step := e.Steps[6]
+			if e.Reason != want || step.Step != "AUTOMATION" || (step.Outcome == "APPLIED") != (want == "CARD") {
+				t.Errorf("%s is explained as %+v", agent, e)
+			}
+		}
+	})
+}
+
+// TestCard_KeepsMarkupAsText shows texts that try to leave their place in the page.
+func TestCard_KeepsMarkupAsText(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "sharing")
+		l := who.shorten(t, "https://example.com/", "strategy", "RANDOM", "routing", cardOf("plain")).Link
+		show := func(text string) string {
+			who.route(t, l.ID, map[string]any{"card": map[string]any{
+				"title": text, "description": text, "imageAlt": text, "imageUrl": "https://images.example/?" + text,
+			}})
+			return s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", "Twitterbot/1.0").body
+		}
+		want := elementsOf(t, show("plain"))
+		for _, text := range []string{
+			`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `' onload='alert(1)`, `" onload="alert(1)`,
+			`</title><script>alert(1)</script>`, `</head><body onload=alert(1)>`, `<svg/onload=alert(1)>`,
+			`<meta http-equiv="refresh" content="0;url=//evil.example">`, `0;url=javascript:alert(1)`, `<!-- `, `--><b>`,
+			`]]><b>`, `<![CDATA[`, `&lt;script&gt;`, `&quot;><b>`, `&#60;b&#62;`, `{{.ShortURL}}`, `{{template "x"}}`,
+			"`onerror=alert(1)", `\"><b>`, `%22%3E%3Cb%3E`, `javascript:alert(1)`, `data:text/html,<b>`, `<b`, `"`, `'`, `>`,
+			`<base href="//evil.example">`, `<link rel=stylesheet href=//evil.example>`, `<img src=x onerror=alert(1)>`,
+			`＜script＞alert(1)＜/script＞`, `<plaintext>`, `<textarea>`, `<noscript><b>`,
+		} {
+			page := show(text)
+			if diff := cmp.Diff(want, elementsOf(t, page)); diff != "" {
+				t.Errorf("%s changes the page (-want +got):\n%s", text, diff)
+			}
+			meta := metaOf(t, page)
+			for _, name := range []string{
+				"title", "description", "og:title", "og:description", "og:image:alt", "twitter:title", "twitter:description",
+				"twitter:image:alt",
+			} {
+				if meta[name] != text {
+					t.Errorf("%s of %q is %q", name, text, meta[name])
+				}
+			}
+			if image := meta["og:image"]; !strings.HasPrefix(image, "https://images.example/?") || image != meta["twitter:image"] {
+				t.Errorf("the image of %q is %q", text, image)
+			}
+		}
+	})
+}
+
+// TestCard_ChangesNoOtherAnswer compares the bytes of redirects of links without a card, by all agents.
+func TestCard_ChangesNoOtherAnswer(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_LINK_RATE=0")
+		who := s.tenant(t, "plain")
+		for name, routing := range map[string]any{
+			"plain": nil, "routed": map[string]any{"query": map[string]any{"mode": "ADD"}},
+		} {
+			l := who.shorten(t, "https://example.com/"+name, "strategy", "RANDOM", "routing", routing).Link
+			want := "Cache-Control: private, no-store\r\nContent-Length: 0\r\nLocation: https://example.com/" + name +
+				"\r\nReferrer-Policy: strict-origin-when-cross-origin\r\nX-Robots-Tag: noindex\r\n"
+			for _, agent := range append(recordedAgents(t, "crawlers.txt"), desktopChrome, "curl/8.10.1") {
+				a := s.expect(t, 302, http.MethodGet, l.path(s), "User-Agent", agent)
+				a.header.Del("Date")
+				var got strings.Builder
+				if err := a.header.Write(&got); err != nil {
+					t.Fatal(err)
+				}
+				if got.String() != want || a.body != "" {
+					t.Errorf("%s of the %s link: %q and %q, want %q", agent, name, got.String(), a.body, want)
+				}
+			}
+		}
+	})
+}
+
+// TestCard_IsThatOfTheRequestedHost: a domain's card names the domain.
+func TestCard_IsThatOfTheRequestedHost(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "sharing")
+		who.verifiedDomain(t, b, "links.example.com")
+		who.shorten(t, "https://example.com/", "strategy", "CUSTOM", "customCode", "shared", "routing",
+			map[string]any{"card": map[string]any{"title": "A title"}})
+		r, err := http.NewRequest(http.MethodGet, "http://"+s.address+"/shared?a=b", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "links.example.com"
+		r.Header.Set("User-Agent", "Twitterbot/1.0")
+		a, err := s.deliver(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{
+			"": "", "title": "A title", "og:type": "website", "og:site_name": "links.example.com",
+			"og:url": "https://links.example.com/shared", "og:title": "A title", "twitter:card": "summary",
+			"twitter:title": "A title",
+		}, metaOf(t, a.body)); diff != "" {
+			t.Errorf("the card (-want +got):\n%s", diff)
+		}
+	})
+}
