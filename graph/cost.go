@@ -153,6 +153,8 @@ const (
 	// explainCost is the cost of an explanation, typicalRules of a list of rules or targets.
 	explainCost  = 10
 	typicalRules = 3
+	// rowFieldsOfRouting is how many fields of a routing are free: they are in the row of the link.
+	rowFieldsOfRouting = 8
 )
 
 // costRouting sets the cost of routings, which are parts of the links' rows.
@@ -160,6 +162,7 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.Query.ExplainRedirect = func(child int, _ gen.LinkBy, _ *routing.Sample, _ *gen.LinkRoutingInput) int {
 		return explainCost + child
 	}
+	c.Link.Routing = func(child int) int { return max(1, child-rowFieldsOfRouting) }
 	c.LinkRouting.Query = func(int) int { return 1 }
 	c.LinkRouting.UTM = func(int) int { return 1 }
 	c.LinkRouting.Card = func(int) int { return 1 }

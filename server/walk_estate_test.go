@@ -278,6 +278,10 @@ func (e *estate) createRules() {
 		"workspaceId": e.workspaceID(), "url": "https://example.com/" + e.text("to-routed"), "strategy": "RANDOM",
 		"routing": map[string]any{
 			"rules": []any{rule}, "utm": map[string]any{"source": "a"},
+			"card": map[string]any{
+				"title": e.text("card-title"), "description": e.text("card-description"), "imageAlt": e.text("card-alt"),
+				"imageUrl": "https://example.com/" + e.text("card-image"),
+			},
 			"tests": []any{map[string]any{"visit": map[string]any{"country": "DE"}, "status": 302}},
 		},
 	}, "link { id routing { rules { id targets { id } } } }")
