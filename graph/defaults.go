@@ -26,6 +26,7 @@ func (r *mutationResolver) UpdateWorkspaceRouting(
 		defaults := in.Defaults.Value()
 		change.Defaults.To = &routing.Change{
 			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath), UTM: setOrRemove(defaults.Utm),
+			Bots: setOrRemove(defaults.Bots),
 		}
 		if err := r.Config.UTMTemplates.Fill(ctx, m, &change.Defaults.To.UTM.To); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -23,8 +24,22 @@ func routingChange(in *gen.LinkRoutingInput) *routing.Change {
 		PendingURL:  setOrRemove(in.PendingURL),
 		EndedURL:    setOrRemove(in.EndedURL),
 		Card:        setOrRemove(in.Card),
+		Gate:        optional.Edit[*routing.GateChange]{Set: in.Gate.IsSet(), To: gateChange(in.Gate.Value())},
+		Bots:        setOrRemove(in.Bots),
 		Tests:       setOrRemove(in.Tests),
 	}
+}
+
+// gateChange returns the change of a gate; nil for none.
+func gateChange(in *gen.LinkGateInput) *routing.GateChange {
+	if in == nil {
+		return nil
+	}
+	c := &routing.GateChange{Notice: setOrRemove(in.Notice), Confirm: setOrRemove(in.Confirm)}
+	if c.Password.Set = in.Password.IsSet(); in.Password.Value() != nil {
+		c.Password.To = &routing.Password{Text: *in.Password.Value()}
+	}
+	return c
 }
 
 func (r *queryResolver) ExplainRedirect(

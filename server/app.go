@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/graph/transport"
+	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
@@ -189,6 +190,10 @@ func (a *app) wire() error {
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
+		Gates: redirect.Gates{
+			Passwords: account.NewLinkPasswords(), Guesses: ratelimit.NewFallback(a.Limits, a.now),
+			PassKeys: redirect.PassKeys(a.config.JWTSecrets),
+		},
 		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),
 	}
 	if a.kv != nil {

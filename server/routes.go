@@ -44,7 +44,7 @@ func (a *app) routes() http.Handler {
 		host := web.Host(r)
 		at, isStatsPage := a.shortURL(r) // redirects have been answered
 		switch {
-		case isStatsPage:
+		case isStatsPage && r.Method != http.MethodPost:
 			r.Pattern = "GET /{code}+"
 			a.stats(w, r, at)
 		case host == "" || !isClean(r.URL.Path):

@@ -18,7 +18,9 @@ import (
 // hosts, and /CODE at any other host, which may be a workspace's domain. It reports false for all
 // other requests. The code may end in statsSuffix.
 func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost: // of the form of a page
+	default:
 		return resolve.Address{}, false
 	}
 	host := web.Host(r)
@@ -109,6 +111,9 @@ func (a *app) loggedRedirects(serve serveAddress) serveAddress {
 		r.Pattern = "GET /{code}"
 		if at.Slug != "" {
 			r.Pattern = "GET /{slug}/{code}"
+		}
+		if r.Method == http.MethodPost {
+			r.Pattern = "POST" + strings.TrimPrefix(r.Pattern, "GET")
 		}
 		web.NameRequest(w, r)
 		logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, at) })).ServeHTTP(w, r)

@@ -97,7 +97,7 @@ func (s *Store) Register(ctx context.Context, email, password, name string, from
 	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {
 		return Login{}, err
 	}
-	if a.PasswordHash, err = s.Passwords.hash(ctx, from.Address, password); err != nil {
+	if a.PasswordHash, err = s.Passwords.Hash(ctx, from.Address, password); err != nil {
 		return Login{}, err
 	}
 	var verification mailed

@@ -63,6 +63,16 @@ func NewPasswords() *Passwords {
 	return newPasswords(cost)
 }
 
+// NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, so that
+// they leave processors to redirects, and maxWaiting wait.
+func NewLinkPasswords() *Passwords {
+	p := NewPasswords()
+	p.gate = admission.New(admission.Config{
+		Name: "passwords of links", Capacity: 2, Share: 2, Waiting: maxWaiting, Queue: maxWaiting, MaxWait: maxWait,
+	})
+	return p
+}
+
 func newPasswords(cost int) *Passwords {
 	turns := int64(max(1, runtime.GOMAXPROCS(0)/2))
 	return &Passwords{
@@ -75,7 +85,9 @@ func newPasswords(cost int) *Passwords {
 	}
 }
 
-func (p *Passwords) hash(ctx context.Context, address, password string) (string, error) {
+// Hash hashes a password. Calls of a subject, such as an address, take turns with those of others. It returns
+// RateLimited or Unavailable.
+func (p *Passwords) Hash(ctx context.Context, address, password string) (string, error) {
 	leave, err := p.gate.Enter(ctx, address, 1)
 	if err != nil {
 		return "", err
@@ -88,8 +100,9 @@ func (p *Passwords) hash(ctx context.Context, address, password string) (string,
 	return string(hash), nil
 }
 
-// matches takes the same time for an empty hash, which never matches.
-func (p *Passwords) matches(ctx context.Context, address, hash, password string) (bool, error) {
+// Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
+// hash, which never matches.
+func (p *Passwords) Matches(ctx context.Context, address, hash, password string) (bool, error) {
 	leave, err := p.gate.Enter(ctx, address, 1)
 	if err != nil {
 		return false, err
@@ -114,7 +127,7 @@ func (s *Store) newPassword(ctx context.Context, address, email, password string
 	if err := checkPassword(password, email); err != nil {
 		return "", errs.From(err).At("newPassword")
 	}
-	return s.Passwords.hash(ctx, address, password)
+	return s.Passwords.Hash(ctx, address, password)
 }
 
 // checkPassword refuses short and common passwords and the user's own address.

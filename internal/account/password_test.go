@@ -123,7 +123,7 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
 	cheap := newPasswords(bcrypt.MinCost)
-	hash, err := cheap.hash(t.Context(), "an address", password)
+	hash, err := cheap.Hash(t.Context(), "an address", password)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 func TestPassword_AddressesTakeTurns(t *testing.T) {
 	t.Parallel()
 	p := newPasswords(bcrypt.MinCost + 4)
-	hash, err := p.hash(t.Context(), "an address", password)
+	hash, err := p.Hash(t.Context(), "an address", password)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,14 +163,14 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 	flood := make(chan error, 40)
 	for range 40 {
 		go func() {
-			_, err := p.matches(t.Context(), "flood", hash, password)
+			_, err := p.Matches(t.Context(), "flood", hash, password)
 			done.Add(1)
 			flood <- err
 		}()
 	}
 	polltest.Until(t, "the flood waits", func() bool { _, waiting := p.gate.Stats(); return waiting >= 8 })
 	before := done.Load()
-	if good, err := p.matches(t.Context(), "victim", hash, password); err != nil || !good {
+	if good, err := p.Matches(t.Context(), "victim", hash, password); err != nil || !good {
 		t.Errorf("the victim: %t, %v", good, err)
 	}
 	if passed := done.Load() - before; passed > 40-8 {

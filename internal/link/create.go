@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/idempotency"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -86,15 +85,15 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err := checkBatch(len(in.Links), "links"); err != nil {
 		return nil, err
 	}
-	key, err := newKey(m, in)
+	key, err := s.newKey(m, in)
 	if err != nil {
 		return nil, err
 	}
-	routings := make([]*routing.Change, 0, len(in.Links))
+	routings := make([]routed, 0, len(in.Links))
 	for _, l := range in.Links {
-		routings = append(routings, l.Routing)
+		routings = append(routings, routed{change: l.Routing})
 	}
-	if err := s.fillTemplates(ctx, m, routings); err != nil {
+	if err := s.prepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	if len(in.Links) == 1 && key == nil && in.Links[0].MaxClicks == nil {

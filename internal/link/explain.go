@@ -42,6 +42,7 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explana
 		if err := s.fillTemplates(ctx, l.In, []*routing.Change{e.Change}); err != nil {
 			return nil, err
 		}
+		assumePassword(e.Change)
 		if err := l.changeRouting(e.Change); err != nil {
 			return nil, err
 		}

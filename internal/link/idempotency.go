@@ -22,13 +22,23 @@ type savedResult struct {
 }
 
 // newKey returns the batch's idempotency key, or nil. It returns InvalidInput.
-func newKey(m workspace.Membership, in Batch) (*idempotency.Key, error) {
+func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotency.Key, error) {
 	if in.IdempotencyKey == nil {
 		return nil, nil
 	}
 	name := *in.IdempotencyKey
 	in.IdempotencyKey = nil
-	return idempotency.NewKey(m.ID(), m.ActorID(), name, in)
+	var passwords []string
+	for _, l := range in.Links {
+		if p := s.fingerprint(l.Routing); p != "" {
+			passwords = append(passwords, p)
+		}
+	}
+	input := struct {
+		Batch
+		Passwords []string `json:",omitempty"`
+	}{in, passwords}
+	return idempotency.NewKey(m.ID(), m.ActorID(), name, input)
 }
 
 // savedResults returns the results saved under the key, with the links in their current state, and

@@ -129,10 +129,12 @@ var insertNew = db.Insert{
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
 
-// insertPlain is insertNew of links without an id or data of the caller, which are no upserts either.
+// insertPlain is insertNew of links without a password and without an id or data of the caller, which are no
+// upserts either.
 var insertPlain = db.Insert{
-	Without: append([]string{"external_id", "metadata", "archived_at", "stats_public"}, insertNew.Without...),
-	Rest:    insertNew.Rest,
+	Without: append([]string{"external_id", "metadata", "archived_at", "stats_public", "password_hash"},
+		insertNew.Without...),
+	Rest: insertNew.Rest,
 }
 
 // insertDrafts inserts the drafts that no unique index refuses, and returns how many.

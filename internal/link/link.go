@@ -139,8 +139,10 @@ func recordOf(l *Link) *record {
 	return r
 }
 
-// hasOwnData reports whether the link has an id or data of its caller.
-func (r *record) hasOwnData() bool { return r.ExternalID != nil || r.Metadata != "" }
+// hasOwnData reports whether the link has an id or data of its caller, or a password.
+func (r *record) hasOwnData() bool {
+	return r.ExternalID != nil || r.Metadata != "" || r.PasswordHash != nil
+}
 
 // Fold returns text as links are searched and sorted by it: in lower case. The databases do not
 // fold it, because each does so differently.

@@ -61,6 +61,7 @@ func (l *Link) changeRouting(c *routing.Change) error {
 	if !after.Equal(l.Routing) { // writeRouting compares pointers
 		l.Routing = after
 	}
+	l.PasswordHash = c.PasswordHash(l.PasswordHash)
 	return nil
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -145,7 +144,7 @@ func (s *Store) Schedule(
 	if err := s.checkLead(at); err != nil {
 		return nil, err
 	}
-	if err := s.fillTemplates(ctx, m, []*routing.Change{c.Routing.To}); err != nil {
+	if err := s.prepareRoutings(ctx, m, []routed{{change: c.Routing.To, linkID: linkID}}); err != nil {
 		return nil, errs.From(err).Under("change")
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

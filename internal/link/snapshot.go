@@ -91,9 +91,14 @@ func (s *Snapshot) encode() (string, error) {
 	return string(text), nil
 }
 
-// applyTo gives the link the fields of a snapshot, except deletion and disabling. It returns the errors of a
-// change of the URLs.
+// applyTo gives the link the fields of a snapshot, except deletion and disabling. The password stays if the
+// snapshot had one. It returns the errors of a change of the URLs, and Conflict for a password that is not
+// stored any more.
 func (s *Snapshot) applyTo(l *Link, now time.Time) error {
+	then, err := s.Routing.WithPasswordOf(l.Routing)
+	if err != nil {
+		return err
+	}
 	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
 		return errDisabledURLs()
 	}
@@ -110,8 +115,11 @@ func (s *Snapshot) applyTo(l *Link, now time.Time) error {
 			l.ArchivedAt = &now
 		}
 	}
-	if !s.Routing.Equal(l.Routing) { // writeRouting compares pointers
-		l.Routing = s.Routing
+	if !then.Equal(l.Routing) { // writeRouting compares pointers
+		l.Routing = then
+	}
+	if !then.HasPassword() {
+		l.PasswordHash = nil
 	}
 	if isExpiryChanged {
 		l.EndedAt = l.DeletedAt

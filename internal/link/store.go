@@ -43,6 +43,8 @@ type Config struct {
 	CodeSecrets [][]byte
 	// Templates may be nil: then no routing can name one.
 	Templates *utmtemplate.Store
+	// Passwords hashes the passwords of gates.
+	Passwords Passwords
 	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
 	DrawKey []byte
 	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.

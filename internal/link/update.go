@@ -66,11 +66,11 @@ func (s *Store) update(
 		e.ids = append(e.ids, c.ID)
 		e.needClicks = e.needClicks || c.MaxClicks.Set
 	}
-	routings := make([]*routing.Change, 0, len(changes))
+	routings := make([]routed, 0, len(changes))
 	for _, c := range changes {
-		routings = append(routings, c.Routing.To)
+		routings = append(routings, routed{change: c.Routing.To, linkID: c.ID})
 	}
-	if err := s.fillTemplates(ctx, m, routings); err != nil {
+	if err := s.prepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	e.mutate = func(i int, l *Link) error { return s.mutate(&changes[i], l) }

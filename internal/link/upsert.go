@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -84,12 +83,12 @@ func (s *Store) upsert(
 	if err := checkDistinct(in); err != nil {
 		return nil, err
 	}
-	routings, needClicks := make([]*routing.Change, 0, len(in)), false
+	routings, needClicks := make([]routed, 0, len(in)), false
 	for _, u := range in {
-		routings = append(routings, u.Fields.Routing.To)
+		routings = append(routings, routed{change: u.Fields.Routing.To, externalID: u.ExternalID})
 		needClicks = needClicks || u.Fields.MaxClicks.Set
 	}
-	if err := s.fillTemplates(ctx, m, routings); err != nil {
+	if err := s.prepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	if needClicks { // the redirects of this node count towards new limits

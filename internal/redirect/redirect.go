@@ -48,6 +48,8 @@ type Handler struct {
 	// visit is known to be the first of its day.
 	DrawKey     []byte
 	FirstVisits FirstVisits
+	// Gates lets visitors pass gates.
+	Gates Gates
 	// IsHTTPS means that visitors reach the instance by https.
 	IsHTTPS bool
 	// Unmatched counts requests without a destination.
@@ -75,9 +77,13 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	defer web.Recovered(h.Log, w, r)
 	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
 	v.request = routing.Request{
-		Now: h.Now(), Head: r.Method != http.MethodGet, Code: at.Code, Path: at.Path, Query: r.URL.RawQuery,
+		Now: h.Now(), Head: r.Method == http.MethodHead, Post: r.Method == http.MethodPost,
+		Code: at.Code, Path: at.Path, Query: r.URL.RawQuery,
 	}
-	answer, err := v.find()
+	answer, err := v.find(w)
+	if answer.Page.IsHeld() {
+		answer, err = v.hold(answer)
+	}
 	if answer.Page == routing.Redirect || answer.Page == routing.PageCard {
 		answer, err = v.consume(answer)
 	}
@@ -86,7 +92,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
 	h.write(w, r, &answer, &v)
-	if status := answer.StatusBeforeFallback(); status >= 400 && answer.Page != routing.PageThrottled {
+	status := answer.StatusBeforeFallback()
+	if status >= 400 && answer.Page != routing.PageThrottled && !answer.Page.IsHeld() {
 		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, status, v.request.Now)
 	}
 }
@@ -106,10 +113,15 @@ func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, sta
 // targetCookieLife is how long a visitor keeps a target of a rule with cookies.
 const targetCookieLife = 90 * 24 * time.Hour
 
-// targetCookie returns the cookie that remembers the target. It is sent to the short URL only.
+// targetCookie returns the cookie that remembers the target.
 func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
+	return v.cookie(routing.CookieName(a.Rule), a.Target, targetCookieLife)
+}
+
+// cookie returns a cookie that is sent to the short URL only.
+func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: routing.CookieName(a.Rule), Value: a.Target, Path: v.path(), MaxAge: int(targetCookieLife.Seconds()),
+		Name: name, Value: value, Path: v.path(), MaxAge: int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
 	}
 }
@@ -139,6 +151,9 @@ var messages = [...]visitorpage.Message{
 	routing.PageOverQuota:        visitorpage.OverQuota,
 	routing.PageThrottled:        visitorpage.Throttled,
 	routing.PageUnavailable:      visitorpage.Unavailable,
+	routing.PageManyAttempts:     visitorpage.ManyAttempts,
+	routing.PageBusy:             visitorpage.Unavailable,
+	routing.PageBlocked:          visitorpage.Blocked,
 }
 
 // retryAfter returns the value of Retry-After; zero means none.
@@ -150,6 +165,8 @@ func (h *Handler) retryAfter(p routing.Page, request *routing.Request) time.Dura
 		return request.Throttled
 	case routing.PageUnavailable:
 		return unavailableRetry
+	case routing.PageManyAttempts, routing.PageBusy:
+		return request.GateRetryAfter
 	}
 	return 0
 }
@@ -170,12 +187,12 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 		return
 	}
 	head := w.Header()
+	if v.hasPassed {
+		v.setPass(w)
+	}
 	if a.Page != routing.Redirect && a.Location == "" {
 		web.NameRequest(w, r)
-		if wait := h.retryAfter(a.Page, &v.request); wait > 0 {
-			head.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		}
-		visitorpage.Write(w, r, a.Status, messages[a.Page])
+		v.writePage(w, a)
 		return
 	}
 	if a.Location != "" {
@@ -192,8 +209,42 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 	w.WriteHeader(a.Status)
 }
 
+// writePage answers with a page.
+func (v *visit) writePage(w http.ResponseWriter, a *routing.Decision) {
+	wait := v.retryAfter(a.Page, &v.request)
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+	switch a.Page {
+	case routing.PageGate, routing.PageWrongPassword:
+		gate, _ := v.target.Compiled.Gate()
+		visitorpage.WriteForm(w, v.http, a.Status, visitorpage.Form{
+			ShortURL: v.address(), Notice: gate.Notice, NeedsPassword: gate.NeedsPassword,
+			IsWrong: a.Page == routing.PageWrongPassword,
+		})
+	case routing.PageConfirm:
+		visitorpage.WriteForm(w, v.http, a.Status, visitorpage.Form{ShortURL: v.address()})
+	case routing.PagePrefetch: // makes browsers discard the prefetch
+		head := w.Header()
+		head["Cache-Control"], head["Content-Length"] = cacheControl, noContent
+		w.WriteHeader(a.Status)
+	case routing.PageNoForm:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, http.StatusText(a.Status), a.Status)
+	default:
+		minutes := strconv.Itoa(int(math.Ceil(wait.Minutes())))
+		visitorpage.Write(w, v.http, a.Status, messages[a.Page], "minutes", minutes)
+	}
+}
+
+// address returns the requested short URL without its scheme.
+func (v *visit) address() string {
+	_, address, _ := strings.Cut(v.shortURL(), "://")
+	return address
+}
+
 // statuses are all that a short URL answers.
-var statuses = [...]int{200, 301, 302, 307, 308, 404, 410, 429, 503}
+var statuses = [...]int{200, 301, 302, 303, 307, 308, 403, 404, 405, 410, 429, 503}
 
 func (h *Handler) count(status int) {
 	for i, s := range statuses {

@@ -26,6 +26,10 @@ type visit struct {
 	// reading is what the request tells of its visitor, once it is read.
 	reading visitor.Reading
 	isRead  bool
+	// form is what the visitor has sent. hasPassed means that it has passed the gate, so that the visitor
+	// gets a pass.
+	form      form
+	hasPassed bool
 }
 
 func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Program, &v.request) }
@@ -34,7 +38,7 @@ func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Prog
 // has no link, counts for the rate UnknownCodes of the address network; it is released if there is a
 // link. A network above the rate causes no query and does not learn whether a code is unknown; links in
 // memory still redirect it.
-func (v *visit) find() (answer routing.Decision, err error) {
+func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error) {
 	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
 	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
 	v.request.Throttled = unknownCode.RetryAfter
@@ -42,7 +46,7 @@ func (v *visit) find() (answer routing.Decision, err error) {
 		return v.decide(), nil
 	}
 	v.request.Failed = err != nil
-	v.prepare()
+	v.prepare(w)
 	answer = v.decide()
 	isUnknown := err == nil && (v.target.Unknown || answer.Page == routing.PageNotFound)
 	switch {
@@ -55,22 +59,33 @@ func (v *visit) find() (answer routing.Decision, err error) {
 	return answer, err
 }
 
-// prepare sets what the routing of a link and its fallback URLs depend on.
-func (v *visit) prepare() {
+// prepare sets what the routing of a link, its limit and its fallback URLs depend on.
+func (v *visit) prepare(w http.ResponseWriter) {
 	t := &v.target
 	if t.NotFoundURL != "" || t.EndedURL != "" || t.Compiled != "" { // else there are no placeholders
 		v.request.Host = web.Host(v.http)
 	}
+	if v.request.Post && t.HasForm() {
+		v.form = v.readForm(w)
+		v.request.Confirmed = v.form.confirms
+	}
+	if t.MaxClicks != 0 || t.Compiled != "" {
+		v.request.Prefetch = visitor.IsPrefetch(v.http.Header)
+		v.request.Visit.PreviewCrawler = visitor.IsPreviewCrawler(v.http.UserAgent())
+	}
 	if t.Compiled == "" {
 		return
+	}
+	if gate, ok := t.Compiled.Gate(); ok && v.hasPass(&gate) {
+		v.request.Gate = routing.GatePassed
 	}
 	read := v.read()
 	v.request.Visit = routing.Visit{
 		Country: read.Country, Device: read.Device, OS: read.OS, Browser: read.Browser, Language: read.LanguageTag,
 		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
-		Address: web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
+		PreviewCrawler: v.request.Visit.PreviewCrawler,
+		Address:        web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
 	}
-	v.request.Visit.PreviewCrawler = t.Compiled.HasCard() && visitor.IsPreviewCrawler(v.http.UserAgent())
 	v.request.Cookies, v.request.DrawKey = v.http.Header["Cookie"], v.DrawKey
 	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed
 }

@@ -61,7 +61,7 @@ func appendCard(b []byte, card *Card) []byte {
 }
 
 // HasCard reports whether the routing has a card.
-func (c Compiled) HasCard() bool { return c != "" && c[0]&hasCard != 0 }
+func (c Compiled) HasCard() bool { return c.has(hasCard) }
 
 // CardTexts are the texts of a card. Empty texts are not shown.
 type CardTexts struct {
@@ -72,7 +72,7 @@ type CardTexts struct {
 
 // Card returns the card of a routing that has one.
 func (c Compiled) Card() CardTexts {
-	r := flat.Reader(c[1:])
+	r := c.afterGate()
 	r.Text()
 	r.Text()
 	return readCard(&r)

@@ -16,6 +16,8 @@ type Change struct {
 	UTM                  optional.Edit[*UTM]
 	PendingURL, EndedURL optional.Edit[*string]
 	Card                 optional.Edit[*Card]
+	Gate                 optional.Edit[*GateChange] `json:",omitzero"`
+	Bots                 optional.Edit[*BotPolicy]  `json:",omitzero"`
 	Tests                optional.Edit[[]*Test]
 }
 
@@ -25,6 +27,9 @@ type Change struct {
 func (c *Change) Apply(from *Routing) (*Routing, error) {
 	if c == nil {
 		return nil, nil
+	}
+	if err := c.checkPassword(); err != nil {
+		return nil, err
 	}
 	after, err := c.set(from).clone()
 	if err != nil {
@@ -57,6 +62,12 @@ func (c *Change) set(from *Routing) *Routing {
 	c.UTM.Apply(&after.UTM)
 	c.Card.Apply(&after.Card)
 	c.Tests.Apply(&after.Tests)
+	if c.Gate.Set {
+		after.Gate = c.Gate.To.apply(after.Gate)
+	}
+	if c.Bots.Set {
+		after.Bots = optional.Value(c.Bots.To)
+	}
 	if c.Query.Set {
 		after.Query = optional.Value(c.Query.To)
 	}
@@ -103,6 +114,13 @@ func (c *Change) Complete(after *Routing) *Change {
 	}
 	if c.Tests.Set {
 		completed.Tests.To = after.Tests
+	}
+	if c.Bots.Set {
+		completed.Bots.To = &after.Bots
+	}
+	if c.Gate.To != nil && c.Gate.To.Notice.To != nil && after.Gate != nil {
+		gate := *c.Gate.To
+		gate.Notice.To, completed.Gate.To = after.Gate.Notice, &gate
 	}
 	return &completed
 }

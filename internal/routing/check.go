@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -34,6 +35,9 @@ const (
 	maxSampleAgent = 512 // bytes, also of Accept-Language
 	maxReferrer    = 1024
 	maxQuery       = 4096
+	minPassword    = 8
+	maxPassword    = 128
+	maxNotice      = 2000
 )
 
 // Check validates a routing and replaces its values by their normal forms. It returns InvalidInput or
@@ -156,7 +160,51 @@ func (c *checker) routing(r *Routing) {
 	if r.Card != nil {
 		c.in("card", func() { c.card(r.Card) })
 	}
+	if r.Gate != nil {
+		c.in("gate", func() { c.gate(r.Gate) })
+	}
+	c.in("bots", func() { c.bots(&r.Bots) })
 	each(c, "tests", r.Tests, 0, maxTests, func(i int) { c.test(r.Tests[i]) })
+}
+
+func (c *checker) gate(g *Gate) {
+	if g.Notice == nil {
+		return
+	}
+	c.in("notice", func() {
+		lines, err := validate.Lines("notice", *g.Notice, 1, maxNotice)
+		if err != nil {
+			c.fail(errs.From(err))
+		}
+		g.Notice = &lines
+	})
+}
+
+// bots replaces the default by an empty text, as routings are stored.
+func (c *checker) bots(p *BotPolicy) {
+	switch *p {
+	case RedirectBots:
+		*p = ""
+	case "", ConfirmBots, BlockBots:
+	default:
+		c.refuse("bots must be REDIRECT, CONFIRM or BLOCK.")
+	}
+}
+
+// checkPassword validates a new password. It returns InvalidInput.
+func (c *Change) checkPassword() error {
+	password := c.NewPassword()
+	if password == nil || password.IsValid() {
+		return nil
+	}
+	return errs.New(errs.InvalidInput, "The password must have from %d to %d characters.", minPassword, maxPassword).
+		At("gate", "password")
+}
+
+// IsValid reports whether the text may be a password.
+func (p *Password) IsValid() bool {
+	n := utf8.RuneCountInString(p.Text)
+	return n >= minPassword && n <= maxPassword
 }
 
 func (c *checker) size(r *Routing) {
@@ -518,6 +566,9 @@ func (c *checker) sample(s *Sample) {
 		if _, err := netip.ParseAddr(*s.Address); err != nil {
 			c.in("address", func() { c.refuse("address must be an IPv4 or IPv6 address.") })
 		}
+	}
+	if s.PassesGate() {
+		s.GatePassed = nil
 	}
 	c.visit("visit", s.Visit)
 	c.bytes("targetId", s.TargetID, maxName)

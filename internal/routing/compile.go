@@ -15,8 +15,9 @@ import (
 // Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that
 // the link has no routing. A disabled rule is left out.
 //
-// It begins with flags, the fallback URLs and, with hasCard, the card. How the query is forwarded, the values of UTM and the
-// rules follow, each rule with its length, so that one that does not hold is skipped.
+// It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How the query is
+// forwarded, the values of UTM and the rules follow, each rule with its length, so that one that does not hold
+// is skipped.
 type Compiled string
 
 // The flags of a compiled routing.
@@ -24,6 +25,9 @@ const (
 	forwardsPath = 1 << iota
 	hasCappedTarget
 	hasCard
+	hasGate
+	confirmsBots
+	blocksBots
 )
 
 // The kinds of conditions, in the order in which a rule's are evaluated: the cheap ones first, and the
@@ -57,12 +61,17 @@ const (
 	drawByCookie
 )
 
-// Compile translates a routing that Check has accepted.
-func Compile(r *Routing) Compiled {
+// Compile translates a routing that Check has accepted, without the hash of its password.
+func Compile(r *Routing) Compiled { return compile(r, nil) }
+
+func compile(r *Routing, passwordHash *string) Compiled {
 	if r.IsPlain() {
 		return ""
 	}
 	b := []byte{r.flags()}
+	if r.Gate != nil {
+		b = flat.AppendText(b, string(appendGate(nil, r.Gate, optional.Value(passwordHash))))
+	}
 	b = flat.AppendText(b, fallbackText(r.PendingURL))
 	b = flat.AppendText(b, fallbackText(r.EndedURL))
 	if r.Card != nil {
@@ -91,6 +100,15 @@ func (r *Routing) flags() (flags byte) {
 	}
 	if r.Card != nil {
 		flags |= hasCard
+	}
+	if r.Gate != nil {
+		flags |= hasGate
+	}
+	switch r.Bots {
+	case ConfirmBots:
+		flags |= confirmsBots
+	case BlockBots:
+		flags |= blocksBots
 	}
 	for _, rule := range r.Rules {
 		for _, target := range rule.Targets {
@@ -269,8 +287,17 @@ func (c Compiled) fallbackURLs() (pending, ended string) {
 	if c == "" {
 		return "", ""
 	}
-	r := flat.Reader(c[1:])
+	r := c.afterGate()
 	return r.Text(), r.Text()
+}
+
+// afterGate returns what follows the flags and the gate.
+func (c Compiled) afterGate() flat.Reader {
+	r := flat.Reader(c[1:])
+	if c.has(hasGate) {
+		r.Text()
+	}
+	return r
 }
 
 // forwarding is how a compiled routing forms a location.
@@ -288,7 +315,7 @@ type forwardingBuffer struct {
 // open returns how locations are formed, the number of rules, which includes disabled ones, and the
 // enabled rules.
 func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, count byte, rules flat.Reader) {
-	r := flat.Reader(c[1:])
+	r := c.afterGate()
 	r.Text()
 	r.Text()
 	if c.HasCard() {

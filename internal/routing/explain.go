@@ -20,6 +20,8 @@ const (
 	LinkExpired      Reason = "EXPIRED"
 	LinkExhausted    Reason = "EXHAUSTED"
 	QuotaUsedUp      Reason = "OVER_QUOTA"
+	GateNotPassed    Reason = "GATE"
+	BotHeld          Reason = "BOT"
 	PathRefused      Reason = "PATH"
 	LinkDeleted      Reason = "DELETED"
 	LinkDisabled     Reason = "DISABLED"
@@ -39,6 +41,7 @@ const (
 	StepPending    StepKind = "PENDING"
 	StepEnded      StepKind = "ENDED"
 	StepAutomation StepKind = "AUTOMATION"
+	StepGate       StepKind = "GATE"
 	StepLimits     StepKind = "LIMITS"
 	StepRule       StepKind = "RULE"
 	StepTarget     StepKind = "TARGET"
@@ -56,7 +59,8 @@ var beforeRules = [...]struct {
 	{StepDeletion, "The link is not deleted."},
 	{StepPending, "The link has started."},
 	{StepEnded, "The link has not expired."},
-	{StepAutomation, "No preview crawler is shown a card."},
+	{StepAutomation, "The visit is not held back as automated."},
+	{StepGate, "The gate is passed."},
 	{StepLimits, "Neither maxClicks nor the monthly hit quota is used up."},
 }
 
@@ -71,6 +75,8 @@ var applied = map[Reason]string{
 	LinkExhausted:    "The link has reached its maxClicks.",
 	QuotaUsedUp:      "The monthly hit quota is used up.",
 	ShowsCard:        "A preview crawler is shown the card.",
+	GateNotPassed:    "The gate is not passed.",
+	BotHeld:          "The visit is held back as automated.",
 }
 
 // Outcome is the outcome of a step. Its text is the name in the GraphQL schema.
@@ -121,7 +127,7 @@ func Explain(p *Program, r *Request) *Explanation {
 	if request.VisitKind == "" {
 		request.VisitKind = NoKind
 	}
-	t := &trace{}
+	t := &trace{program: p, request: &request}
 	d := decide(p, &request, t)
 	e := &t.Explanation
 	e.Status, e.Reason, e.Visit, e.Consumes = d.Status, d.Reason, r.Visit, d.Page == Redirect
@@ -137,6 +143,8 @@ func Explain(p *Program, r *Request) *Explanation {
 // trace collects the steps of a decision. The methods of a nil trace do nothing.
 type trace struct {
 	Explanation
+	program *Program
+	request *Request
 
 	next  int // the first rule that has no step yet
 	rule  int
@@ -152,8 +160,25 @@ func (t *trace) passTo(step StepKind) {
 		if s.step == step {
 			return
 		}
+		if detail := t.skipped(s.step); detail != "" {
+			t.add(Step{Step: s.step, Outcome: Skipped, Detail: detail})
+			continue
+		}
 		t.add(Step{Step: s.step, Outcome: Passed, Detail: s.passed})
 	}
+}
+
+// skipped returns why a step before the one that decides does not apply to the link; empty if it does.
+func (t *trace) skipped(step StepKind) string {
+	switch {
+	case step == StepAutomation && !t.program.holdsBots():
+		return "The link answers bots like other visitors."
+	case step == StepGate && !t.program.Compiled.has(hasGate):
+		return "The link has no gate."
+	case step == StepGate && t.request.Gate != GatePassed:
+		return "An ended link shows no gate."
+	}
+	return ""
 }
 
 // addDeciding adds the step that decides.

@@ -21,8 +21,7 @@ type Visit struct {
 	Referrer string
 	// Bot means that the visit is automated.
 	Bot bool
-	// PreviewCrawler means that it is one of a service that shows previews. It may be false where the
-	// link has no card.
+	// PreviewCrawler means that it is one of a service that shows previews.
 	PreviewCrawler bool
 	// Private visitors have opted out of profiling. They get no cookie.
 	Private bool

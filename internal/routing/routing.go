@@ -26,6 +26,9 @@ type Settings struct {
 	MaxClicks *int64
 	// Routing is how the link answers visitors otherwise; nil means a plain link.
 	Routing *Routing
+	// PasswordHash is the hash of the gate's password; nil if the gate has none. It must not be shown or
+	// logged.
+	PasswordHash *string
 }
 
 // Program is the part of a link that determines its responses. Decide ignores Lifecycle.Exhausted: the
@@ -54,7 +57,7 @@ type Program struct {
 func NewProgram(linkID string, s *Settings, location string) Program {
 	return Program{
 		Lifecycle: NewLifecycle(s.StartsAt, s.ExpiresAt), LinkID: linkID, Location: location,
-		RedirectStatus: s.RedirectStatus, MaxClicks: optional.Value(s.MaxClicks), Compiled: Compile(s.Routing),
+		RedirectStatus: s.RedirectStatus, MaxClicks: optional.Value(s.MaxClicks), Compiled: compile(s.Routing, s.PasswordHash),
 	}
 }
 
@@ -62,8 +65,8 @@ func NewProgram(linkID string, s *Settings, location string) Program {
 // the handler obtains it, sets it here, and calls Decide again.
 type Request struct {
 	Now time.Time
-	// Head means that the request is not counted.
-	Head bool
+	// Head means that the request is not counted, Post that it sends a form.
+	Head, Post bool
 	// Host and Code are as requested, for fallback URLs.
 	Host, Code string
 	// Path is the path after the code as requested, with its slash; Query the raw query.
@@ -76,12 +79,22 @@ type Request struct {
 	DrawKey  []byte
 	DrawSeed uint64
 
+	// Prefetch means that a browser sent the request before its user followed the link, Confirmed that the
+	// visitor has pressed the button of a page of this host. They and Visit.Bot and Visit.Preview are also
+	// for links with MaxClicks.
+	Prefetch, Confirmed bool
+	// Gate is whether the request has passed the gate of the link; GateRetryAfter is for GateThrottled.
+	Gate           GateState
+	GateRetryAfter time.Duration
+
 	// AssumeGrants lets a decision choose targets with a limit without a grant, for explanations.
 	AssumeGrants bool
 
 	// The handler sets the following once a redirect was decided and something is refused: the link's
 	// grant, the monthly hit, or the client's rate. Of these, a card needs the grant and the rate.
 	Exhausted, OverQuota bool
+	// IsAvailable means that the link has not reached its MaxClicks, which NeedExhausted asks for.
+	IsAvailable bool
 	// Throttled is positive if the address network of the client has exceeded a rate: the time after
 	// which it may try again.
 	Throttled time.Duration
@@ -117,14 +130,29 @@ const (
 	PageUnavailable
 	// PageCard is the card of the routing, for preview crawlers.
 	PageCard
+	// PageGate and PageConfirm have a form, and nothing of the destination. PagePrefetch is empty.
+	PageGate
+	PageWrongPassword
+	PageManyAttempts
+	PageBusy
+	PageConfirm
+	PagePrefetch
+	PageBlocked
+	// PageNoForm is the answer to a POST to a link without a form.
+	PageNoForm
 )
 
 // pageStatuses are the HTTP statuses of the pages.
 var pageStatuses = [...]int{
 	PageNotFound: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
-	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503,
-	PageCard: 200,
+	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503, PageCard: 200,
+	PageGate: 200, PageWrongPassword: 403, PageManyAttempts: 429, PageBusy: 503, PageConfirm: 200, PagePrefetch: 403,
+	PageBlocked: 403, PageNoForm: 405,
 }
+
+// IsHeld reports whether the page holds back a visitor of an active link: such a request is neither a click
+// nor one without a link.
+func (p Page) IsHeld() bool { return p >= PageGate }
 
 // Need is a fact that a decision depends on.
 type Need byte
@@ -137,6 +165,8 @@ const (
 	NeedVisitKind
 	// NeedGrant is one of the clicks of the target.
 	NeedGrant
+	// NeedExhausted is whether the link has reached its MaxClicks: an exhausted link shows no form.
+	NeedExhausted
 )
 
 // Decision is an answer: a redirect with a location and a status, a card, or another page. A page with a location is
@@ -181,6 +211,8 @@ func decide(p *Program, r *Request, t *trace) Decision {
 		return show(PageUnavailable, "")
 	case r.Throttled > 0:
 		return show(PageThrottled, "")
+	case r.Post && !p.HasForm():
+		return show(PageNoForm, "")
 	case p.Unknown || r.Path != "" && !p.accepts(r.Path):
 		return t.addDeciding(StepAddress, fallback(r, show(PageNotFound, PathRefused), "", p.NotFoundURL))
 	case p.WorkspaceDeleted:
@@ -197,11 +229,18 @@ func decide(p *Program, r *Request, t *trace) Decision {
 	case Expired:
 		return t.addDeciding(StepEnded, fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL))
 	}
+	held := p.holdBack(r)
 	switch {
+	case held == PagePrefetch || held == PageBlocked:
+		return t.addDeciding(StepAutomation, show(held, BotHeld))
 	case r.Exhausted:
 		return t.addDeciding(StepLimits, fallback(r, show(PageExhausted, LinkExhausted), endedURL, p.EndedURL))
-	case r.Visit.PreviewCrawler && p.Compiled.HasCard():
+	case held == PageCard:
 		return t.addDeciding(StepAutomation, show(PageCard, ShowsCard))
+	case held != Redirect:
+		return t.addDeciding(StepAutomation, p.showForm(r, held, BotHeld))
+	case p.Compiled.has(hasGate) && r.Gate != GatePassed:
+		return t.addDeciding(StepGate, p.showForm(r, gatePages[r.Gate], GateNotPassed))
 	case r.OverQuota:
 		return t.addDeciding(StepLimits, show(PageOverQuota, QuotaUsedUp))
 	case p.Compiled == "":
@@ -211,9 +250,26 @@ func decide(p *Program, r *Request, t *trace) Decision {
 	return p.route(r, t)
 }
 
+// showForm returns a page with a form. That of a link with MaxClicks needs to know that it is not exhausted.
+func (p *Program) showForm(r *Request, page Page, reason Reason) Decision {
+	d := show(page, reason)
+	if p.MaxClicks != 0 && !r.IsAvailable {
+		d.Needs = NeedExhausted
+	}
+	return d
+}
+
+// redirectStatus returns the status of a redirect: after a form, 303 makes the browser use GET.
+func (p *Program) redirectStatus(r *Request) int {
+	if r.Post {
+		return 303
+	}
+	return p.RedirectStatus
+}
+
 // redirect returns a redirect to the link's own URL.
 func (p *Program) redirect(r *Request) Decision {
-	d := Decision{Status: p.RedirectStatus, Reason: OwnURL}
+	d := Decision{Status: p.redirectStatus(r), Reason: OwnURL}
 	if !p.hidesDestination(r) {
 		d.Location = p.Location
 	}
@@ -221,14 +277,14 @@ func (p *Program) redirect(r *Request) Decision {
 }
 
 // hidesDestination reports whether a HEAD request must not learn the destination, because a GET request
-// would consume a grant.
+// would consume a grant, or the link has a gate.
 func (p *Program) hidesDestination(r *Request) bool {
-	return r.Head && (p.MaxClicks != 0 || p.Compiled != "" && p.Compiled[0]&hasCappedTarget != 0)
+	return r.Head && (p.MaxClicks != 0 || p.Compiled.has(hasCappedTarget|hasGate))
 }
 
 // accepts reports whether the path after the code is forwarded.
 func (p *Program) accepts(path string) bool {
-	return p.Compiled != "" && p.Compiled[0]&forwardsPath != 0 && len(path) <= maxPath && PathAllowed(path)
+	return p.Compiled.has(forwardsPath) && len(path) <= maxPath && PathAllowed(path)
 }
 
 // fallback returns a redirect to the first of the URLs that is not empty, else the page.

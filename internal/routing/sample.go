@@ -22,6 +22,9 @@ func (s *Sample) Request(base Request, r *Routing, read ReadHeaders) Request {
 		v.Address, _ = netip.ParseAddr(*s.Address) // Check refuses others
 	}
 	base.Visit = v
+	if s.PassesGate() {
+		base.Gate = GatePassed
+	}
 	base.Query, base.Path = optional.Value(s.Query), optional.Value(s.Path)
 	base.VisitKind = optional.Or(s.Visit, NoKind)
 	if rule := r.ruleOf(optional.Value(s.TargetID)); rule != "" {

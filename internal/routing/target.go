@@ -23,7 +23,7 @@ func (p *Program) route(r *Request, t *trace) Decision {
 		chosen, ok := p.try(rule, r, t)
 		if chosen.needs != NeedNone {
 			return Decision{
-				Status: p.RedirectStatus, Needs: chosen.needs, Rule: chosen.rule, Target: chosen.target,
+				Status: p.redirectStatus(r), Needs: chosen.needs, Rule: chosen.rule, Target: chosen.target,
 				MaxClicks: chosen.maxClicks,
 			}
 		}
@@ -33,7 +33,7 @@ func (p *Program) route(r *Request, t *trace) Decision {
 		}
 	}
 	d := Decision{
-		Status: p.RedirectStatus, Rule: c.rule, Target: c.target, SetsCookie: c.setsCookie, Reason: c.reason,
+		Status: p.redirectStatus(r), Rule: c.rule, Target: c.target, SetsCookie: c.setsCookie, Reason: c.reason,
 	}
 	t.addLocation(&f, count, r)
 	if !p.hidesDestination(r) {

@@ -23,6 +23,10 @@ type Routing struct {
 	EndedURL   *string `json:"endedUrl,omitempty"`
 	// Card is what preview crawlers are shown; nil means that they are answered like other bots.
 	Card *Card `json:"card,omitempty"`
+	// Gate is a page that visitors must pass; nil means none.
+	Gate *Gate `json:"gate,omitempty"`
+	// Bots is how bots are answered; stored routings have an empty one for RedirectBots.
+	Bots BotPolicy `json:"bots,omitempty"`
 	// Tests run before each change of the URL or the routing.
 	Tests []*Test `json:"tests,omitempty"`
 }
@@ -167,7 +171,12 @@ type Sample struct {
 	TargetID *string `json:"targetId,omitempty"`
 	// Private means that the visitor sends DNT or Sec-GPC.
 	Private bool `json:"private,omitempty"`
+	// GatePassed is nil for true.
+	GatePassed *bool `json:"gatePassed,omitempty"`
 }
+
+// PassesGate reports whether the gate is passed.
+func (s *Sample) PassesGate() bool { return s.GatePassed == nil || *s.GatePassed }
 
 // OrDefaults returns a copy of a routing in which everything has a value; nil means all defaults.
 func OrDefaults(r *Routing) *Routing {
@@ -178,13 +187,16 @@ func OrDefaults(r *Routing) *Routing {
 	if filled.Query.Mode == "" {
 		filled.Query.Mode = Off
 	}
+	if filled.Bots == "" {
+		filled.Bots = RedirectBots
+	}
 	return filled
 }
 
 // IsPlain reports whether a link with this routing answers like one without.
 func (r *Routing) IsPlain() bool {
 	return r == nil || len(r.Rules) == 0 && r.Query.Mode.isOff() && !r.ForwardPath && r.UTM == nil &&
-		r.PendingURL == nil && r.EndedURL == nil && r.Card == nil && len(r.Tests) == 0
+		r.PendingURL == nil && r.EndedURL == nil && r.Card == nil && r.Gate == nil && r.Bots.isDefault() && len(r.Tests) == 0
 }
 
 // Equal reports whether two routings are the same value.
@@ -214,6 +226,8 @@ func (r *Routing) MaxClicks() map[string]*int64 {
 }
 
 func (m Mode) isOff() bool { return m != Add && m != Replace }
+
+func (p BotPolicy) isDefault() bool { return p == "" || p == RedirectBots }
 
 // isEnabled reports whether the rule is evaluated.
 func (r *Rule) isEnabled() bool { return r.Enabled == nil || *r.Enabled }

@@ -29,6 +29,7 @@ func (p *Patch) Apply(url *string, settings *routing.Settings) {
 	if after := p.Routing.To.Merge(settings.Routing); !after.Equal(settings.Routing) {
 		settings.Routing = after
 	}
+	settings.PasswordHash = p.Routing.To.PasswordHash(settings.PasswordHash)
 }
 
 // Names are the names of the fields that the patch sets, as in the API.

@@ -202,6 +202,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		Destinations: s.Destinations,
 		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
+		Passwords:    s.Accounts.Passwords,
 		DrawKey:      s.DrawKey,
 		NotFoundURL:  o.Config.NotFoundURL,
 		Templates:    s.UTMTemplates,

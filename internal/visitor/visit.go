@@ -77,7 +77,7 @@ type Reading struct {
 func (r *Reader) Read(req *http.Request, address netip.Addr) Reading {
 	h := req.Header
 	v := r.readHeaders(first(h, "User-Agent"), first(h, "Accept-Language"), first(h, "Referer"))
-	v.Bot = v.Bot || isPrefetch(h)
+	v.Bot = v.Bot || IsPrefetch(h)
 	v.Country, v.Private = r.countries.CountryCode(address), IsPrivate(h)
 	return v
 }
@@ -118,8 +118,8 @@ func (v *Reading) Stored(rawQuery, location string) Visit {
 // IsPrivate reports whether the visitor opted out of profiling: `DNT: 1` or `Sec-GPC: 1`.
 func IsPrivate(h http.Header) bool { return first(h, "Dnt") == "1" || first(h, "Sec-Gpc") == "1" }
 
-// isPrefetch reports whether a browser sent the request before its user followed the link.
-func isPrefetch(h http.Header) bool {
+// IsPrefetch reports whether a browser sent the request before its user followed the link.
+func IsPrefetch(h http.Header) bool {
 	const prefetch = "prefetch" // a prefix: the value may be "prefetch;prerender"
 	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
 		if s := first(h, name); len(s) >= len(prefetch) && strings.EqualFold(s[:len(prefetch)], prefetch) {

@@ -112,7 +112,7 @@ func WriteForm(w http.ResponseWriter, r *http.Request, status int, f Form) {
 	l := LanguageOf(r)
 	w.Header().Add("Vary", "Accept-Language")
 	p := page{
-		status: status, template: formTemplate, policy: policyWithForm,
+		status: status, template: formTemplate, policy: policyWithForm, isForm: true,
 		plain: f.plain(l),
 		view: struct {
 			Language
@@ -152,6 +152,8 @@ type page struct {
 	policy   string
 	// plain is the response to programs.
 	plain string
+	// isForm means that the page has a form.
+	isForm bool
 }
 
 // write writes a page: HTML for browsers, plain text for all other clients. It is neither cached nor
@@ -162,6 +164,9 @@ func (p *page) write(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Robots-Tag", "noindex, nofollow")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
+	if p.isForm { // else the browser would send the form with the origin null
+		h.Set("Referrer-Policy", "same-origin")
+	}
 	h.Add("Vary", "Accept")
 	body := new(strings.Builder)
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -1,0 +1,136 @@
+package link
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxPasswords is how many passwords one call may set: each takes as long as a log-in.
+const maxPasswords = 20
+
+// Passwords is what this package needs of account.Passwords.
+type Passwords interface {
+	// Hash hashes a password, Matches compares one. Calls of a subject take turns with those of others.
+	Hash(ctx context.Context, subject, password string) (string, error)
+	Matches(ctx context.Context, subject, hash, password string) (bool, error)
+}
+
+// routed is a change of a routing, and how to find the link that it may change: by id, by external id, or
+// not at all.
+type routed struct {
+	change             *routing.Change
+	linkID, externalID string
+}
+
+// prepareRoutings replaces the UTM templates that changes name by their values, and the passwords that they
+// set by hashes. A password that the link has already is replaced by the present hash, so that it changes
+// nothing. Passwords that are not valid are left for the change to refuse. It returns InvalidInput for too
+// many passwords, and RateLimited or Unavailable.
+func (s *Store) prepareRoutings(ctx context.Context, m workspace.Membership, all []routed) error {
+	changes := make([]*routing.Change, 0, len(all))
+	var setting []routed
+	for _, r := range all {
+		changes = append(changes, r.change)
+		if p := r.change.NewPassword(); p != nil && p.IsValid() {
+			setting = append(setting, r)
+		}
+	}
+	if err := s.fillTemplates(ctx, m, changes); err != nil || len(setting) == 0 {
+		return err
+	}
+	if len(setting) > maxPasswords {
+		return errs.New(errs.InvalidInput, "A call may set at most %d passwords; this one sets %d.", maxPasswords, len(setting))
+	}
+	present, err := s.presentPasswords(ctx, m, setting)
+	if err != nil {
+		return err
+	}
+	for _, r := range setting {
+		if err := s.hashPassword(ctx, m, r.change.NewPassword(), present(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// presentPasswords returns a function that returns the passwords of the links which changes may change.
+func (s *Store) presentPasswords(
+	ctx context.Context, m workspace.Membership, changes []routed,
+) (of func(routed) routing.Password, err error) {
+	var ids, externalIDs []string
+	for _, r := range changes {
+		ids, externalIDs = append(ids, r.linkID), append(externalIDs, r.externalID)
+	}
+	var links []*Link
+	err = s.DB.NewSelect().Model(&links).Column("id", "external_id", "routing", "password_hash").
+		Where("workspace_id = ?", m.ID()).Where("password_hash IS NOT NULL").
+		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(externalIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the passwords of links: %w", err)
+	}
+	present := map[string]routing.Password{}
+	for _, l := range links {
+		if l.Routing == nil || l.Routing.Gate == nil {
+			continue
+		}
+		p := routing.Password{ID: l.Routing.Gate.PasswordID, Hash: *l.PasswordHash}
+		present[l.ID], present[" "+optional.Value(l.ExternalID)] = p, p // no id begins with a space
+	}
+	return func(r routed) routing.Password {
+		if r.linkID != "" {
+			return present[r.linkID]
+		}
+		return present[" "+r.externalID]
+	}, nil
+}
+
+// hashPassword sets the id and the hash of a password, which are the present ones if it is the same.
+func (s *Store) hashPassword(
+	ctx context.Context, m workspace.Membership, p *routing.Password, present routing.Password,
+) (err error) {
+	if present.Hash != "" {
+		isSame, err := s.Passwords.Matches(ctx, m.ActorID(), present.Hash, p.Text)
+		if err != nil {
+			return err
+		}
+		if isSame {
+			p.ID, p.Hash = present.ID, present.Hash
+			return nil
+		}
+	}
+	p.ID = rand.Text()[:passwordIDLength]
+	p.Hash, err = s.Passwords.Hash(ctx, m.ActorID(), p.Text)
+	return err
+}
+
+// passwordIDLength is the length of the name of a password, in characters of 5 bits.
+const passwordIDLength = 16
+
+// assumePassword gives a password that is not stored a hash that no visitor's password has.
+func assumePassword(c *routing.Change) {
+	if p := c.NewPassword(); p != nil && p.IsValid() {
+		p.ID, p.Hash = "assumed", "assumed"
+	}
+}
+
+// fingerprint returns a keyed hash of the password that a change sets, so that an idempotency key covers
+// it: the text and its hash, which differs between calls, cannot be part of the stored one.
+func (s *Store) fingerprint(c *routing.Change) string {
+	p := c.NewPassword()
+	if p == nil {
+		return ""
+	}
+	mac := hmac.New(sha256.New, s.DrawKey)
+	mac.Write([]byte("link password\x00" + p.Text))
+	return string(mac.Sum(nil))
+}

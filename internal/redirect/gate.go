@@ -1,0 +1,214 @@
+package redirect
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// passwordHeader is the header in which programs send the password of a gate.
+const passwordHeader = "X-Link-Password"
+
+const (
+	// passCookie holds a pass for passLife. A visitor may send those of several paths; maxPasses are read.
+	passCookie = "lf_g"
+	passLife   = time.Hour
+	maxPasses  = 8
+	// maxForm bounds the body of a form, in bytes, and formDeadline the wait for it.
+	maxForm      = 4 << 10
+	formDeadline = 10 * time.Second
+	// busyRetry is the value of Retry-After while too many passwords wait to be compared.
+	busyRetry = time.Second
+)
+
+// The limits of wrong passwords: of an address network for a link, and of all for a link.
+var (
+	wrongFromNetwork = ratelimit.Rate{Name: "gate-network", Attempts: 5, Window: 15 * time.Minute}
+	wrongOfLink      = ratelimit.Rate{Name: "gate", Attempts: 300, Window: time.Hour}
+)
+
+// Gates has what gates need. All fields are required.
+type Gates struct {
+	// Passwords compares passwords, Guesses limits wrong ones.
+	Passwords Passwords
+	Guesses   *ratelimit.Fallback
+	// PassKeys sign the cookies of visitors who have passed: the first one signs, all are accepted.
+	PassKeys [][]byte
+}
+
+// Passwords is what this package needs of account.Passwords.
+type Passwords interface {
+	Matches(ctx context.Context, subject, hash, password string) (bool, error)
+}
+
+// PassKeys derives the keys of passes from the secrets of an instance.
+func PassKeys(secrets [][]byte) (keys [][]byte) {
+	for _, secret := range secrets {
+		key, err := hkdf.Key(sha256.New, secret, nil, "link gate pass", sha256.Size)
+		if err != nil {
+			panic(err) // only a longer key could fail
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// form is what a visitor has sent by POST, from a page of this host.
+type form struct {
+	password string
+	confirms bool
+}
+
+// readForm reads the form of a request. It is empty for one of a page of another host, which must not use up a
+// link, and for what is no form of at most maxForm bytes.
+func (v *visit) readForm(w http.ResponseWriter) (f form) {
+	if v.http.Method != http.MethodPost || !v.isOwnOrigin() {
+		return f
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(v.Now().Add(formDeadline)) // not every writer has one
+	v.http.Body = http.MaxBytesReader(w, v.http.Body, maxForm)
+	if err := v.http.ParseForm(); err != nil {
+		return f
+	}
+	sent := v.http.PostForm
+	return form{password: sent.Get("password"), confirms: sent.Get("confirm") == "1"}
+}
+
+// isOwnOrigin reports whether the request comes from a page of the requested host, or from no page. An opaque
+// origin is another one.
+func (v *visit) isOwnOrigin() bool {
+	origin := v.http.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), web.Host(v.http))
+}
+
+// hold obtains the facts on which the page for a visitor depends, who is held back: whether the link is
+// exhausted, and whether the visitor passes the gate.
+func (v *visit) hold(answer routing.Decision) (routing.Decision, error) {
+	for {
+		switch {
+		case answer.Needs == routing.NeedExhausted:
+			exhausted, err := v.Quotas.Exhausted(v.http.Context(), v.target.LinkID)
+			v.request.Exhausted, v.request.IsAvailable, v.request.Failed = exhausted, !exhausted, err != nil
+			if answer = v.decide(); err != nil {
+				return answer, err
+			}
+		case answer.Page == routing.PageGate && v.tryGate():
+			answer = v.decide()
+		default:
+			return answer, nil
+		}
+	}
+}
+
+// tryGate uses what the visitor has sent to pass the gate. It reports false if that is nothing.
+func (v *visit) tryGate() bool {
+	if v.request.Head {
+		return false
+	}
+	gate, _ := v.target.Compiled.Gate()
+	header, password := v.http.Header[passwordHeader], v.form.password
+	if len(header) > 0 {
+		password = header[0]
+	}
+	switch {
+	case !gate.NeedsPassword && (len(header) > 0 || v.form.confirms):
+		v.request.Gate = routing.GatePassed
+	case !gate.NeedsPassword || password == "":
+		return false
+	default:
+		v.request.Gate, v.request.GateRetryAfter = v.guess(gate.PasswordHash, password)
+	}
+	v.hasPassed = v.request.Gate == routing.GatePassed && len(header) == 0
+	return true
+}
+
+// guess compares a password. Until it has proved right, it counts as a wrong one, so that concurrent guesses
+// cannot exceed the limits.
+func (v *visit) guess(hash, password string) (state routing.GateState, retryAfter time.Duration) {
+	ctx, link, network := v.http.Context(), v.target.LinkID, v.from.String()
+	ofNetwork := link + " " + network
+	if err := v.Gates.Guesses.Charge(ctx, wrongFromNetwork, ofNetwork); err != nil {
+		return routing.GateThrottled, errs.From(err).RetryAfter
+	}
+	if err := v.Gates.Guesses.Charge(ctx, wrongOfLink, link); err != nil {
+		v.Gates.Guesses.Refund(ctx, wrongFromNetwork, ofNetwork)
+		return routing.GateThrottled, errs.From(err).RetryAfter
+	}
+	isRight, err := v.Gates.Passwords.Matches(ctx, network, hash, password)
+	if isRight || err != nil { // a password that was not compared reveals nothing
+		v.Gates.Guesses.Refund(ctx, wrongFromNetwork, ofNetwork)
+		v.Gates.Guesses.Refund(ctx, wrongOfLink, link)
+	}
+	switch {
+	case err != nil:
+		return routing.GateBusy, busyRetry
+	case isRight:
+		return routing.GatePassed, 0
+	}
+	return routing.GateWrong, 0
+}
+
+// hasPass reports whether a cookie of the request is a valid pass.
+func (v *visit) hasPass(gate *routing.CompiledGate) bool {
+	for i, cookie := range v.http.CookiesNamed(passCookie) {
+		if i == maxPasses {
+			break
+		}
+		if v.isPass(cookie.Value, gate) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *visit) isPass(value string, gate *routing.CompiledGate) bool {
+	pass, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil || len(pass) != 8+sha256.Size {
+		return false
+	}
+	expiry := int64(binary.BigEndian.Uint64(pass))
+	for _, key := range v.Gates.PassKeys {
+		if hmac.Equal(pass[8:], v.signature(key, gate, expiry)) {
+			return v.request.Now.Unix() < expiry
+		}
+	}
+	return false
+}
+
+// signature signs that the visitor may pass this version of the gate of this link until an instant.
+func (v *visit) signature(key []byte, gate *routing.CompiledGate, expiry int64) []byte {
+	mac := hmac.New(sha256.New, key)
+	fixed := binary.BigEndian.AppendUint64(nil, uint64(expiry))
+	mac.Write(binary.BigEndian.AppendUint64(fixed, gate.Version))
+	mac.Write([]byte(v.target.LinkID))
+	return mac.Sum(nil)
+}
+
+// setPass sets the cookie of a visitor who has passed the gate, unless the visitor is private.
+func (v *visit) setPass(w http.ResponseWriter) {
+	if len(v.Gates.PassKeys) == 0 || visitor.IsPrivate(v.http.Header) {
+		return
+	}
+	gate, _ := v.target.Compiled.Gate()
+	expiry := v.request.Now.Add(passLife).Unix()
+	pass := binary.BigEndian.AppendUint64(nil, uint64(expiry))
+	pass = append(pass, v.signature(v.Gates.PassKeys[0], &gate, expiry)...)
+	http.SetCookie(w, v.cookie(passCookie, base64.RawURLEncoding.EncodeToString(pass), passLife))
+}
