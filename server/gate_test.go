@@ -1,0 +1,467 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+const (
+	slackbot  = "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"
+	googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+	browserOK = "text/html,application/xhtml+xml"
+	formType  = "application/x-www-form-urlencoded"
+)
+
+// submit sends a form as a browser does.
+func (s *server) submit(t *testing.T, path, form string, headers ...string) answer {
+	t.Helper()
+	a, err := s.request("POST", path, form, slices.Concat(
+		[]string{"Content-Type", formType, "User-Agent", desktopChrome, "Accept", browserOK, "Origin", s.public}, headers)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func wantStatus(t *testing.T, what string, a answer, status int) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: status %d, want %d: %.300s", what, a.status, status, a.body)
+	}
+}
+
+// pass returns the Cookie header of a response that has set a pass.
+func pass(t *testing.T, a answer) string {
+	t.Helper()
+	cookie, attributes, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	if !strings.HasPrefix(cookie, "lf_g=") || !strings.Contains(attributes, "HttpOnly") ||
+		!strings.Contains(attributes, "SameSite=Lax") || !strings.Contains(attributes, "Max-Age=3600") {
+		t.Errorf("Set-Cookie: %q", a.header.Get("Set-Cookie"))
+	}
+	return cookie
+}
+
+// TestGate_RevealsNothingBeforeThePass looks for each part of the destination in all responses before the
+// pass, and passes in each way.
+func TestGate_RevealsNothingBeforeThePass(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "gated")
+		const target, password = "https://hidden-host.example/hidden-path?hidden-query", "correct horse ü"
+		gated := map[string]any{
+			"gate":        map[string]any{"password": password, "notice": "For <b>staff</b> only."},
+			"rules":       []any{map[string]any{"targets": []any{map[string]any{"url": target}}}},
+			"forwardPath": true,
+		}
+		l := who.shorten(t, "https://hidden-own.example/", "title", "hidden title", "customCode", "gated", "routing", gated).Link
+		other := who.shorten(t, "https://other.example/", "customCode", "other", "routing", map[string]any{
+			"gate": map[string]any{"password": password}}).Link
+		path, form := l.path(s), url.Values{"password": {password}}.Encode()
+
+		before := map[string]answer{
+			"GET":                  s.expect(t, 200, "GET", path, "User-Agent", desktopChrome, "Accept", browserOK),
+			"GET of a program":     s.expect(t, 200, "GET", path),
+			"GET of a preview":     s.expect(t, 200, "GET", path, "User-Agent", slackbot),
+			"GET with a query":     s.expect(t, 200, "GET", path+"/a?password="+url.QueryEscape(password)+"&pw=x"),
+			"HEAD":                 s.expect(t, 200, "HEAD", path, "X-Link-Password", password),
+			"POST of nothing":      s.submit(t, path, ""),
+			"POST of confirm":      s.submit(t, path, "confirm=1"),
+			"POST of another page": s.submit(t, path, form, "Origin", "https://evil.example"),
+			"POST of no page":      s.submit(t, path, form, "Origin", "null"),
+			"POST of too much":     s.submit(t, path, form+"&x="+strings.Repeat("x", 5000)),
+			"POST of JSON":         s.submit(t, path, `{"password": "`+password+`"}`, "Content-Type", "application/json"),
+		}
+		for what, a := range before {
+			wantStatus(t, what, a, 200)
+		}
+		before["a wrong password"] = s.submit(t, path, "password=wrong-horse")
+		before["a wrong header"], _ = s.get(path, "X-Link-Password", "wrong-horse")
+		wantStatus(t, "a wrong password", before["a wrong password"], 403)
+		wantStatus(t, "a wrong header", before["a wrong header"], 403)
+		for what, a := range before {
+			shown := fmt.Sprint(a.header, a.body)
+			if strings.Contains(shown, "hidden") || a.header.Get("Location") != "" || a.header.Get("Set-Cookie") != "" {
+				t.Errorf("%s reveals the destination: %s", what, shown)
+			}
+		}
+		page := before["GET"]
+		policy := page.header.Get("Content-Security-Policy")
+		if !strings.Contains(page.body, "For &lt;b&gt;staff&lt;/b&gt; only.") || page.header.Get("Cache-Control") != "no-store" ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "form-action") {
+			t.Errorf("the page: %v %s", page.header, page.body)
+		}
+
+		passed := s.submit(t, path+"/x", form)
+		wantStatus(t, "the form", passed, 303)
+		if got := passed.header.Get("Location"); got != "https://hidden-host.example/hidden-path/x?hidden-query" {
+			t.Errorf("Location %q", got)
+		}
+		cookie := pass(t, passed)
+		wantStatus(t, "the cookie", s.expect(t, 302, "GET", path, "Cookie", cookie), 302)
+		program := s.expect(t, 302, "GET", path, "X-Link-Password", password)
+		private := s.submit(t, path, form, "DNT", "1")
+		wantStatus(t, "a private visitor", private, 303)
+		if program.header.Get("Set-Cookie")+private.header.Get("Set-Cookie") != "" {
+			t.Error("a program or a private visitor gets a cookie")
+		}
+		if head := s.expect(t, 302, "HEAD", path, "Cookie", cookie); head.header.Get("Location") != "" {
+			t.Error("HEAD reveals the destination")
+		}
+		s.expect(t, 200, "GET", other.path(s), "Cookie", cookie)
+		s.expect(t, 200, "GET", path, "Cookie", cookie+"x")
+
+		who.route(t, l.ID, map[string]any{"gate": map[string]any{"password": password}}) // no change
+		s.expect(t, 302, "GET", path, "Cookie", cookie)
+		who.route(t, l.ID, map[string]any{"gate": map[string]any{"password": "another horse"}})
+		s.expect(t, 200, "GET", path, "Cookie", cookie)
+		s.expect(t, 403, "GET", path, "X-Link-Password", password)
+		cookie = pass(t, s.submit(t, path, "password=another+horse"))
+		who.route(t, l.ID, map[string]any{"gate": map[string]any{"notice": "For all."}})
+		s.expect(t, 200, "GET", path, "Cookie", cookie)
+		who.route(t, l.ID, map[string]any{"gate": map[string]any{"password": nil}})
+		s.expect(t, 303, "POST", path, "X-Link-Password", "any") // passes a notice
+		who.route(t, l.ID, map[string]any{"gate": map[string]any{"notice": nil}})
+		s.expect(t, 302, "GET", path)
+		s.expect(t, 405, "POST", path)
+	})
+}
+
+// TestGate_LimitsWrongPasswords guesses on all nodes in turn.
+func TestGate_LimitsWrongPasswords(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on")
+		who := nodes[0].tenant(t, "guessed")
+		gate := map[string]any{"gate": map[string]any{"password": "correct horse"}}
+		l := who.shorten(t, "https://example.com/", "customCode", "guessed", "routing", gate).Link
+		other := who.shorten(t, "https://example.com/other", "customCode", "spared", "routing", gate).Link
+		path := l.path(nodes[0])
+		cookie := pass(t, nodes[0].submit(t, path, "password=correct+horse"))
+		for i := range 5 {
+			wantStatus(t, "a wrong password", nodes[i%len(nodes)].submit(t, path, "password=wrong+horse"), 403)
+		}
+		for _, s := range nodes {
+			for _, password := range []string{"wrong", "correct"} {
+				a := s.submit(t, path, "password="+password+"+horse")
+				wantStatus(t, "a "+password+" password beyond the limit", a, 429)
+				if a.header.Get("Retry-After") == "" {
+					t.Error("no Retry-After")
+				}
+			}
+			s.expect(t, 302, "GET", path, "Cookie", cookie)
+			wantStatus(t, "another link", s.submit(t, other.path(s), "password=correct+horse"), 303)
+		}
+	})
+}
+
+// TestLimitedLink_IsNotUsedUpByPreviews requests links with maxClicks 1 as previews, prefetches and scanners
+// do, before the visitor.
+func TestLimitedLink_IsNotUsedUpByPreviews(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "limited")
+		once := who.shorten(t, "https://example.com/once", "customCode", "once", "maxClicks", 1).Link
+		path := once.path(s)
+		preview := s.expect(t, 200, "GET", path, "User-Agent", slackbot, "Accept", browserOK)
+		if strings.Contains(preview.body, "example.com/once") || !strings.Contains(preview.body, `name="confirm"`) {
+			t.Errorf("a preview is shown %s", preview.body)
+		}
+		for _, header := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
+			if a := s.expect(t, 403, "GET", path, "User-Agent", desktopChrome, header, "prefetch"); a.body != "" {
+				t.Errorf("a prefetch is answered %q", a.body)
+			}
+		}
+		if head := s.expect(t, 302, "HEAD", path); head.header.Get("Location") != "" {
+			t.Error("HEAD reveals the destination")
+		}
+		s.expect(t, 302, "GET", path, "User-Agent", desktopChrome)
+		s.expect(t, 410, "GET", path, "User-Agent", slackbot) // an exhausted link shows no form
+		wantStatus(t, "a form", s.submit(t, path, "confirm=1"), 410)
+		s.expect(t, 403, "GET", path, "User-Agent", desktopChrome, "Purpose", "prefetch")
+
+		confirmed := who.shorten(t, "https://example.com/confirmed", "customCode", "confirmed", "maxClicks", 1, "routing",
+			map[string]any{"gate": map[string]any{"confirm": true}}).Link
+		path = confirmed.path(s)
+		for _, agent := range []string{slackbot, desktopChrome, googlebot} {
+			s.expect(t, 200, "GET", path, "User-Agent", agent)
+			s.expect(t, 200, "HEAD", path, "User-Agent", agent)
+		}
+		wantStatus(t, "the form of another page", s.submit(t, path, "confirm=1", "Origin", "https://evil.example"), 200)
+		wantStatus(t, "the form", s.submit(t, path, "confirm=1"), 303)
+		wantStatus(t, "the second form", s.submit(t, path, "confirm=1"), 410)
+
+		limited := who.shorten(t, "https://example.com/preview", "customCode", "preview", "maxClicks", 1).Link
+		wantStatus(t, "the form of a preview", s.submit(t, limited.path(s), "confirm=1", "User-Agent", slackbot), 303)
+		polltest.Until(t, "the click has the status 303", func() bool {
+			return who.getLink(t, limited.ID).ClickCount == 1
+		})
+	})
+}
+
+// TestBots_AreAnsweredByPolicy visits links of each policy.
+func TestBots_AreAnsweredByPolicy(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "bots")
+		l := who.shorten(t, "https://example.com/", "customCode", "bots").Link
+		path := l.path(s)
+		s.expect(t, 302, "GET", path, "User-Agent", googlebot)
+		s.expect(t, 405, "POST", path, "User-Agent", googlebot)
+		for _, c := range []struct {
+			policy    string
+			get, post int
+		}{{"CONFIRM", 200, 303}, {"BLOCK", 403, 405}, {"REDIRECT", 302, 405}} {
+			who.route(t, l.ID, map[string]any{"bots": c.policy})
+			for _, agent := range []string{googlebot, slackbot, "curl/8.5.0"} {
+				got := s.expect(t, c.get, "GET", path, "User-Agent", agent)
+				if got.status != 302 && strings.Contains(got.body, "example.com") {
+					t.Errorf("%s reveals the destination to %s: %s", c.policy, agent, got.body)
+				}
+				wantStatus(t, c.policy+" POST", s.submit(t, path, "confirm=1", "User-Agent", agent), c.post)
+			}
+			s.expect(t, 302, "GET", path, "User-Agent", desktopChrome)
+			explained := who.explain(t, l.ShortURL, map[string]any{"userAgent": googlebot})
+			if isHeld := c.policy != "REDIRECT"; explained.Status != c.get || (explained.Reason == "BOT") != isHeld {
+				t.Errorf("%s: explained as %+v", c.policy, explained)
+			}
+		}
+	})
+}
+
+// TestGate_HardCases has the cases of links with a gate and another property.
+func TestGate_HardCases(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_HIT_QUOTA=1")
+		who := s.tenant(t, "hard")
+		gate := map[string]any{"gate": map[string]any{"password": "correct horse"}}
+		l := who.shorten(t, "https://example.com/", "customCode", "quota", "routing", gate).Link
+		form := "password=correct+horse"
+		wantStatus(t, "the first hit", s.submit(t, l.path(s), form), 303)
+		over := s.submit(t, l.path(s), form)
+		wantStatus(t, "a used-up quota", over, 429)
+		pass(t, over)
+
+		pending := who.shorten(t, "https://example.com/", "customCode", "pending", "startsAt", "2040-01-01T00:00:00Z",
+			"routing", gate).Link
+		s.expect(t, 404, "GET", pending.path(s))
+		wantStatus(t, "a pending link", s.submit(t, pending.path(s), form), 404)
+		explained := who.explain(t, l.ShortURL, map[string]any{"gatePassed": false})
+		if explained.Status != 200 || explained.Reason != "GATE" || explained.Location != "" {
+			t.Errorf("explained as %+v", explained)
+		}
+		wantStatus(t, "a link that is not there", s.submit(t, "/hard/nowhere", form), 405)
+	})
+}
+
+// TestGate_PasswordIsNowhereElse changes passwords in each way, and looks for the passwords and their hashes in
+// what members and the operator read.
+func TestGate_PasswordIsNowhereElse(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "secretive")
+		gate := func(password any) map[string]any {
+			return map[string]any{"gate": map[string]any{"password": password}}
+		}
+		l := who.shorten(t, "https://example.com/", "customCode", "secret", "idempotencyKey", "1",
+			"routing", gate("hunter22-one")).Link
+		again, err := who.create("https://example.com/", "customCode", "secret", "idempotencyKey", "1", "routing",
+			gate("hunter22-two"))
+		if err != nil || len(again.Errors) != 1 || again.Errors[0].Code != "IDEMPOTENCY_CONFLICT" {
+			t.Errorf("another password under the same key: %+v, %v", again, err)
+		}
+		who.route(t, l.ID, gate("hunter22-two"))
+		history := func() (version int, text string) {
+			var data struct {
+				Link struct {
+					Version  int
+					Versions any
+				}
+				Workspace any
+			}
+			who.must(t, &data, `query ($id: ID!, $w: ID!) {
+				link(by: {id: $id}) { version versions(first: 50) { edges { node { number routing { gate { hasPassword } }
+					changes { field before after } } } } }
+				workspace(by: {id: $w}) { events(first: 100) { edges { node { type changes { field before after } } } } }
+			}`, map[string]any{"id": l.ID, "w": who.workspaceID})
+			return data.Link.Version, fmt.Sprint(data)
+		}
+		version, _ := history()
+		who.route(t, l.ID, gate("hunter22-two"))
+		if after, _ := history(); after != version {
+			t.Errorf("the same password is version %d after %d", after, version)
+		}
+		who.revert(t, l.ID, 1, "") // keeps the password
+		s.expect(t, 302, "GET", l.path(s), "X-Link-Password", "hunter22-two")
+		who.route(t, l.ID, map[string]any{"gate": nil})
+		s.expect(t, 302, "GET", l.path(s))
+		who.revert(t, l.ID, 1, "CONFLICT")
+		s.expect(t, 302, "GET", l.path(s))
+		who.route(t, l.ID, gate("hunter22-six"))
+
+		rows := func(query string) (found []string) {
+			d, err := b.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if err := d.NewRaw(query).Scan(db.AsSystem(t.Context()), &found); err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			return found
+		}
+		_, shown := history()
+		all := []string{shown}
+		for _, query := range []string{
+			"SELECT snapshot FROM link_versions", "SELECT CAST(details AS TEXT) FROM audit_events WHERE details IS NOT NULL",
+			"SELECT answer FROM idempotency_keys", "SELECT CAST(routing AS TEXT) FROM links WHERE routing IS NOT NULL",
+			"SELECT CAST(changes AS TEXT) FROM audit_events WHERE changes IS NOT NULL",
+		} {
+			all = append(all, rows(query)...)
+		}
+		all = append(all, content(t, s.err), content(t, s.out))
+		for _, text := range all {
+			if strings.Contains(text, "hunter22") || strings.Contains(text, "$2a$") {
+				t.Errorf("a password or its hash is in %.600s", text)
+			}
+		}
+		if len(rows("SELECT password_hash FROM links WHERE password_hash LIKE '$2a$%'")) != 1 || len(all) < 10 {
+			t.Errorf("the test found no hash, or too few texts: %d", len(all))
+		}
+	})
+}
+
+// revert reverts a link to a version, and expects an error code or none.
+func (w tenant) revert(t *testing.T, linkID string, version int, code string) {
+	t.Helper()
+	var data struct{ RevertLink struct{ Errors []userError } }
+	w.must(t, &data, `mutation ($id: ID!, $v: Int!) { revertLink(input: {id: $id, version: $v}) {
+		errors { code message field } } }`, map[string]any{"id": linkID, "v": version})
+	got := ""
+	if found := data.RevertLink.Errors; len(found) > 0 {
+		got = found[0].Code
+	}
+	if got != code {
+		t.Errorf("reverting to version %d: %+v, want %q", version, data.RevertLink.Errors, code)
+	}
+}
+
+// TestGate_LimitsPasswordsOfACall sets 20 passwords, and 21.
+func TestGate_LimitsPasswordsOfACall(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	who := s.tenant(t, "many")
+	for n, want := range map[int]string{20: "", 21: "INVALID_INPUT"} {
+		var links []any
+		for i := range n {
+			links = append(links, map[string]any{"url": fmt.Sprint("https://example.com/", i), "strategy": "RANDOM", "routing": map[string]any{
+				"gate": map[string]any{"password": fmt.Sprint("password ", i)}}})
+		}
+		var data struct {
+			CreateLinks struct {
+				Results []struct{ Created bool }
+				Errors  []userError
+			}
+		}
+		who.must(t, &data, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
+			results { created } errors { code message field } } }`,
+			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "links": links}})
+		got := ""
+		if found := data.CreateLinks.Errors; len(found) > 0 {
+			got = found[0].Code
+		}
+		if got != want || want == "" && len(data.CreateLinks.Results) != n {
+			t.Errorf("%d passwords: %+v", n, data.CreateLinks)
+		}
+	}
+	short, err := who.create("https://example.com/", "routing", map[string]any{"gate": map[string]any{"password": "seven77"}})
+	if err != nil || len(short.Errors) != 1 || strings.Join(short.Errors[0].Field, ".") != "routing.gate.password" {
+		t.Errorf("a short password: %+v, %v", short, err)
+	}
+}
+
+// TestConsumption_EqualsClicks sends random requests of each kind. The redirects that clients see are the
+// clicks, and links with maxClicks answer exactly so many. LINKFORGE_TEST_MIXED_REQUESTS is their number.
+func TestConsumption_EqualsClicks(t *testing.T) {
+	t.Parallel()
+	requests := sized("LINKFORGE_TEST_MIXED_REQUESTS", 1000)
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b.raced(), b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", requests/12))
+		who := nodes[0].tenant(t, "mixed")
+		gate := map[string]any{"gate": map[string]any{"password": "correct horse"}}
+		confirm := map[string]any{"gate": map[string]any{"confirm": true}}
+		var links []linkView
+		for i, more := range [][]any{
+			{}, {"routing", gate}, {"routing", confirm}, {"routing", map[string]any{"bots": "CONFIRM"}},
+			{"maxClicks", requests / 40}, {"maxClicks", requests / 40, "routing", confirm},
+			{"maxClicks", requests / 40, "routing", gate}, {"routing", map[string]any{"bots": "BLOCK"}},
+		} {
+			l := who.shorten(t, fmt.Sprint("https://example.com/", i), append(more, "customCode", fmt.Sprint("mixed-", i))...)
+			links = append(links, l.Link)
+		}
+		seen := make([]atomic.Int64, len(links))
+		inParallel(requests, func(i int) {
+			random := rand.New(rand.NewPCG(3, uint64(i)))
+			at := random.IntN(len(links))
+			s := nodes[random.IntN(len(nodes))]
+			got, err := s.mixed(random, links[at].path(nodes[0]))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			switch got.status {
+			case 302, 303:
+				seen[at].Add(1)
+			case 200, 403, 405, 410, 429:
+			default:
+				t.Errorf("status %d", got.status)
+			}
+		})
+		for i, l := range links {
+			want := seen[i].Load()
+			polltest.Until(t, "clicks equal redirects", func() bool {
+				now := who.getLink(t, l.ID)
+				return now.ClickCount == want && (now.HitQuota.Used == want)
+			})
+			if limited := i >= 4 && i < 7; limited && want > int64(requests/40) {
+				t.Errorf("link %d redirects %d times", i, want)
+			}
+		}
+	})
+}
+
+// mixed sends a random request. HEAD is counted as no redirect by the caller, so its status is replaced.
+func (s *server) mixed(random *rand.Rand, path string) (answer, error) {
+	agents := []string{desktopChrome, iPhone, slackbot, googlebot, "curl/8.5.0"}
+	headers := []string{"User-Agent", agents[random.IntN(len(agents))]}
+	switch random.IntN(10) {
+	case 0:
+		got, err := s.request("HEAD", path, "", headers...)
+		if got.status == 302 {
+			got.status = 200
+		}
+		return got, err
+	case 1:
+		return s.request("GET", path, "", append(headers, "Sec-Purpose", "prefetch")...)
+	case 2, 3, 4:
+		bodies := []string{"confirm=1", "password=correct+horse", "password=wrong+horse", "", "%"}
+		origins := []string{s.public, "", "null", "https://evil.example"}
+		return s.request("POST", path, bodies[random.IntN(len(bodies))], append(headers, "Content-Type", formType,
+			"Origin", origins[random.IntN(len(origins))])...)
+	case 5:
+		return s.request("GET", path, "", append(headers, "X-Link-Password", "correct horse")...)
+	}
+	return s.request("GET", path, "", headers...)
+}
