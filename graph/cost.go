@@ -166,6 +166,7 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.LinkRouting.Query = func(int) int { return 1 }
 	c.LinkRouting.UTM = func(int) int { return 1 }
 	c.LinkRouting.Card = func(int) int { return 1 }
+	c.LinkRouting.Gate = func(int) int { return 1 }
 	c.LinkRouting.Rules = func(child int) int { return 1 + typicalRules*child }
 	c.LinkRouting.Tests = func(child int) int { return 1 + typicalRules*child }
 	c.LinkRouting.Warnings = func(child int) int { return statsCost + child }

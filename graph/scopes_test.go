@@ -26,7 +26,7 @@ var unscoped = map[string]string{
 
 // partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
-	"DestinationCheck", "FieldChange", "LinkCard", "Metadata", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation",
+	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation",
 	"RedirectStep", "RoutingRule", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }

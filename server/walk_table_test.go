@@ -473,6 +473,7 @@ var fillers = map[string]filler{
 	"UpdateWorkspaceRoutingInput.workspaceId":   names(workspaceIDs),
 	"UpdateWorkspaceRoutingInput.notFoundUrl":   put("https://example.com/elsewhere"),
 	"UpdateWorkspaceRoutingInput.endedUrl":      put("https://example.com/elsewhere"),
+	"RoutingDefaultsInput.bots":                 put("REDIRECT"),
 	"RoutingDefaultsInput.forwardPath":          put(true),
 	"UpdateDomainInput.id":                      names(domainIDs),
 	"UpdateDomainInput.rootUrl":                 put("https://example.com/elsewhere"),
@@ -491,6 +492,10 @@ var fillers = map[string]filler{
 	"LinkRoutingInput.forwardPath":              put(true),
 	"LinkRoutingInput.pendingUrl":               put("https://example.com/elsewhere"),
 	"LinkRoutingInput.endedUrl":                 put("https://example.com/elsewhere"),
+	"LinkRoutingInput.bots":                     put("CONFIRM"),
+	"LinkGateInput.password":                    put("a password of the walk"),
+	"LinkGateInput.notice":                      put("A notice"),
+	"LinkGateInput.confirm":                     put(true),
 	"LinkCardInput.title":                       put("A title"),
 	"LinkCardInput.description":                 put("A description"),
 	"LinkCardInput.imageUrl":                    put("https://example.com/picture.png"),
@@ -519,6 +524,7 @@ var fillers = map[string]filler{
 	"VisitSampleInput.address":                  put("192.0.2.1"),
 	"VisitSampleInput.at":                       later(0),
 	"VisitSampleInput.country":                  put("DE"),
+	"VisitSampleInput.gatePassed":               put(true),
 	"VisitSampleInput.path":                     put("/a"),
 	"VisitSampleInput.private":                  put(true),
 	"VisitSampleInput.query":                    put("a=b"),
@@ -530,7 +536,7 @@ var fillers = map[string]filler{
 
 // routingInputs are the inputs below LinkRoutingInput.
 var routingInputs = []string{
-	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput", "LinkCardInput",
+	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput", "LinkCardInput", "LinkGateInput",
 }
 
 // unrouted returns places, and all those of routings, which explainRedirect is called with.

@@ -1,0 +1,150 @@
+package routing
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// gated returns the program of an active link with a gate, and with a maximum of clicks if there is one.
+func gated(g *Gate, bots BotPolicy, maxClicks int64) *Program {
+	p := NewProgram("lnk_1", &Settings{
+		RedirectStatus: 302, MaxClicks: optional.Of(maxClicks), Routing: &Routing{Gate: g, Bots: bots},
+		PasswordHash: new("hash"),
+	}, "https://example.com/own")
+	return &p
+}
+
+// TestDecide_HoldsBack has the steps 7 and 8 of the decision.
+func TestDecide_HoldsBack(t *testing.T) {
+	t.Parallel()
+	confirm, password := &Gate{Confirm: true}, &Gate{PasswordID: "p"}
+	bot, crawler := Visit{Bot: true}, Visit{Bot: true, PreviewCrawler: true}
+	for name, c := range map[string]struct {
+		program *Program
+		request Request
+		page    Page
+		status  int
+		needs   Need
+	}{
+		"a gate":                {gated(confirm, "", 0), Request{}, PageGate, 200, NeedNone},
+		"a passed gate":         {gated(confirm, "", 0), Request{Gate: GatePassed}, Redirect, 302, NeedNone},
+		"after a form":          {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true}, Redirect, 303, NeedNone},
+		"a wrong password":      {gated(password, "", 0), Request{Gate: GateWrong}, PageWrongPassword, 403, NeedNone},
+		"too many":              {gated(password, "", 0), Request{Gate: GateThrottled}, PageManyAttempts, 429, NeedNone},
+		"busy":                  {gated(password, "", 0), Request{Gate: GateBusy}, PageBusy, 503, NeedNone},
+		"an unknown limit":      {gated(password, "", 1), Request{}, PageGate, 200, NeedExhausted},
+		"an available link":     {gated(password, "", 1), Request{IsAvailable: true}, PageGate, 200, NeedNone},
+		"an exhausted link":     {gated(password, "", 1), Request{Exhausted: true}, PageExhausted, 410, NeedNone},
+		"a used-up quota":       {gated(password, "", 0), Request{Gate: GatePassed, OverQuota: true}, PageOverQuota, 429, NeedNone},
+		"a hidden quota":        {gated(password, "", 0), Request{OverQuota: true}, PageGate, 200, NeedNone},
+		"a preview":             {gated(nil, "", 1), Request{Visit: crawler, IsAvailable: true}, PageConfirm, 200, NeedNone},
+		"a confirmed preview":   {gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true}, Redirect, 303, NeedNone},
+		"an unlimited preview":  {gated(confirm, "", 0), Request{Visit: crawler, Gate: GatePassed}, Redirect, 302, NeedNone},
+		"a prefetch":            {gated(nil, "", 1), Request{Prefetch: true, Exhausted: true}, PagePrefetch, 403, NeedNone},
+		"an unlimited prefetch": {gated(confirm, "", 0), Request{Prefetch: true, Gate: GatePassed}, Redirect, 302, NeedNone},
+		"confirmed bots":        {gated(nil, ConfirmBots, 0), Request{Visit: bot}, PageConfirm, 200, NeedNone},
+		"a confirming bot":      {gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true}, Redirect, 303, NeedNone},
+		"a user":                {gated(nil, ConfirmBots, 0), Request{}, Redirect, 302, NeedNone},
+		"blocked bots":          {gated(nil, BlockBots, 0), Request{Visit: bot}, PageBlocked, 403, NeedNone},
+		"a confirming blocked":  {gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true}, PageBlocked, 403, NeedNone},
+		"a form without a page": {gated(nil, BlockBots, 0), Request{Post: true}, PageNoForm, 405, NeedNone},
+		"a HEAD":                {gated(confirm, "", 0), Request{Head: true}, PageGate, 200, NeedNone},
+	} {
+		c.request.Now = time.Now()
+		got := Decide(c.program, &c.request)
+		if got.Page != c.page || got.Status != c.status || got.Needs != c.needs || (got.Location != "") != (c.page == Redirect) {
+			t.Errorf("%s: %+v, want page %d with status %d", name, got, c.page, c.status)
+		}
+	}
+	head := Decide(gated(confirm, "", 0), &Request{Head: true, Gate: GatePassed})
+	if head.Status != 302 || head.Location != "" {
+		t.Errorf("HEAD is answered %+v", head)
+	}
+	if plain := Decide(&Program{Lifecycle: NewLifecycle(nil, nil)}, &Request{Post: true}); plain.Status != 405 {
+		t.Errorf("POST to a plain link is answered %+v", plain)
+	}
+}
+
+func TestCompiled_GateHasAVersion(t *testing.T) {
+	t.Parallel()
+	version := func(g *Gate) uint64 {
+		compiled, ok := gated(g, "", 0).Compiled.Gate()
+		if !ok || compiled.NeedsPassword != g.HasPassword() || compiled.Notice != optional.Value(g.Notice) ||
+			compiled.PasswordHash != "hash" {
+			t.Errorf("%+v is compiled to %+v", g, compiled)
+		}
+		return compiled.Version
+	}
+	seen := map[uint64]bool{}
+	for _, g := range []*Gate{
+		{Confirm: true}, {PasswordID: "a"}, {PasswordID: "b"}, {PasswordID: "a", Notice: new("n")}, {Notice: new("n")},
+		{Notice: new("a")}, {PasswordID: "a", Confirm: true},
+	} {
+		if v := version(g); seen[v] || v != version(g) {
+			t.Errorf("%+v has version %d of another gate, or another one each time", g, v)
+		} else {
+			seen[v] = true
+		}
+	}
+	if _, ok := Compiled("").Gate(); ok {
+		t.Error("a plain link has a gate")
+	}
+	both := Compile(&Routing{Gate: &Gate{Confirm: true}, Card: &Card{Title: "A title"}, PendingURL: new("https://p.example/"),
+		EndedURL: new("https://e.example/")})
+	pending, ended := both.fallbackURLs()
+	if card := both.Card(); card.Title != "A title" || pending != "https://p.example/" || ended != "https://e.example/" {
+		t.Errorf("%+v, %s, %s", card, pending, ended)
+	}
+}
+
+func TestChange_OfGateKeepsAbsentFields(t *testing.T) {
+	t.Parallel()
+	set := func(g *GateChange) *Change { return &Change{Gate: optional.Edit[*GateChange]{Set: true, To: g}} }
+	first := set(&GateChange{
+		Password: optional.Set(&Password{Text: "eight888", ID: "p", Hash: "h"}), Notice: optional.Set(new("A\r\nnotice")),
+	})
+	from, err := first.Apply(nil)
+	if err != nil || from.Gate.PasswordID != "p" || *from.Gate.Notice != "A\nnotice" || *first.PasswordHash(nil) != "h" {
+		t.Fatalf("%+v, %v", from, err)
+	}
+	more := set(&GateChange{Confirm: optional.Set(new(true))})
+	after, err := more.Apply(from)
+	if err != nil || after.Gate.PasswordID != "p" || after.Gate.Notice == nil || !after.Gate.Confirm ||
+		*more.PasswordHash(new("h")) != "h" {
+		t.Errorf("%+v, %v", after.Gate, err)
+	}
+	removed := set(&GateChange{Password: optional.Set[*Password](nil)})
+	if after, err := removed.Apply(from); err != nil || after.HasPassword() || removed.PasswordHash(new("h")) != nil {
+		t.Errorf("%+v, %v", after, err)
+	}
+	for name, c := range map[string]*Change{
+		"null": set(nil), "nothing left": set(&GateChange{Password: optional.Set[*Password](nil), Notice: optional.Set[*string](nil)}),
+	} {
+		if after, err := c.Apply(from); err != nil || after != nil || c.PasswordHash(new("h")) != nil {
+			t.Errorf("%s: %+v, %v", name, after, err)
+		}
+	}
+	if (*Change)(nil).PasswordHash(new("h")) != nil {
+		t.Error("a plain link keeps its password")
+	}
+	for _, text := range []string{"", "seven77", strings.Repeat("x", 129)} {
+		_, err := set(&GateChange{Password: optional.Set(&Password{Text: text})}).Apply(nil)
+		if !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("a password of %d characters: %v", len(text), err)
+		}
+	}
+	if _, err := set(&GateChange{Notice: optional.Set(new(strings.Repeat("x", 2001)))}).Apply(nil); err == nil {
+		t.Error("a notice of 2,001 characters is accepted")
+	}
+	if kept, err := from.WithPasswordOf(&Routing{Gate: &Gate{PasswordID: "q"}}); err != nil || kept.Gate.PasswordID != "q" ||
+		from.Gate.PasswordID != "p" {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	if _, err := from.WithPasswordOf(nil); !errs.Is(err, errs.Conflict) {
+		t.Errorf("a password that is not stored: %v", err)
+	}
+}
