@@ -21,7 +21,9 @@ func (r *mutationResolver) UpdateWorkspaceRouting(
 	if err != nil {
 		return nil, err
 	}
-	change := workspace.RoutingChange{NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL)}
+	change := workspace.RoutingChange{
+		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL), Inspectable: setOrRemove(in.Inspectable),
+	}
 	if change.Defaults.Set = in.Defaults.IsSet(); in.Defaults.Value() != nil {
 		defaults := in.Defaults.Value()
 		change.Defaults.To = &routing.Change{
@@ -97,6 +99,10 @@ func (r *workspaceResolver) NotFoundURL(_ context.Context, m *workspace.Membersh
 
 func (r *workspaceResolver) EndedURL(_ context.Context, m *workspace.Membership) (*string, error) {
 	return m.Workspace().EndedURL, nil
+}
+
+func (r *workspaceResolver) Inspectable(_ context.Context, m *workspace.Membership) (bool, error) {
+	return m.Workspace().Inspectable, nil
 }
 
 func (r *workspaceResolver) UtmTemplates(

@@ -13,7 +13,7 @@ import (
 
 // routes returns the handler of all URLs. Short URLs come first, see shorturl.go: /CODE and
 // /SLUG/CODE at the instance's own hosts, /CODE at the domains of workspaces, and with a + at the
-// end the stats page of the link. The patterns are for the instance's own hosts. Their first
+// end the page about the link. The patterns are for the instance's own hosts. Their first
 // segments are reserved words, so no code or slug can be one.
 func (a *app) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -32,6 +32,9 @@ func (a *app) routes() http.Handler {
 	mux.HandleFunc("GET /export/audit/{workspace}", a.exportAudit)
 	mux.HandleFunc("GET /export/clicks", a.exportClicks)
 	mux.HandleFunc("GET /domains/known", a.domainKnown)
+
+	mux.HandleFunc("GET /abuse", a.reportForm)
+	mux.HandleFunc("POST /abuse", a.report)
 
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { robots(w, false) })
 	mux.HandleFunc("GET /favicon.ico", noFavicon)

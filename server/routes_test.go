@@ -83,6 +83,8 @@ func TestRoutes_AreServed(t *testing.T) {
 		"POST /graphql":                 {"/graphql", "application/json", http.StatusUnsupportedMediaType},
 		"OPTIONS /graphql":              {"/graphql", "", http.StatusNoContent},
 		"GET /playground":               {"/playground", "<html", http.StatusOK},
+		"GET /abuse":                    {"/abuse?link=x", "Report a short link", http.StatusOK},
+		"POST /abuse":                   {"/abuse", "Report a short link", http.StatusBadRequest},
 		"GET /robots.txt":               {"/robots.txt", "Disallow: /", http.StatusOK},
 		"GET /favicon.ico":              {"/favicon.ico", "", http.StatusNoContent},
 		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},

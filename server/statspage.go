@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
@@ -34,9 +33,9 @@ const (
 // statsPages limits the pages per client address.
 var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
 
-// stats responds to a short URL followed by + with the link's stats page, if they are public or the
-// caller is a member. Otherwise it responds as for an unknown link, which counts as an unknown code
-// for the client's network.
+// stats responds to a short URL followed by + with where the link leads if it is inspectable, and with its
+// stats if they are public or the caller is a member. Otherwise it responds as for an unknown link, which
+// counts as an unknown code for the client's network.
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
@@ -49,7 +48,7 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) 
 		a.refuseStats(w, r, err)
 		return
 	}
-	l, err := a.observed(ctx, at, r.Header.Get("Authorization"))
+	v, err := a.viewed(ctx, at, r.Header.Get("Authorization"))
 	if ctx.Err() == nil && !errs.Is(err, errs.NotFound) {
 		guesses.Release("", from, arrived)
 	}
@@ -57,44 +56,18 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) 
 		a.refuseStats(w, r, err)
 		return
 	}
-	p, err := a.pageOf(ctx, l)
-	if err != nil {
-		a.refuseStats(w, r, err)
+	var p *statspage.Page
+	if v.showsStats {
+		if p, err = a.pageOf(ctx, v.Link); err != nil {
+			a.refuseStats(w, r, err)
+			return
+		}
+	}
+	if v.isInspectable {
+		a.inspect(w, r, v.Link, p)
 		return
 	}
 	statspage.Write(w, r, *p)
-}
-
-// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for
-// a bad token. An unknown link gets the same response as one of another workspace, after the same
-// statements.
-func (a *app) observed(ctx context.Context, at resolve.Address, authorization string) (l *link.Link, err error) {
-	if authorization != "" {
-		if ctx, err = a.Accounts.Authenticate(ctx, authorization); err != nil {
-			return nil, err
-		}
-	}
-	l, err = a.Links.At(ctx, at)
-	if errs.Is(err, errs.NotFound) {
-		l, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if authorization != "" {
-		actor, err := account.Current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if l.In, err = a.Workspaces.Require(ctx, actor, l.WorkspaceID); !errs.Is(err, errs.NotFound) {
-			return l, err
-		}
-	}
-	if !hasPublicStats(l, a.now()) {
-		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
-	}
-	l.In, err = a.Workspaces.Observe(ctx, l.WorkspaceID)
-	return l, err
 }
 
 // hasPublicStats reports whether the link's stats page is public.

@@ -474,6 +474,7 @@ var fillers = map[string]filler{
 	"UpdateWorkspaceRoutingInput.notFoundUrl":   put("https://example.com/elsewhere"),
 	"UpdateWorkspaceRoutingInput.endedUrl":      put("https://example.com/elsewhere"),
 	"RoutingDefaultsInput.bots":                 put("REDIRECT"),
+	"UpdateWorkspaceRoutingInput.inspectable":   put(true),
 	"RoutingDefaultsInput.forwardPath":          put(true),
 	"UpdateDomainInput.id":                      names(domainIDs),
 	"UpdateDomainInput.rootUrl":                 put("https://example.com/elsewhere"),

@@ -1132,6 +1132,7 @@ type ComplexityRoot struct {
 		Events                func(childComplexity int, first *int, after *string, types []audit.Action, linkID *string) int
 		HitQuota              func(childComplexity int) int
 		ID                    func(childComplexity int) int
+		Inspectable           func(childComplexity int) int
 		Invitations           func(childComplexity int, first *int, after *string) int
 		LinkQuota             func(childComplexity int) int
 		Links                 func(childComplexity int, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) int
@@ -1367,6 +1368,7 @@ type WorkspaceResolver interface {
 	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*routing.Routing, error)
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
+	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
 }
 
@@ -5763,6 +5765,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.ID(childComplexity), true
+	case "Workspace.inspectable":
+		if e.ComplexityRoot.Workspace.Inspectable == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.Inspectable(childComplexity), true
 	case "Workspace.invitations":
 		if e.ComplexityRoot.Workspace.Invitations == nil {
 			break
@@ -7979,6 +7987,11 @@ type Workspace implements Node {
   notFoundUrl: String
   "Where ended links redirect visitors; null: 410. A link's or domain's own setting wins."
   endedUrl: String
+  """
+  Whether a short URL followed by + shows its destination, on a page for visitors. Links that have not started or have ended answer 404
+  there, and of a link with maxClicks the page shows no destination.
+  """
+  inspectable: Boolean!
   "Its UTM templates, by name."
   utmTemplates(
     "How many, 1 to 100. Absent: 20."
@@ -9646,6 +9659,8 @@ input UpdateWorkspaceRoutingInput {
   notFoundUrl: String
   "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
   endedUrl: String
+  "Whether a short URL followed by + shows its destination. Default: false."
+  inspectable: Boolean
 }
 
 "Payload of updateWorkspaceRouting."
@@ -12021,6 +12036,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_notFoundUrl(ctx, field)
 	case "endedUrl":
 		return ec.fieldContext_Workspace_endedUrl(ctx, field)
+	case "inspectable":
+		return ec.fieldContext_Workspace_inspectable(ctx, field)
 	case "utmTemplates":
 		return ec.fieldContext_Workspace_utmTemplates(ctx, field)
 	}
@@ -32568,6 +32585,29 @@ func (ec *executionContext) fieldContext_Workspace_endedUrl(_ context.Context, f
 	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_inspectable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().Inspectable(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_inspectable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _Workspace_utmTemplates(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -37284,7 +37324,7 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "defaults", "notFoundUrl", "endedUrl"}
+	fieldsInOrder := [...]string{"workspaceId", "defaults", "notFoundUrl", "endedUrl", "inspectable"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -37319,6 +37359,13 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 				return it, err
 			}
 			it.EndedURL = graphql.OmittableOf(data)
+		case "inspectable":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("inspectable"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Inspectable = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -48595,6 +48642,44 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				}()
 				res = ec._Workspace_endedUrl(ctx, field, obj)
 				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "inspectable":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_inspectable(ctx, field, obj)
+				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res

@@ -1465,6 +1465,8 @@ type UpdateWorkspaceRoutingInput struct {
 	NotFoundURL graphql.Omittable[*string] `json:"notFoundUrl,omitempty"`
 	// Where ended links redirect visitors. {code} and {host} are replaced in path and query.
 	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
+	// Whether a short URL followed by + shows its destination. Default: false.
+	Inspectable graphql.Omittable[*bool] `json:"inspectable,omitempty"`
 }
 
 // Payload of updateWorkspaceRouting.

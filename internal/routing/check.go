@@ -574,6 +574,21 @@ func (c *checker) sample(s *Sample) {
 	c.bytes("targetId", s.TargetID, maxName)
 }
 
+// EnabledURLs returns the URLs that the rules may choose; the link's own is not among them.
+func (r *Routing) EnabledURLs() (urls []string) {
+	if r == nil {
+		return nil
+	}
+	for _, rule := range r.Rules {
+		for _, target := range rule.Targets {
+			if rule.isEnabled() && target.share() > 0 && target.URL != nil {
+				urls = append(urls, *target.URL)
+			}
+		}
+	}
+	return urls
+}
+
 // URLs returns all URLs of a routing, with their positions. A nil routing has none.
 func (r *Routing) URLs() (urls []URL) {
 	if r == nil {

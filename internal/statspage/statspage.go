@@ -1,5 +1,5 @@
-// Package statspage renders the public stats page of a link, which a short URL with a + at its end
-// shows. It is pure: the server checks who may see the page and reads the numbers.
+// Package statspage renders what a short URL with a + at its end shows: the public stats of a link, and
+// where it leads. It is pure: the server checks who may see what, and reads it.
 package statspage
 
 import (
@@ -15,14 +15,27 @@ import (
 )
 
 //go:embed page.html
-var pageText string
+var pageHTML string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+// statsText is the part of the page with the numbers, styleText the style.
+var (
+	//go:embed stats.html
+	statsText string
+	//go:embed style.css
+	styleText string
+)
 
-// policy lets the page have its own style and nothing else: no script, no picture, no frame, no
-// form.
-var policy = "default-src 'none'; style-src '" + hash(style(pageText)) +
-	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+var (
+	pageText     = strings.Replace(pageHTML, "/*style*/\n", styleText, 1)
+	pageTemplate = newTemplate("page", pageText)
+	policy       = policyOf(pageText)
+)
+
+// policyOf lets a page have its own style and nothing else: no script, no picture, no frame, no form.
+func policyOf(page string) string {
+	return "default-src 'none'; style-src '" + hash(style(page)) +
+		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
 // Page has the contents of the page.
 type Page struct {
@@ -56,9 +69,13 @@ type Slice struct {
 
 // Write answers with the page.
 func Write(w http.ResponseWriter, r *http.Request, p Page) {
+	respond(w, r, pageTemplate, policy, newView(p))
+}
+
+func respond(w http.ResponseWriter, r *http.Request, page *template.Template, policy string, view any) {
 	var body bytes.Buffer
-	body.Grow(16<<10 + 256*len(p.Days))         // an estimate
-	_ = pageTemplate.Execute(&body, newView(p)) // plain values into a buffer: there is nothing to fail
+	body.Grow(32 << 10)           // an estimate
+	_ = page.Execute(&body, view) // plain values into a buffer: there is nothing to fail
 	h := w.Header()
 	h.Set("Cache-Control", "private, max-age=60")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))

@@ -71,6 +71,18 @@ func hidesACE(name string) bool {
 	return false
 }
 
+// Unicode returns a canonical host with its labels in Unicode; unchanged if one of them has no valid form.
+func Unicode(host string) string {
+	if !strings.Contains(host, acePrefix) {
+		return host
+	}
+	name, err := lookup.ToUnicode(host)
+	if again, errBack := lookup.ToASCII(name); err != nil || errBack != nil || again != host {
+		return host
+	}
+	return name
+}
+
 func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,14 +85,22 @@ func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
 	keys := []string{"status", "notice.title", "notice.program"}
 	for _, m := range []Message{
 		NotFound, Expired, Exhausted, Disabled, WorkspaceDeleted, OverQuota, Throttled, Unavailable, PageNotFound, Home,
-		NoStats, Blocked, ManyAttempts,
+		NoStats, Blocked, ManyAttempts, Reported, ManyReports,
 	} {
 		keys = append(keys, string(m)+".title", string(m)+".text")
 	}
 	for _, kind := range []string{"password", "confirm"} {
 		keys = append(keys, kind+".title", kind+".text", kind+".program")
 	}
-	for _, use := range regexp.MustCompile(`[.]T "([^"]*)"`).FindAllStringSubmatch(formContent, -1) {
+	keys = append(keys, "report.title", "report.text", "report.program", "report.unknown", "report.refused",
+		"report.SPAM", "report.PHISHING", "report.MALWARE", "report.ILLEGAL", "report.OTHER", "inspect.title",
+		"inspect.hidden.title")
+	inspection, err := os.ReadFile("../statspage/inspect.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates := formContent + reportContent + string(inspection)
+	for _, use := range regexp.MustCompile(`[.]T "([^"]*)"`).FindAllStringSubmatch(templates, -1) {
 		keys = append(keys, use[1])
 	}
 	slices.Sort(keys)

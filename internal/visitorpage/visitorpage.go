@@ -1,5 +1,5 @@
-// Package visitorpage renders the pages that visitors of short URLs see: messages, gates and
-// confirmations. They have one layout (layout.html) and one catalogue of texts (texts.json), need no
+// Package visitorpage renders the pages that visitors of short URLs see: messages, gates,
+// confirmations and the form that reports a link. They have one layout (layout.html) and one catalogue of texts (texts.json), need no
 // script, and show neither cookies nor anything that a request chose, except the requested address.
 // Programs, which do not accept HTML, receive plain text.
 package visitorpage
@@ -70,6 +70,8 @@ const (
 	Blocked          Message = "blocked"
 	// ManyAttempts has the placeholder minutes.
 	ManyAttempts Message = "manyAttempts"
+	Reported     Message = "reported"
+	ManyReports  Message = "manyReports"
 )
 
 // Write answers with a message in the language of the visitor. Pairs replace placeholders, see

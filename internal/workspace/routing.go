@@ -20,6 +20,8 @@ type RoutingChange struct {
 	Defaults    optional.Edit[*routing.Change]
 	NotFoundURL optional.Edit[*string]
 	EndedURL    optional.Edit[*string]
+	// Inspectable is false after nil.
+	Inspectable optional.Edit[*bool]
 }
 
 // UpdateRouting changes how the links answer by default. It returns InvalidInput, InvalidURL, UnsafeURL
@@ -53,9 +55,13 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		}
 		c.NotFoundURL.Apply(&w.NotFoundURL)
 		c.EndedURL.Apply(&w.EndedURL)
+		if c.Inspectable.Set {
+			w.Inspectable = optional.Value(c.Inspectable.To)
+		}
 		w.UpdatedAt = s.now()
-		if _, err := tx.NewUpdate().Model(w).Column("routing_defaults", "not_found_url", "ended_url", "updated_at").
-			WherePK().Exec(ctx); err != nil {
+		q := tx.NewUpdate().Model(w).WherePK().
+			Column("routing_defaults", "not_found_url", "ended_url", "inspectable", "updated_at")
+		if _, err := q.Exec(ctx); err != nil {
 			return err
 		}
 		if details := w.routingDetails(&before); len(details) > 0 {
@@ -81,6 +87,9 @@ func (w *Workspace) routingDetails(before *Workspace) audit.Details {
 	}
 	if optional.Value(w.EndedURL) != optional.Value(before.EndedURL) {
 		details["endedUrl"] = w.EndedURL
+	}
+	if w.Inspectable != before.Inspectable {
+		details["inspectable"] = w.Inspectable
 	}
 	return details
 }

@@ -104,7 +104,8 @@ func (w *Workspace) settings() []audit.Field {
 		{Name: "defaultStrategy", Value: w.DefaultStrategy},
 		{Name: "defaultRedirectStatus", Value: w.DefaultRedirectStatus},
 		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
-		{Name: "endedUrl", Value: w.EndedURL}, {Name: "hitQuota", Value: w.HitQuota},
+		{Name: "endedUrl", Value: w.EndedURL}, {Name: "inspectable", Value: w.Inspectable},
+		{Name: "hitQuota", Value: w.HitQuota},
 		{Name: "linkQuota", Value: w.LinkQuota},
 	}
 }

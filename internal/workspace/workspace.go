@@ -53,6 +53,8 @@ type Workspace struct {
 	// domain or link has a URL of its own; nil means nowhere.
 	NotFoundURL *string
 	EndedURL    *string
+	// Inspectable means that short URLs followed by + show their destinations.
+	Inspectable bool
 	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's
 	// host.
 	PrimaryHost *string

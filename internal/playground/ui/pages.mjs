@@ -7,7 +7,7 @@
 // page does not fit, cannot be read or asks for anything, or when the browser complains about anything.
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -57,6 +57,9 @@ const PAGES = {
 
 // WCAG 2.2, success criterion 1.4.3.
 const LEAST_CONTRAST = 4.5;
+
+// What axe-core finds is a barrier for some visitors.
+const AXE = await readFile(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
 const complaints = [];
 let steps = 0;
@@ -108,6 +111,19 @@ async function story() {
   const anonymous = await shortenAnonymously();
   await arrives(desktop, anonymous, 'anonymous');
   tell('So does an anonymous link.');
+
+  await reads(contexts, 'inspection', `${anonymous.shortUrl}+`, '127.0.0.1');
+  tell('A + after an anonymous link shows its destination.');
+
+  await reads(contexts, 'report', new URL(`/abuse?link=${encodeURIComponent(anonymous.shortUrl)}`, base).href, 'Report a short link');
+  await reports(contexts['phone-dark'], anonymous);
+  tell('A form reports it to the operator.');
+
+  await owner.openUp(live);
+  await reads(contexts, 'inspection-stats', `${live.shortUrl}+`, '127.0.0.1');
+  const limited = await owner.shorten('limited', { maxClicks: 5 });
+  await reads(contexts, 'inspection-hidden', `${limited.shortUrl}+`, 'This short link does not show where it leads');
+  tell('So does a + after the links of an inspectable workspace, unless they are limited.');
 
   await shows(contexts, 'unknown', { shortUrl: new URL('/no-such-link', base).href });
 
@@ -190,6 +206,43 @@ async function shows(contexts, state, { shortUrl }) {
   }
   expecting(state)('what reached the destination', arrivals.length, 0);
   tell(`A link that is ${state} answers ${PAGES[state].slice(0, 2).join(' ')}.`);
+}
+
+// reads opens a page about a link in every look.
+async function reads(contexts, name, address, heading) {
+  for (const [look, context] of Object.entries(contexts)) {
+    const page = await context.newPage();
+    await page.addInitScript({ content: AXE });
+    const requests = [];
+    page.on('request', request => requests.push(request.url()));
+    page.on('console', message => complaints.push(`the console: ${message.text()}`));
+    const response = await page.goto(address);
+    await shot(page, `${name}-${look}`);
+    const expect = expecting(`${name}, ${look}`);
+    const seen = await page.evaluate(measure);
+    expect('the status', response.status(), 200);
+    expect('the headings', seen.headings.join(' | '), heading);
+    expect('the landmarks', seen.landmarks, 1);
+    expect('whether it fits across', seen.content.width <= LOOKS[look].viewport.width, true);
+    expect('what has too little contrast', seen.contrasts.filter(c => c.ratio < LEAST_CONTRAST).map(c => `${c.of} ${c.ratio}`).join(', '), '');
+    expect('the requests', requests.join(' '), address);
+    const { violations } = await page.evaluate(() => axe.run());
+    expect('the barriers', violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' ')}`).join(', '), '');
+    await page.close();
+  }
+}
+
+// reports follows the link to the form, and sends it.
+async function reports(context, { shortUrl }) {
+  const page = await context.newPage();
+  await page.goto(`${shortUrl}+`);
+  await page.getByRole('link', { name: 'Report this link' }).click();
+  await page.getByLabel('Reason').selectOption('SPAM');
+  await page.getByLabel('Details').fill('seen in a message');
+  await page.getByRole('button', { name: 'Report' }).click();
+  const expect = expecting('reporting');
+  expect('the heading', await page.getByRole('heading').innerText(), 'Thank you for the report');
+  await page.close();
 }
 
 // check looks at a page as it is drawn.
@@ -299,6 +352,11 @@ async function register() {
     },
     async remove({ id }) {
       await ask('deleteLink(input: $input) { link { status }', 'DeleteLinkInput!', { id }, token);
+    },
+    // openUp makes the workspace inspectable, and the stats of a link public.
+    async openUp({ id }) {
+      await ask('updateWorkspaceRouting(input: $input) { workspace { id }', 'UpdateWorkspaceRoutingInput!', { workspaceId: workspace.id, inspectable: true }, token);
+      await ask('updateLink(input: $input) { link { id }', 'UpdateLinkInput!', { id, statsPublic: true }, token);
     },
     // waitFor asks until the link has the status.
     async waitFor({ id, shortUrl }, status) {

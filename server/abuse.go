@@ -1,0 +1,59 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// maxReportBytes bounds the form of a report: a short URL and 2,000 characters, percent-encoded.
+const maxReportBytes = 64 << 10
+
+// reportReasons are the reasons of the form, in its order.
+var reportReasons = []string{
+	string(moderation.Phishing), string(moderation.Malware), string(moderation.Spam), string(moderation.Illegal),
+	string(moderation.Other),
+}
+
+// reportForm answers with the form that reports a link.
+func (a *app) reportForm(w http.ResponseWriter, r *http.Request) {
+	visitorpage.WriteReportForm(w, r, http.StatusOK, visitorpage.ReportForm{
+		ShortURL: r.URL.Query().Get("link"), Reasons: reportReasons,
+	})
+}
+
+// report stores the report of a form. A page of another origin cannot send it.
+func (a *app) report(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxReportBytes)
+	f := visitorpage.ReportForm{
+		ShortURL: r.PostFormValue("link"), Reason: r.PostFormValue("reason"), Details: r.PostFormValue("details"),
+		Reasons: reportReasons, Error: "report.refused",
+	}
+	if !a.origins().Allow(r) || !slices.Contains(reportReasons, f.Reason) {
+		visitorpage.WriteReportForm(w, r, http.StatusBadRequest, f)
+		return
+	}
+	ctx := r.Context()
+	err := a.Moderation.Report(ctx, web.AddressOf(ctx), f.ShortURL, moderation.Reason(f.Reason), &f.Details)
+	if err == nil {
+		visitorpage.Write(w, r, http.StatusOK, visitorpage.Reported)
+		return
+	}
+	switch e := errs.From(err); {
+	case e.Kind == errs.NotFound:
+		f.Error = "report.unknown"
+		visitorpage.WriteReportForm(w, r, http.StatusNotFound, f)
+	case e.Kind == errs.InvalidInput:
+		visitorpage.WriteReportForm(w, r, http.StatusBadRequest, f)
+	case e.Kind == errs.RateLimited:
+		w.Header().Set("Retry-After", "3600")
+		visitorpage.Write(w, r, http.StatusTooManyRequests, visitorpage.ManyReports)
+	default:
+		a.log.ErrorContext(ctx, "storing a report failed", "error", err)
+		visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
+	}
+}

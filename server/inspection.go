@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/statspage"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// view is a link with what the caller may see of it.
+type view struct {
+	*link.Link
+	showsStats, isInspectable bool
+}
+
+// viewed finds a link of which the caller may see the stats or the destination. It returns NotFound, or
+// Unauthenticated for a bad token. An unknown link gets the same response as one of another workspace; if
+// the short URL does not redirect either, after the same statements.
+func (a *app) viewed(ctx context.Context, at resolve.Address, authorization string) (v view, err error) {
+	if authorization != "" {
+		if ctx, err = a.Accounts.Authenticate(ctx, authorization); err != nil {
+			return v, err
+		}
+	}
+	l, err := a.Links.At(ctx, at)
+	isKnown := err == nil
+	if errs.Is(err, errs.NotFound) {
+		l, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	v.Link = l
+	isMember := false
+	if authorization != "" {
+		if isMember, err = a.joins(ctx, l); err != nil {
+			return v, err
+		}
+	}
+	isActive := isKnown && l.PurgedAt == nil && l.Status(a.now()) == routing.Active
+	v.showsStats = isMember || hasPublicStats(l, a.now())
+	switch {
+	case l.WorkspaceID == workspace.PublicID:
+		v.isInspectable = isActive
+	case v.showsStats || isActive:
+		if !isMember {
+			if l.In, err = a.Workspaces.Observe(ctx, l.WorkspaceID); err != nil {
+				return v, err
+			}
+		}
+		v.isInspectable = isActive && l.In.Workspace().Inspectable
+	}
+	if !v.showsStats && !v.isInspectable {
+		return v, errs.New(errs.NotFound, "There is no such link, or it does not show where it leads.")
+	}
+	return v, nil
+}
+
+// joins gives a link the membership of its reader, and reports whether there is one.
+func (a *app) joins(ctx context.Context, l *link.Link) (bool, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return false, err
+	}
+	l.In, err = a.Workspaces.Require(ctx, actor, l.WorkspaceID)
+	if errs.Is(err, errs.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// inspect answers with where a link leads. Stats follow if they are not nil.
+func (a *app) inspect(w http.ResponseWriter, r *http.Request, l *link.Link, stats *statspage.Page) {
+	in := statspage.Inspection{ShortURL: a.shortURLOf(l), CreatedAt: l.CreatedAt, Stats: stats}
+	in.ReportURL = a.config.PublicURL + "/abuse?link=" + url.QueryEscape(in.ShortURL)
+	if destination := shownDestination(l, a.now()); destination != "" {
+		in.URL, in.Host = destination, l.Host()
+		in.Others = slices.DeleteFunc(hostsOfRules(l.Routing), func(host string) bool { return host == in.Host })
+	}
+	statspage.WriteInspection(w, r, visitorpage.LanguageOf(r), in)
+}
+
+// shortURLOf returns the short URL of a link, which may be anonymous.
+func (a *app) shortURLOf(l *link.Link) string {
+	if l.WorkspaceID == workspace.PublicID {
+		return a.Links.ShortURLOf("", l.Code, l.RootCode)
+	}
+	return a.Links.ShortURL(l)
+}
+
+// hostsOfRules returns the hosts of the targets that a rule may choose, each once.
+func hostsOfRules(r *routing.Routing) (hosts []string) {
+	for _, target := range r.EnabledURLs() {
+		u, err := urlnorm.Canonical(target)
+		if err == nil && !slices.Contains(hosts, u.Host()) {
+			hosts = append(hosts, u.Host())
+		}
+	}
+	return hosts
+}
