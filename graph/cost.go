@@ -154,7 +154,7 @@ const (
 	explainCost  = 10
 	typicalRules = 3
 	// rowFieldsOfRouting is how many fields of a routing are free: they are in the row of the link.
-	rowFieldsOfRouting = 8
+	rowFieldsOfRouting = 9
 )
 
 // costRouting sets the cost of routings, which are parts of the links' rows.

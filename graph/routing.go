@@ -26,6 +26,7 @@ func routingChange(in *gen.LinkRoutingInput) *routing.Change {
 		Card:        setOrRemove(in.Card),
 		Gate:        optional.Edit[*routing.GateChange]{Set: in.Gate.IsSet(), To: gateChange(in.Gate.Value())},
 		Bots:        setOrRemove(in.Bots),
+		QRSources:   setOrRemove(in.QRSources),
 		Tests:       setOrRemove(in.Tests),
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// TestClickRouting_FillsExistingDays: the days of earlier versions have the columns of clicks without
-// a rule and a target.
-func TestClickRouting_FillsExistingDays(t *testing.T) {
+// TestDimensions_FillExistingDays: the days of earlier versions have the columns of clicks without a rule, a
+// target and a source.
+func TestDimensions_FillExistingDays(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestClickRouting_FillsExistingDays(t *testing.T) {
 				device, browser, os, language, utm_source, utm_medium, utm_campaign, utm_term, utm_content, status, link_id)
 				VALUES ('lnk_a', ?0, 'ws_a', 1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1, ?1)`, instant, []byte{1, 0})
 			up(t, d)
-			for _, column := range []string{"rule_id", "target_id"} {
+			for _, column := range []string{"rule_id", "target_id", "qr_source"} {
 				var got []byte
 				err := d.NewSelect().Table("click_details").Column(column).Scan(db.AsOwner(t.Context()), &got)
 				if !bytes.Equal(got, []byte{1, 0}) || err != nil {
@@ -41,80 +41,98 @@ func TestClickRouting_FillsExistingDays(t *testing.T) {
 	}
 }
 
-// TestClickRouting_DownRemovesItsDimensions: earlier versions cannot read rollups with them. All
-// other dimensions stay.
-func TestClickRouting_DownRemovesItsDimensions(t *testing.T) {
+// dimensionCount is a count of one value of a dimension.
+type dimensionCount struct {
+	dimension byte
+	value     string
+	count     rollup.Count
+}
+
+// sampleCounts are counts of links by all dimensions. Values of early dimensions have the bytes of later ones.
+func sampleCounts() map[string][]dimensionCount {
+	routed := []dimensionCount{
+		{7, "\x10\x01\x1erul_", rollup.Count{Clicks: 16, Visits: 17, Bots: 1}},
+		{7, "\x12\x01\x05flyer", rollup.Count{Clicks: 18, Visits: 18, Bots: 18}},
+		{click.QuarterDimension, "\x10", rollup.Count{Clicks: 16, Visits: 16, Bots: 16}},
+		{click.LatencyDimension, "\x80", rollup.Count{Clicks: 7}},
+		{16, "rul_01k0000000000000000000000a", rollup.Count{Clicks: 200, Visits: 1}},
+		{17, "tgt_01k0000000000000000000000a", rollup.Count{Clicks: 200, Visits: 1}},
+		{18, "flyer", rollup.Count{Clicks: 200, Visits: 1}},
+		{18, "poster-2", rollup.Count{Clicks: 1}},
+	}
+	for i := range 2 * 128 { // a number of two bytes
+		host := fmt.Sprintf("%0*d.example", 1+i, i)
+		routed = append(routed, dimensionCount{1, host, rollup.Count{Clicks: int64(1) << (i % 60), Bots: 16}})
+	}
+	return map[string][]dimensionCount{
+		"lnk_plain": {
+			{1, "rul_0.example", rollup.Count{Clicks: 300, Visits: 200, Bots: 128}}, {7, "tgt_", rollup.Count{Clicks: 1}},
+		},
+		"lnk_routed":       routed,
+		"lnk_only_routed":  {{17, "tgt_01k0000000000000000000000a", rollup.Count{Clicks: 1}}},
+		"lnk_only_scanned": {{18, "flyer", rollup.Count{Clicks: 1}}},
+	}
+}
+
+// TestDimensions_AreRemovedByDownMigrations: earlier versions cannot read rollups with the dimensions that a
+// migration adds. All other dimensions stay.
+func TestDimensions_AreRemovedByDownMigrations(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := dbtest.Migrated(t, open(t))
-			if d.Kind == db.Postgres {
-				exec(t, d, "SELECT keep_month(?)", instant)
-			}
-			want := map[string]rollup.Counts{}
-			for subject, c := range map[string]struct{ plain, routed func(rollup.Counts) }{
-				"lnk_plain": {plain: func(c rollup.Counts) {
-					c.Add(1, "rul_0.example", rollup.Count{Clicks: 300, Visits: 200, Bots: 128})
-					c.Add(7, "tgt_", rollup.Count{Clicks: 1})
-				}},
-				"lnk_routed": {
-					plain: func(c rollup.Counts) {
-						for i := range 2 * 128 { // a number of two bytes
-							c.Add(1, fmt.Sprintf("%0*d.example", 1+i, i), rollup.Count{Clicks: int64(1) << (i % 60), Bots: 16})
-						}
-						c.Add(7, "\x10\x01\x1erul_", rollup.Count{Clicks: 16, Visits: 17, Bots: 1})
-						c.Add(click.QuarterDimension, "\x10", rollup.Count{Clicks: 16, Visits: 16, Bots: 16})
-						c.Add(click.LatencyDimension, "\x80", rollup.Count{Clicks: 7})
-					},
-					routed: func(c rollup.Counts) {
-						c.Add(16, "rul_01k0000000000000000000000a", rollup.Count{Clicks: 200, Visits: 1})
-						c.Add(17, "tgt_01k0000000000000000000000a", rollup.Count{Clicks: 200, Visits: 1})
-					},
-				},
-				"lnk_only_routed": {
-					plain:  func(rollup.Counts) {},
-					routed: func(c rollup.Counts) { c.Add(17, "tgt_01k0000000000000000000000a", rollup.Count{Clicks: 1}) },
-				},
-			} {
-				want[subject] = rollup.Counts{}
-				c.plain(want[subject])
-				stored := rollup.Counts{}
-				stored.AddAll(want[subject])
-				if c.routed != nil {
-					c.routed(stored)
+		for migration, first := range map[string]byte{"0015_click_routing": 16, "0030_qr_codes": 18} {
+			t.Run(name+" "+migration, func(t *testing.T) {
+				t.Parallel()
+				d := dbtest.Migrated(t, open(t))
+				if d.Kind == db.Postgres {
+					exec(t, d, "SELECT keep_month(?)", instant)
 				}
-				for _, table := range []string{"click_buckets", "click_days"} {
-					exec(t, d, `INSERT INTO `+table+` (subject_id, starts_at, workspace_id, clicks, visits, bots, latency_mean,
-						latency_m2, counts) VALUES (?, ?, 'ws_a', 0, 0, 0, 0, 0, ?)`, subject, instant, stored.Encode())
-				}
-			}
-			rollBackTo(t, d, "0015_click_routing")
-			for range 2 {
-				for _, table := range []string{"click_buckets", "click_days"} {
-					got := map[string]rollup.Counts{}
-					var rows []struct {
-						SubjectID string
-						Counts    []byte
-					}
-					err := d.NewSelect().Table(table).Column("subject_id", "counts").Scan(db.AsOwner(t.Context()), &rows)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, r := range rows {
-						got[r.SubjectID] = rollup.Counts{}
-						if err := got[r.SubjectID].AddEncoded(r.Counts); err != nil {
-							t.Errorf("%s of %s: %v", table, r.SubjectID, err)
+				want := map[string]rollup.Counts{}
+				for subject, counts := range sampleCounts() {
+					want[subject] = rollup.Counts{}
+					stored := rollup.Counts{}
+					for _, c := range counts {
+						stored.Add(c.dimension, c.value, c.count)
+						if c.dimension < first {
+							want[subject].Add(c.dimension, c.value, c.count)
 						}
 					}
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", table, diff)
+					for _, table := range []string{"click_buckets", "click_days"} {
+						exec(t, d, `INSERT INTO `+table+` (subject_id, starts_at, workspace_id, clicks, visits, bots, latency_mean,
+							latency_m2, counts) VALUES (?, ?, 'ws_a', 0, 0, 0, 0, 0, ?)`, subject, instant, stored.Encode())
 					}
 				}
-				up(t, d)
-			}
-		})
+				rollBackTo(t, d, migration)
+				for range 2 {
+					for _, table := range []string{"click_buckets", "click_days"} {
+						if diff := cmp.Diff(want, storedCounts(t, d, table)); diff != "" {
+							t.Errorf("%s (-want +got):\n%s", table, diff)
+						}
+					}
+					up(t, d)
+				}
+			})
+		}
 	}
+}
+
+// storedCounts reads the counts of a table of rollups, by subject.
+func storedCounts(t *testing.T, d *db.DB, table string) map[string]rollup.Counts {
+	t.Helper()
+	var rows []struct {
+		SubjectID string
+		Counts    []byte
+	}
+	if err := d.NewSelect().Table(table).Column("subject_id", "counts").Scan(db.AsOwner(t.Context()), &rows); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]rollup.Counts{}
+	for _, r := range rows {
+		counts[r.SubjectID] = rollup.Counts{}
+		if err := counts[r.SubjectID].AddEncoded(r.Counts); err != nil {
+			t.Errorf("%s of %s: %v", table, r.SubjectID, err)
+		}
+	}
+	return counts
 }
 
 // TestURLChecks_AreDue: the URLs of existing routings are due for a check, except for those with

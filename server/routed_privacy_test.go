@@ -12,7 +12,7 @@ import (
 )
 
 // TestPrivateVisitor_LeavesNoRule covers DNT and Sec-GPC: private visitors get the destination that
-// others get, no cookie, and a click without rule and target. The breakdowns add up to the clicks, also
+// others get, no cookie, and a click without rule, target and source. The breakdowns add up to the clicks, also
 // after a kill of the node with clicks in its log.
 func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 		who := nodes[0].tenant(t, "unnoticed")
 		target := func(url string) map[string]any { return map[string]any{"url": "https://example.com/" + url} }
 		l := who.shorten(t, "https://example.com/own", "strategy", "RANDOM").Link
-		routed := who.route(t, l.ID, map[string]any{"rules": []any{
+		routed := who.route(t, l.ID, map[string]any{"qrSources": []string{"flyer"}, "rules": []any{
 			map[string]any{"when": []any{map[string]any{"language": []string{"de"}}}, "stickiness": "COOKIE",
 				"targets": []any{target("de-a"), target("de-b")}},
 			map[string]any{"when": []any{map[string]any{"os": []string{"iOS"}}}, "stickiness": "VISITOR",
@@ -43,7 +43,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 			}
 			return ""
 		}
-		rules, targets := map[string]int64{}, map[string]int64{} // the clicks that must be
+		rules, targets, sources := map[string]int64{}, map[string]int64{}, map[string]int64{} // the clicks that must be
 		clicks, privateFR := int64(0), 0
 		visit := func(node *server, private string, visitor ...string) {
 			t.Helper()
@@ -51,7 +51,8 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 			if isPrivate {
 				visitor = append(visitor, private, "1")
 			}
-			a := node.expect(t, http.StatusFound, http.MethodGet, l.path(node), visitor...)
+			source := []string{"", "flyer", "other"}[clicks%3]
+			a := node.expect(t, http.StatusFound, http.MethodGet, l.path(node)+"?qr="+source, visitor...)
 			location := a.header.Get("Location")
 			cookie, wantsCookie := a.header.Get("Set-Cookie"), !isPrivate && strings.Contains(location, "/de-")
 			if (cookie != "") != wantsCookie {
@@ -60,13 +61,17 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 			clicks++
 			rule, target := ruleOf(location), ids[location]
 			if isPrivate {
-				rule, target = "", ""
+				rule, target, source = "", "", ""
 				if strings.HasSuffix(location, "/fr") {
 					privateFR++
 				}
 			}
+			if source == "other" { // not declared
+				source = ""
+			}
 			rules[rule]++
 			targets[target]++
+			sources[source]++
 			path := map[string]string{"de": "/de-", "fr": "/fr", "en": "/own"}[visitor[3]]
 			if visitor[1] == iPhone && visitor[3] != "de" { // this rule precedes that of fr
 				path = "/ios-"
@@ -99,6 +104,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 				a := node.expect(t, http.StatusFound, http.MethodGet, l.path(node), "User-Agent", iPhone, private, "1")
 				location := a.header.Get("Location")
 				sticky[location], clicks = true, clicks+1
+				sources[""]++
 				if private == "X-Public" {
 					rules[ruleOf(location)]++
 					targets[ids[location]]++
@@ -122,7 +128,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 		<-last.exited
 		last.again()
 		polltest.Until(t, "all clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == clicks })
-		for dimension, want := range map[string]map[string]int64{"RULE": rules, "TARGET": targets} {
+		for dimension, want := range map[string]map[string]int64{"RULE": rules, "TARGET": targets, "QR_SOURCE": sources} {
 			var got map[string]int64
 			polltest.Until(t, "the breakdown adds up", func() bool {
 				var sum int64

@@ -14,6 +14,7 @@ type modelForwarding struct {
 	only, except []string
 	utm          [][2]string
 	forwardPath  bool
+	qrSources    []string
 }
 
 // modelDestinations are forms of destinations. The name of one takes the place of NAME.
@@ -47,6 +48,9 @@ func anyForwarding(random *rand.Rand) (f modelForwarding) {
 		f.utm = [][2]string{{"source", "news letter"}, {"medium", "e&mail=ü+%#;"}, {"term", "one"}}[random.IntN(3):]
 	}
 	f.forwardPath = random.IntN(3) > 0
+	if random.IntN(3) == 0 {
+		f.qrSources = []string{"flyer", "poster-2"}[random.IntN(2):]
+	}
 	return f
 }
 
@@ -60,6 +64,9 @@ func (f *modelForwarding) addTo(input map[string]any) {
 		query["except"] = f.except
 	}
 	input["query"], input["forwardPath"] = query, f.forwardPath
+	if f.qrSources != nil {
+		input["qrSources"] = f.qrSources
+	}
 	if f.utm != nil {
 		utm := map[string]any{}
 		for _, pair := range f.utm {
@@ -90,6 +97,9 @@ func (f *modelForwarding) form(destination, visitorQuery, path string) string {
 	}
 	var forwarded []string
 	for _, p := range parameters(visitorQuery) {
+		if f.source(p) != "" {
+			continue
+		}
 		name := nameOf(p)
 		isAllowed := (f.only == nil || slices.Contains(f.only, name)) && !slices.Contains(f.except, name)
 		isTaken := f.mode == "ADD" && (hasName(own, name) || hasName(added, name))
@@ -122,6 +132,15 @@ func (f *modelForwarding) form(destination, visitorQuery, path string) string {
 		location += "#" + fragment
 	}
 	return location
+}
+
+// source returns the declared name of a QR code in a parameter.
+func (f *modelForwarding) source(parameter string) string {
+	_, value, _ := strings.Cut(parameter, "=")
+	if nameOf(parameter) != "qr" || !slices.Contains(f.qrSources, decoded(value)) {
+		return ""
+	}
+	return decoded(value)
 }
 
 // parameters returns the parameters of a query, encoded.

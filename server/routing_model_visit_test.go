@@ -50,7 +50,8 @@ var modelAddresses = [][2]string{
 // modelQueries are queries of visitors.
 var modelQueries = []string{
 	"", "a+b=1", "x=2&a+b=1", "a+b=2", "ab=1", "a=9&c=1&c=2", "%61=7&d", "utm_source=visitor&utm_medium=m&a%20b=1",
-	"a%20b=5&&z&", "q=ü\"'&next=//evil.example", "x=%zz&=e", "c=%26&b=%3D", "x=" + strings.Repeat("y", 3000),
+	"a%20b=5&&z&", "q=ü\"'&next=//evil.example", "x=%zz&=e", "c=%26&b=%3D",
+	"qr=flyer&a=1", "x=2&%71r=poster%2d2", "qr=other&qr=flyer&qr=poster-2", "QR=flyer&qr", "x=" + strings.Repeat("y", 3000),
 }
 
 // modelPaths are paths after the code. The model does not parse them.

@@ -297,6 +297,7 @@ var fillers = map[string]filler{
 	"ClickFilter.utmContent":                  put("", "button"),
 	"ClickFilter.rule":                        put("", "rul_unknown"),
 	"ClickFilter.target":                      put("", "tgt_unknown"),
+	"ClickFilter.qrSource":                    put("", "flyer"),
 	"ClickFilter.status":                      put(302, 301),
 	"Stats.series.interval":                   put("MONTH", "HOUR", "DAY", "WEEK"),
 
@@ -501,6 +502,7 @@ var fillers = map[string]filler{
 	"LinkCardInput.description":                 put("A description"),
 	"LinkCardInput.imageUrl":                    put("https://example.com/picture.png"),
 	"LinkCardInput.imageAlt":                    put("A picture"),
+	"LinkRoutingInput.qrSources":                put([]string{"flyer"}),
 	"QueryForwardingInput.mode":                 put("ADD"),
 	"QueryForwardingInput.only":                 put([]string{"a"}),
 	"QueryForwardingInput.except":               put([]string{}),

@@ -163,6 +163,7 @@ type ComplexityRoot struct {
 		Language    func(childComplexity int) int
 		Link        func(childComplexity int) int
 		Os          func(childComplexity int) int
+		QRSource    func(childComplexity int) int
 		Referrer    func(childComplexity int) int
 		RuleID      func(childComplexity int) int
 		Status      func(childComplexity int) int
@@ -454,11 +455,20 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	LinkGate struct {
+		Confirm     func(childComplexity int) int
+		HasPassword func(childComplexity int) int
+		Notice      func(childComplexity int) int
+	}
+
 	LinkRouting struct {
+		Bots        func(childComplexity int) int
 		Card        func(childComplexity int) int
 		EndedURL    func(childComplexity int) int
 		ForwardPath func(childComplexity int) int
+		Gate        func(childComplexity int) int
 		PendingURL  func(childComplexity int) int
+		QRSources   func(childComplexity int) int
 		Query       func(childComplexity int) int
 		Rules       func(childComplexity int) int
 		Tests       func(childComplexity int) int
@@ -774,6 +784,7 @@ type ComplexityRoot struct {
 	}
 
 	RoutingDefaults struct {
+		Bots        func(childComplexity int) int
 		ForwardPath func(childComplexity int) int
 		Query       func(childComplexity int) int
 		UTM         func(childComplexity int) int
@@ -1047,6 +1058,7 @@ type ComplexityRoot struct {
 		Address        func(childComplexity int) int
 		At             func(childComplexity int) int
 		Country        func(childComplexity int) int
+		PassesGate     func(childComplexity int) int
 		Path           func(childComplexity int) int
 		Private        func(childComplexity int) int
 		Query          func(childComplexity int) int
@@ -1709,6 +1721,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Click.Os(childComplexity), true
+	case "Click.qrSource":
+		if e.ComplexityRoot.Click.QRSource == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.QRSource(childComplexity), true
 	case "Click.referrer":
 		if e.ComplexityRoot.Click.Referrer == nil {
 			break
@@ -2818,6 +2836,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LinkEdge.Node(childComplexity), true
 
+	case "LinkGate.confirm":
+		if e.ComplexityRoot.LinkGate.Confirm == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkGate.Confirm(childComplexity), true
+	case "LinkGate.hasPassword":
+		if e.ComplexityRoot.LinkGate.HasPassword == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkGate.HasPassword(childComplexity), true
+	case "LinkGate.notice":
+		if e.ComplexityRoot.LinkGate.Notice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkGate.Notice(childComplexity), true
+
+	case "LinkRouting.bots":
+		if e.ComplexityRoot.LinkRouting.Bots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Bots(childComplexity), true
 	case "LinkRouting.card":
 		if e.ComplexityRoot.LinkRouting.Card == nil {
 			break
@@ -2836,12 +2879,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkRouting.ForwardPath(childComplexity), true
+	case "LinkRouting.gate":
+		if e.ComplexityRoot.LinkRouting.Gate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.Gate(childComplexity), true
 	case "LinkRouting.pendingUrl":
 		if e.ComplexityRoot.LinkRouting.PendingURL == nil {
 			break
 		}
 
 		return e.ComplexityRoot.LinkRouting.PendingURL(childComplexity), true
+	case "LinkRouting.qrSources":
+		if e.ComplexityRoot.LinkRouting.QRSources == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.QRSources(childComplexity), true
 	case "LinkRouting.query":
 		if e.ComplexityRoot.LinkRouting.Query == nil {
 			break
@@ -4390,6 +4445,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RotateWebhookSecretPayload.Webhook(childComplexity), true
 
+	case "RoutingDefaults.bots":
+		if e.ComplexityRoot.RoutingDefaults.Bots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingDefaults.Bots(childComplexity), true
 	case "RoutingDefaults.forwardPath":
 		if e.ComplexityRoot.RoutingDefaults.ForwardPath == nil {
 			break
@@ -5378,6 +5439,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.VisitSample.Country(childComplexity), true
+	case "VisitSample.gatePassed":
+		if e.ComplexityRoot.VisitSample.PassesGate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VisitSample.PassesGate(childComplexity), true
 	case "VisitSample.path":
 		if e.ComplexityRoot.VisitSample.Path == nil {
 			break
@@ -5967,6 +6034,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLinkCardInput,
 		ec.unmarshalInputLinkChangeInput,
 		ec.unmarshalInputLinkFilter,
+		ec.unmarshalInputLinkGateInput,
 		ec.unmarshalInputLinkOrder,
 		ec.unmarshalInputLinkRoutingInput,
 		ec.unmarshalInputLoginInput,
@@ -6497,8 +6565,9 @@ type Mutation {
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
-  Restores a version of a link as a new version. Deletion and disabling stay. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL,
-  INVALID_INPUT for failing tests, CONFLICT for another updatedAt.
+  Restores a version of a link as a new version. Deletion and disabling stay. Versions do not store passwords: the present
+  password stays if the version had one, and is removed if it had none. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL,
+  INVALID_INPUT for failing tests, CONFLICT for another updatedAt, and if the version had a password and the link has none now.
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
@@ -7097,7 +7166,10 @@ input CreateLinkInput {
   startsAt: Time
   "From this time on, the link responds 410. It must be in the future. Default: never."
   expiresAt: Time
-  "The number of redirects after which the link responds 410, at least 1. Default: unlimited."
+  """
+  The number of redirects after which the link responds 410, at least 1. Previews and prefetches do not count. For small numbers,
+  set routing.gate.confirm too: link scanners look like browsers. Default: unlimited.
+  """
   maxClicks: Int64
   "The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus."
   redirectStatus: Int
@@ -7313,7 +7385,8 @@ input UpdateLinkInput {
   expiresAt: Time
   """
   The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
-  followed, redirects by other nodes within the same second may exceed it.
+  followed, redirects by other nodes within the same second may exceed it. Previews and prefetches do not count. For small
+  numbers, set routing.gate.confirm too: link scanners look like browsers.
   """
   maxClicks: Int64
   "The HTTP status of the redirect: 301, 302, 307 or 308."
@@ -9049,6 +9122,12 @@ type LinkRouting {
   endedUrl: String
   "What preview crawlers are shown; null: they are answered like other bots."
   card: LinkCard
+  "A page that visitors must pass before the redirect; null: none."
+  gate: LinkGate
+  "How bots are answered."
+  bots: BotPolicy!
+  "The names of QR codes whose scans are counted separately."
+  qrSources: [String!]!
   "Tests that run before each change of the URL or the routing."
   tests: [RoutingTest!]!
   "Parts that cannot have their effect on this server, or never apply."
@@ -9071,6 +9150,12 @@ input LinkRoutingInput {
   endedUrl: String
   "What preview crawlers are shown. It is replaced as a whole."
   card: LinkCardInput
+  "A page that visitors must pass before the redirect; null removes it and its password."
+  gate: LinkGateInput
+  "How bots are answered. Default: REDIRECT."
+  bots: BotPolicy
+  "Names of QR codes, at most 50, each 1 to 32 of the characters a-z, 0-9 and -."
+  qrSources: [String!]
   "Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed."
   tests: [RoutingTestInput!]
 }
@@ -9427,6 +9512,8 @@ type VisitSample {
   targetId: ID
   "Whether the visitor sends DNT or Sec-GPC."
   private: Boolean!
+  "Whether the gate is passed."
+  gatePassed: Boolean!
 }
 
 "Input for VisitSample: a visit to simulate. Absent fields are unknown, except at, userAgent and private."
@@ -9453,6 +9540,8 @@ input VisitSampleInput {
   targetId: ID
   "Whether the visitor sends DNT or Sec-GPC. Default: false."
   private: Boolean
+  "Whether the gate is passed. Default: true."
+  gatePassed: Boolean
 }
 
 "The answer of a link to a visit, and the reason."
@@ -9513,6 +9602,10 @@ enum RedirectReason {
   OVER_QUOTA
   "A preview crawler is shown the card."
   CARD
+  "The gate is not passed."
+  GATE
+  "A bot, preview or prefetch is held back."
+  BOT
   "The path after the code is not forwarded, or is refused."
   PATH
   "It is deleted."
@@ -9553,6 +9646,8 @@ enum RedirectStepKind {
   ENDED
   "Whether automation is held back."
   AUTOMATION
+  "Whether the gate is passed."
+  GATE
   "Whether a grant and a hit are left."
   LIMITS
   "Whether a rule holds."
@@ -9571,6 +9666,36 @@ enum RedirectOutcome {
   APPLIED
   "It is not configured, or does not hold."
   SKIPPED
+}
+
+"A page that visitors must pass before the redirect."
+type LinkGate {
+  "Whether a password is required."
+  hasPassword: Boolean!
+  "A text that is shown; null: none."
+  notice: String
+  "Whether the visitor must press a button."
+  confirm: Boolean!
+}
+
+"Input for LinkGate. A gate without password, notice and confirm is removed."
+input LinkGateInput {
+  "The password, 8 to 128 characters. It is never returned. Absent: it stays; null removes it."
+  password: String
+  "A text that is shown above a button, 1 to 2,000 characters; null removes it."
+  notice: String
+  "Whether the visitor must press a button. Recommended for small maxClicks: link scanners look like browsers. Default: false."
+  confirm: Boolean
+}
+
+"How bots are answered. Under every policy, preview crawlers and prefetches do not use up maxClicks."
+enum BotPolicy {
+  "Like other visitors; their clicks are marked. The default."
+  REDIRECT
+  "A page with a button and without the destination; nothing is consumed."
+  CONFIRM
+  "403; nothing is consumed."
+  BLOCK
 }
 
 "A part of a routing that cannot have its effect, or never applies."
@@ -9607,6 +9732,8 @@ type RoutingDefaults {
   forwardPath: Boolean!
   "UTM values; null: none."
   utm: Utm
+  "How bots are answered."
+  bots: BotPolicy!
 }
 
 "Input for RoutingDefaults."
@@ -9617,6 +9744,8 @@ input RoutingDefaultsInput {
   forwardPath: Boolean
   "UTM values."
   utm: UtmInput
+  "How bots are answered."
+  bots: BotPolicy
 }
 
 "A named set of UTM values."
@@ -9815,7 +9944,7 @@ enum Dimension {
   UTM_TERM
   "utm_content."
   UTM_CONTENT
-  "The HTTP status of the redirect."
+  "The HTTP status of the redirect; 303 after a form."
   STATUS
   "The link, by its id."
   LINK
@@ -9823,6 +9952,8 @@ enum Dimension {
   RULE
   "The target of that rule, by its id; empty: none, or a private visitor."
   TARGET
+  "The QR code that was scanned, by its source; empty: none, or a private visitor."
+  QR_SOURCE
 }
 
 "Selects clicks that match all given conditions. An empty text means unknown."
@@ -9857,6 +9988,8 @@ input ClickFilter {
   rule: String
   "The id of the target."
   target: String
+  "The source of the QR code."
+  qrSource: String
 }
 
 """
@@ -9953,7 +10086,7 @@ type Click implements Node {
   link: Link
   "Time of the request's arrival."
   at: Time!
-  "The HTTP status of the redirect."
+  "The HTTP status of the redirect; 303 after a form."
   status: Int!
   "The referring host; null for direct visits and unknown referrers."
   referrer: String
@@ -9983,6 +10116,8 @@ type Click implements Node {
   ruleId: ID
   "The id of the target; null: none, or a private visitor."
   targetId: ID
+  "The source of the QR code; null: none, or a private visitor."
+  qrSource: String
 }
 
 "Requests for a short URL that matched no active link."
@@ -10242,6 +10377,8 @@ func (ec *executionContext) childFields_Click(ctx context.Context, field graphql
 		return ec.fieldContext_Click_ruleId(ctx, field)
 	case "targetId":
 		return ec.fieldContext_Click_targetId(ctx, field)
+	case "qrSource":
+		return ec.fieldContext_Click_qrSource(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Click", field.Name)
 }
@@ -10806,6 +10943,18 @@ func (ec *executionContext) childFields_LinkEdge(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type LinkEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_LinkGate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "hasPassword":
+		return ec.fieldContext_LinkGate_hasPassword(ctx, field)
+	case "notice":
+		return ec.fieldContext_LinkGate_notice(ctx, field)
+	case "confirm":
+		return ec.fieldContext_LinkGate_confirm(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkGate", field.Name)
+}
+
 func (ec *executionContext) childFields_LinkRouting(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "rules":
@@ -10822,6 +10971,12 @@ func (ec *executionContext) childFields_LinkRouting(ctx context.Context, field g
 		return ec.fieldContext_LinkRouting_endedUrl(ctx, field)
 	case "card":
 		return ec.fieldContext_LinkRouting_card(ctx, field)
+	case "gate":
+		return ec.fieldContext_LinkRouting_gate(ctx, field)
+	case "bots":
+		return ec.fieldContext_LinkRouting_bots(ctx, field)
+	case "qrSources":
+		return ec.fieldContext_LinkRouting_qrSources(ctx, field)
 	case "tests":
 		return ec.fieldContext_LinkRouting_tests(ctx, field)
 	case "warnings":
@@ -11306,6 +11461,8 @@ func (ec *executionContext) childFields_RoutingDefaults(ctx context.Context, fie
 		return ec.fieldContext_RoutingDefaults_forwardPath(ctx, field)
 	case "utm":
 		return ec.fieldContext_RoutingDefaults_utm(ctx, field)
+	case "bots":
+		return ec.fieldContext_RoutingDefaults_bots(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RoutingDefaults", field.Name)
 }
@@ -11850,6 +12007,8 @@ func (ec *executionContext) childFields_VisitSample(ctx context.Context, field g
 		return ec.fieldContext_VisitSample_targetId(ctx, field)
 	case "private":
 		return ec.fieldContext_VisitSample_private(ctx, field)
+	case "gatePassed":
+		return ec.fieldContext_VisitSample_gatePassed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type VisitSample", field.Name)
 }
@@ -15410,6 +15569,29 @@ func (ec *executionContext) _Click_targetId(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_Click_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Click_qrSource(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_qrSource(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.QRSource, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_qrSource(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
@@ -19827,6 +20009,75 @@ func (ec *executionContext) fieldContext_LinkEdge_node(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _LinkGate_hasPassword(ctx context.Context, field graphql.CollectedField, obj *routing.Gate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkGate_hasPassword(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasPassword(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkGate_hasPassword(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkGate", field, true, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _LinkGate_notice(ctx context.Context, field graphql.CollectedField, obj *routing.Gate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkGate_notice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Notice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkGate_notice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkGate", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkGate_confirm(ctx context.Context, field graphql.CollectedField, obj *routing.Gate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkGate_confirm(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Confirm, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkGate_confirm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkGate", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20022,6 +20273,84 @@ func (ec *executionContext) fieldContext_LinkRouting_card(_ context.Context, fie
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_gate(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_gate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Gate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *routing.Gate) graphql.Marshaler {
+			return ec.marshalOLinkGate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐGate(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_gate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkRouting",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkGate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LinkRouting_bots(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_bots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bots, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
+			return ec.marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type BotPolicy does not have child fields"))
+}
+
+func (ec *executionContext) _LinkRouting_qrSources(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkRouting_qrSources(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.QRSources, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkRouting_qrSources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -26484,6 +26813,29 @@ func (ec *executionContext) fieldContext_RoutingDefaults_utm(_ context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _RoutingDefaults_bots(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingDefaults_bots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bots, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
+			return ec.marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingDefaults_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, errors.New("field of type BotPolicy does not have child fields"))
+}
+
 func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -30725,6 +31077,29 @@ func (ec *executionContext) fieldContext_VisitSample_private(_ context.Context, 
 	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _VisitSample_gatePassed(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VisitSample_gatePassed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PassesGate(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VisitSample_gatePassed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VisitSample", field, true, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _Webhook_id(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34100,7 +34475,7 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"bots", "referrer", "country", "device", "browser", "os", "language", "utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent", "status", "rule", "target"}
+	fieldsInOrder := [...]string{"bots", "referrer", "country", "device", "browser", "os", "language", "utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent", "status", "rule", "target", "qrSource"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -34212,6 +34587,13 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 				return it, err
 			}
 			it.Target = data
+		case "qrSource":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("qrSource"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.QRSource = data
 		}
 	}
 	return it, nil
@@ -35367,6 +35749,50 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLinkGateInput(ctx context.Context, obj any) (LinkGateInput, error) {
+	var it LinkGateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"password", "notice", "confirm"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "password":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("password"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Password = graphql.OmittableOf(data)
+		case "notice":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("notice"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Notice = graphql.OmittableOf(data)
+		case "confirm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("confirm"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Confirm = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any) (linklist.Order, error) {
 	var it linklist.Order
 	if obj == nil {
@@ -35415,7 +35841,7 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"rules", "query", "forwardPath", "utm", "pendingUrl", "endedUrl", "card", "tests"}
+	fieldsInOrder := [...]string{"rules", "query", "forwardPath", "utm", "pendingUrl", "endedUrl", "card", "gate", "bots", "qrSources", "tests"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -35471,6 +35897,27 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 				return it, err
 			}
 			it.Card = graphql.OmittableOf(data)
+		case "gate":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("gate"))
+			data, err := ec.unmarshalOLinkGateInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkGateInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Gate = graphql.OmittableOf(data)
+		case "bots":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bots"))
+			data, err := ec.unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bots = graphql.OmittableOf(data)
+		case "qrSources":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("qrSources"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.QRSources = graphql.OmittableOf(data)
 		case "tests":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tests"))
 			data, err := ec.unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx, v)
@@ -36431,7 +36878,7 @@ func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Conte
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"query", "forwardPath", "utm"}
+	fieldsInOrder := [...]string{"query", "forwardPath", "utm", "bots"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36459,6 +36906,13 @@ func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Conte
 				return it, err
 			}
 			it.Utm = graphql.OmittableOf(data)
+		case "bots":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bots"))
+			data, err := ec.unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bots = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -37823,7 +38277,7 @@ func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"at", "country", "userAgent", "acceptLanguage", "referrer", "query", "path", "address", "visit", "targetId", "private"}
+	fieldsInOrder := [...]string{"at", "country", "userAgent", "acceptLanguage", "referrer", "query", "path", "address", "visit", "targetId", "private", "gatePassed"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -37907,6 +38361,13 @@ func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, 
 				return it, err
 			}
 			it.Private = data
+		case "gatePassed":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("gatePassed"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.GatePassed = data
 		}
 	}
 	return it, nil
@@ -38968,6 +39429,11 @@ func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, ob
 			}
 		case "targetId":
 			out.Values[i] = ec._Click_targetId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "qrSource":
+			out.Values[i] = ec._Click_qrSource(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -41769,6 +42235,54 @@ func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var linkGateImplementors = []string{"LinkGate"}
+
+func (ec *executionContext) _LinkGate(ctx context.Context, sel ast.SelectionSet, obj *routing.Gate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkGateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkGate")
+		case "hasPassword":
+			out.Values[i] = ec._LinkGate_hasPassword(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notice":
+			out.Values[i] = ec._LinkGate_notice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "confirm":
+			out.Values[i] = ec._LinkGate_confirm(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var linkRoutingImplementors = []string{"LinkRouting"}
 
 func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionSet, obj *link.LinkRouting) graphql.Marshaler {
@@ -41847,6 +42361,21 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 		case "card":
 			out.Values[i] = ec._LinkRouting_card(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "gate":
+			out.Values[i] = ec._LinkRouting_gate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bots":
+			out.Values[i] = ec._LinkRouting_bots(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "qrSources":
+			out.Values[i] = ec._LinkRouting_qrSources(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "tests":
@@ -44638,6 +45167,11 @@ func (ec *executionContext) _RoutingDefaults(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "bots":
+			out.Values[i] = ec._RoutingDefaults_bots(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -47217,6 +47751,11 @@ func (ec *executionContext) _VisitSample(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "gatePassed":
+			out.Values[i] = ec._VisitSample_gatePassed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -49460,6 +49999,23 @@ func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast
 	}
 	_ = sel
 	res := graphql.MarshalBoolean(*v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, v any) (routing.BotPolicy, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.BotPolicy(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -52625,6 +53181,25 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, v any) (*routing.BotPolicy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := routing.BotPolicy(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v *routing.BotPolicy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
+}
+
 func (ec *executionContext) unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx context.Context, v any) (*ClickFilter, error) {
 	if v == nil {
 		return nil, nil
@@ -53023,6 +53598,21 @@ func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋl
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputLinkFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOLinkGate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐGate(ctx context.Context, sel ast.SelectionSet, v *routing.Gate) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LinkGate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOLinkGateInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkGateInput(ctx context.Context, v any) (*LinkGateInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLinkGateInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 

@@ -164,7 +164,7 @@ type Click struct {
 	Link *link.Link `json:"link,omitempty"`
 	// Time of the request's arrival.
 	At time.Time `json:"at"`
-	// The HTTP status of the redirect.
+	// The HTTP status of the redirect; 303 after a form.
 	Status int `json:"status"`
 	// The referring host; null for direct visits and unknown referrers.
 	Referrer *string `json:"referrer,omitempty"`
@@ -193,7 +193,9 @@ type Click struct {
 	// The id of the rule that chose the destination; null: none, or a private visitor.
 	RuleID *string `json:"ruleId,omitempty"`
 	// The id of the target; null: none, or a private visitor.
-	TargetID *string              `json:"targetId,omitempty"`
+	TargetID *string `json:"targetId,omitempty"`
+	// The source of the QR code; null: none, or a private visitor.
+	QRSource *string              `json:"qrSource,omitempty"`
 	In       workspace.Membership `json:"-"`
 	LinkID   string               `json:"-"`
 }
@@ -248,6 +250,8 @@ type ClickFilter struct {
 	Rule *string `json:"rule,omitempty"`
 	// The id of the target.
 	Target *string `json:"target,omitempty"`
+	// The source of the QR code.
+	QRSource *string `json:"qrSource,omitempty"`
 }
 
 // Names a link by its code.
@@ -317,7 +321,8 @@ type CreateLinkInput struct {
 	StartsAt *time.Time `json:"startsAt,omitempty"`
 	// From this time on, the link responds 410. It must be in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// The number of redirects after which the link responds 410, at least 1. Default: unlimited.
+	// The number of redirects after which the link responds 410, at least 1. Previews and prefetches do not count. For small numbers,
+	// set routing.gate.confirm too: link scanners look like browsers. Default: unlimited.
 	MaxClicks *int64 `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
@@ -716,6 +721,16 @@ type LinkEdge struct {
 	Node *link.Link `json:"node"`
 }
 
+// Input for LinkGate. A gate without password, notice and confirm is removed.
+type LinkGateInput struct {
+	// The password, 8 to 128 characters. It is never returned. Absent: it stays; null removes it.
+	Password graphql.Omittable[*string] `json:"password,omitempty"`
+	// A text that is shown above a button, 1 to 2,000 characters; null removes it.
+	Notice graphql.Omittable[*string] `json:"notice,omitempty"`
+	// Whether the visitor must press a button. Recommended for small maxClicks: link scanners look like browsers. Default: false.
+	Confirm graphql.Omittable[*bool] `json:"confirm,omitempty"`
+}
+
 // Input for LinkRouting. Error paths name the position, as in routing, rules, 2, targets, 0, url.
 type LinkRoutingInput struct {
 	// The rules, all of them, at most 50.
@@ -732,6 +747,12 @@ type LinkRoutingInput struct {
 	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
 	// What preview crawlers are shown. It is replaced as a whole.
 	Card graphql.Omittable[*routing.Card] `json:"card,omitempty"`
+	// A page that visitors must pass before the redirect; null removes it and its password.
+	Gate graphql.Omittable[*LinkGateInput] `json:"gate,omitempty"`
+	// How bots are answered. Default: REDIRECT.
+	Bots graphql.Omittable[*routing.BotPolicy] `json:"bots,omitempty"`
+	// Names of QR codes, at most 50, each 1 to 32 of the characters a-z, 0-9 and -.
+	QRSources graphql.Omittable[[]string] `json:"qrSources,omitempty"`
 	// Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed.
 	Tests graphql.Omittable[[]*routing.Test] `json:"tests,omitempty"`
 }
@@ -1166,6 +1187,8 @@ type RoutingDefaultsInput struct {
 	ForwardPath graphql.Omittable[*bool] `json:"forwardPath,omitempty"`
 	// UTM values.
 	Utm graphql.Omittable[*routing.UTM] `json:"utm,omitempty"`
+	// How bots are answered.
+	Bots graphql.Omittable[*routing.BotPolicy] `json:"bots,omitempty"`
 }
 
 // Input of scheduleLinkChange.
@@ -1315,7 +1338,8 @@ type UpdateLinkInput struct {
 	// From this time on, the link responds 410. It must be in the future. Null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
 	// The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
-	// followed, redirects by other nodes within the same second may exceed it.
+	// followed, redirects by other nodes within the same second may exceed it. Previews and prefetches do not count. For small
+	// numbers, set routing.gate.confirm too: link scanners look like browsers.
 	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`

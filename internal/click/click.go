@@ -38,6 +38,8 @@ type Click struct {
 	// private visitor.
 	RuleID   string
 	TargetID string
+	// QRSource is the source of the scanned QR code; empty: none, or a private visitor.
+	QRSource string
 
 	// HitLease, ClickLease and TargetLease are the numbers of the leases that the redirect was taken
 	// from; zero without one.

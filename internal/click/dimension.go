@@ -10,8 +10,8 @@ import (
 type Dimension string
 
 // Referrer is a host, Country an ISO 3166-1 code, Language an ISO 639 code, Status the HTTP status
-// of the redirect, ByLink the id of the link, and Rule and Target those of the rule that chose the
-// destination and of its target.
+// of the redirect, ByLink the id of the link, Rule and Target those of the rule that chose the
+// destination and of its target, and QRSource the name of the scanned QR code.
 const (
 	Referrer Dimension = "REFERRER"
 	Country  Dimension = "COUNTRY"
@@ -28,6 +28,7 @@ const (
 	ByLink   Dimension = "LINK"
 	Rule     Dimension = "RULE"
 	Target   Dimension = "TARGET"
+	QRSource Dimension = "QR_SOURCE"
 )
 
 // Definition is a row of the table of dimensions.
@@ -88,6 +89,7 @@ var Dimensions = []Definition{
 	{Number: QuarterDimension},
 	{16, Rule, "rule_id", func(c *Click) *string { return &c.RuleID }},
 	{17, Target, "target_id", func(c *Click) *string { return &c.TargetID }},
+	{18, QRSource, "qr_source", func(c *Click) *string { return &c.QRSource }},
 }
 
 // VisitDimensions are the dimensions that are texts, in the order of the click log.

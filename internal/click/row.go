@@ -22,6 +22,7 @@ type Row struct {
 	visitor.Visit
 	RuleID   string
 	TargetID string
+	QRSource string `bun:"qr_source"`
 }
 
 // Click returns the click of the row.
@@ -29,6 +30,6 @@ func (r *Row) Click() *Click {
 	return &Click{
 		ID: r.ID, WorkspaceID: r.WorkspaceID, LinkID: r.LinkID, ClickedAt: r.ClickedAt.UTC(),
 		LatencyMs: r.LatencyMs, Status: r.Status, IsVisit: r.IsVisit, Visit: r.Visit,
-		RuleID: r.RuleID, TargetID: r.TargetID,
+		RuleID: r.RuleID, TargetID: r.TargetID, QRSource: r.QRSource,
 	}
 }

@@ -208,8 +208,8 @@ func (v *visit) takeGrant() (grant hitquota.Hit, ok bool, err error) {
 	return v.Quotas.Grants.Take(v.http.Context(), v.target.LinkID, hitquota.Month{}, v.target.MaxClicks, v.request.Now)
 }
 
-// click returns the click of the redirect. That of a private visitor has neither rule nor target: a rule
-// would reveal what it compares.
+// click returns the click of the redirect. That of a private visitor has neither rule, target nor source: a
+// rule would reveal what it compares.
 func (v *visit) click(answer *routing.Decision) click.Click {
 	read := v.read()
 	c := click.Click{
@@ -217,7 +217,7 @@ func (v *visit) click(answer *routing.Decision) click.Click {
 		Visit: read.Stored(v.http.URL.RawQuery, answer.Location), Visitor: v.visitor(),
 	}
 	if !read.Private {
-		c.RuleID, c.TargetID = answer.Rule, answer.Target
+		c.RuleID, c.TargetID, c.QRSource = answer.Rule, answer.Target, answer.Source
 	}
 	c.LatencyMs = float64(v.Now().Sub(v.request.Now)) / float64(time.Millisecond)
 	return c

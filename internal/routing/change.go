@@ -18,6 +18,7 @@ type Change struct {
 	Card                 optional.Edit[*Card]
 	Gate                 optional.Edit[*GateChange] `json:",omitzero"`
 	Bots                 optional.Edit[*BotPolicy]  `json:",omitzero"`
+	QRSources            optional.Edit[[]string]
 	Tests                optional.Edit[[]*Test]
 }
 
@@ -61,6 +62,7 @@ func (c *Change) set(from *Routing) *Routing {
 	c.EndedURL.Apply(&after.EndedURL)
 	c.UTM.Apply(&after.UTM)
 	c.Card.Apply(&after.Card)
+	c.QRSources.Apply(&after.QRSources)
 	c.Tests.Apply(&after.Tests)
 	if c.Gate.Set {
 		after.Gate = c.Gate.To.apply(after.Gate)

@@ -39,6 +39,8 @@ func parse(t *testing.T, text string) *Change {
 			c.PendingURL = optional.Set(r.PendingURL)
 		case "endedUrl":
 			c.EndedURL = optional.Set(r.EndedURL)
+		case "qrSources":
+			c.QRSources = optional.Set(r.QRSources)
 		case "tests":
 			c.Tests = optional.Set(r.Tests)
 		}
@@ -134,6 +136,11 @@ func TestApply_RefusesBadInput(t *testing.T) {
 		`{"endedUrl": "https://{host}.example/"}`:                 "endedUrl",
 		`{"endedUrl": "https://x.example/{slug}"}`:                "endedUrl",
 		`{"endedUrl": "https://x.example/#{code}"}`:               "endedUrl",
+		`{"qrSources": ["flyer", "Poster"]}`:                      "qrSources 1",
+		`{"qrSources": [""]}`:                                     "qrSources 0",
+		`{"qrSources": ["a", "b", "a"]}`:                          "qrSources 2",
+		`{"qrSources": ["` + strings.Repeat("a", 33) + `"]}`:      "qrSources 0",
+		`{"qrSources": ["a"` + strings.Repeat(`, "b"`, 50) + `]}`: "qrSources",
 		`{"tests": [{"visit": {}}]}`:                              "tests 0",
 		`{"tests": [{"status": 302}]}`:                            "tests 0",
 		`{"tests": [{"visit": {"address": "x"}, "status": 302}]}`: "tests 0 visit address",

@@ -29,6 +29,7 @@ const (
 	maxName        = 100
 	maxQueryValue  = 500
 	maxUTMValue    = 100
+	maxSources     = 50
 	maxTests       = 50
 	maxPath        = 2048 // bytes
 	maxCompiled    = 16 << 10
@@ -164,6 +165,7 @@ func (c *checker) routing(r *Routing) {
 		c.in("gate", func() { c.gate(r.Gate) })
 	}
 	c.in("bots", func() { c.bots(&r.Bots) })
+	each(c, "qrSources", r.QRSources, 0, maxSources, func(i int) { c.source(r.QRSources[i], r.QRSources[:i]) })
 	each(c, "tests", r.Tests, 0, maxTests, func(i int) { c.test(r.Tests[i]) })
 }
 
@@ -232,6 +234,17 @@ func (c *checker) unique(names map[string]bool, name *string) {
 		c.in("name", func() { c.refuse("The name is used twice in this list. Names must be unique.") })
 	}
 	names[*name] = true
+}
+
+// source validates the name of a QR code. It is part of the code's URL, so it needs no encoding.
+func (c *checker) source(name string, before []string) {
+	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	switch {
+	case len(name) < 1 || len(name) > MaxSource || strings.Trim(name, allowed) != "":
+		c.refuse("The name of a QR code must have from 1 to %d of the characters a-z, 0-9 and -.", MaxSource)
+	case slices.Contains(before, name):
+		c.refuse("The name is used twice in this list. Names must be unique.")
+	}
 }
 
 func (c *checker) rule(r *Rule) {

@@ -16,8 +16,8 @@ import (
 // the link has no routing. A disabled rule is left out.
 //
 // It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How the query is
-// forwarded, the values of UTM and the rules follow, each rule with its length, so that one that does not hold
-// is skipped.
+// forwarded, the values of UTM, the names of QR codes and the rules follow, each rule with its length, so that
+// one that does not hold is skipped.
 type Compiled string
 
 // The flags of a compiled routing.
@@ -78,6 +78,7 @@ func compile(r *Routing, passwordHash *string) Compiled {
 		b = appendCard(b, r.Card)
 	}
 	b = appendForwarding(b, r)
+	b = flat.AppendText(b, string(appendAll(nil, r.QRSources)))
 	b = append(b, byte(len(r.Rules)))
 	for i, rule := range r.Rules {
 		if rule.isEnabled() {
@@ -136,7 +137,10 @@ func appendForwarding(b []byte, r *Routing) []byte {
 }
 
 func appendTexts(b []byte, texts []string) []byte {
-	b = append(b, byte(len(texts)))
+	return appendAll(append(b, byte(len(texts))), texts)
+}
+
+func appendAll(b []byte, texts []string) []byte {
 	for _, text := range texts {
 		b = flat.AppendText(b, text)
 	}
@@ -238,9 +242,7 @@ func appendCondition(b []byte, k *Condition) []byte {
 		return append(b, boolByte(*k.Visit == FirstToday))
 	}
 	for _, values := range [][]string{k.Country, k.Device, k.OS, k.Browser, k.Language, k.Referrer} {
-		for _, value := range values {
-			b = flat.AppendText(b, value)
-		}
+		b = appendAll(b, values)
 	}
 	return b
 }
@@ -312,9 +314,9 @@ type forwardingBuffer struct {
 	added [len(utmNames)]Parameter
 }
 
-// open returns how locations are formed, the number of rules, which includes disabled ones, and the
-// enabled rules.
-func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, count byte, rules flat.Reader) {
+// open returns how locations are formed, the declared names of QR codes, the number of rules, which includes
+// disabled ones, and the enabled rules.
+func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, sources flat.Reader, count byte, rules flat.Reader) {
 	r := c.afterGate()
 	r.Text()
 	r.Text()
@@ -332,7 +334,8 @@ func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, count byte, rule
 			}
 		}
 	}
-	return f, r.Byte(), r
+	sources = flat.Reader(r.Text())
+	return f, sources, r.Byte(), r
 }
 
 func readTexts(r *flat.Reader, into []string) []string {

@@ -270,7 +270,7 @@ func (t *trace) addTarget(position int, isCertain bool, targets flat.Reader, p *
 }
 
 // addLocation adds how the location is formed.
-func (t *trace) addLocation(f *forwarding, count byte, r *Request) {
+func (t *trace) addLocation(f *forwarding, count byte, source, query, path string) {
 	if t == nil {
 		return
 	}
@@ -281,19 +281,22 @@ func (t *trace) addLocation(f *forwarding, count byte, r *Request) {
 	if len(f.added) > 0 {
 		parts = append(parts, "UTM values")
 	}
-	if !f.Mode.isOff() && r.Query != "" {
+	if !f.Mode.isOff() && query != "" {
 		parts = append(parts, "the forwarded query")
 	}
-	if r.Path != "" {
+	if path != "" {
 		parts = append(parts, "the path")
 	}
 	detail := "It is the destination as given."
 	if len(parts) > 0 {
 		detail = "It is the destination with " + strings.Join(parts, ", ") + "."
 	}
+	if source != "" {
+		detail += " The visit is a scan of the QR code " + source + "."
+	}
 	t.add(Step{Step: StepLocation, Outcome: Applied, Detail: detail})
 	for _, url := range t.urls {
-		t.locations = append(t.locations, f.form(url, r))
+		t.locations = append(t.locations, f.form(url, query, path))
 	}
 }
 

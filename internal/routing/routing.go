@@ -179,6 +179,8 @@ type Decision struct {
 	Location string
 	// Rule and Target are the ids of those that chose the location; empty means the link's own URL.
 	Rule, Target string
+	// Source is the name of the scanned QR code; empty: none that the link declares.
+	Source string
 	// SetsCookie means that the response sets a cookie, which remembers the target of the rule.
 	SetsCookie bool
 	// Needs names a missing fact, without which the decision is not final. For NeedGrant, MaxClicks is the

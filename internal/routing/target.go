@@ -16,7 +16,7 @@ func CookieName(ruleID string) string { return cookiePrefix + ruleID }
 // route chooses a target by the rules, and forms the location.
 func (p *Program) route(r *Request, t *trace) Decision {
 	var buffer forwardingBuffer
-	f, count, rules := p.Compiled.open(&buffer)
+	f, sources, count, rules := p.Compiled.open(&buffer)
 	c := choice{url: p.Location, reason: OwnURL}
 	for len(rules) > 0 {
 		rule := flat.Reader(rules.Text())
@@ -32,22 +32,24 @@ func (p *Program) route(r *Request, t *trace) Decision {
 			break
 		}
 	}
+	source, query := splitSource(sources, r.Query)
 	d := Decision{
-		Status: p.redirectStatus(r), Rule: c.rule, Target: c.target, SetsCookie: c.setsCookie, Reason: c.reason,
+		Status: p.redirectStatus(r), Rule: c.rule, Target: c.target, Source: source, SetsCookie: c.setsCookie,
+		Reason: c.reason,
 	}
-	t.addLocation(&f, count, r)
+	t.addLocation(&f, count, source, query, r.Path)
 	if !p.hidesDestination(r) {
-		d.Location = f.form(c.url, r)
+		d.Location = f.form(c.url, query, r.Path)
 	}
 	return d
 }
 
 // form adds the values of UTM, the query and the path to a destination.
-func (f *forwarding) form(destination string, r *Request) string {
-	if len(f.added) == 0 && r.Path == "" && (f.Mode.isOff() || r.Query == "") {
+func (f *forwarding) form(destination, query, path string) string {
+	if len(f.added) == 0 && path == "" && (f.Mode.isOff() || query == "") {
 		return destination
 	}
-	return f.Location(destination, f.added, r.Query, r.Path)
+	return f.Location(destination, f.added, query, path)
 }
 
 // choice is a target of a rule, or a fact that the choice depends on.

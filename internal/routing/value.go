@@ -27,6 +27,8 @@ type Routing struct {
 	Gate *Gate `json:"gate,omitempty"`
 	// Bots is how bots are answered; stored routings have an empty one for RedirectBots.
 	Bots BotPolicy `json:"bots,omitempty"`
+	// QRSources are the names of QR codes whose scans are counted separately.
+	QRSources []string `json:"qrSources,omitempty"`
 	// Tests run before each change of the URL or the routing.
 	Tests []*Test `json:"tests,omitempty"`
 }
@@ -196,7 +198,8 @@ func OrDefaults(r *Routing) *Routing {
 // IsPlain reports whether a link with this routing answers like one without.
 func (r *Routing) IsPlain() bool {
 	return r == nil || len(r.Rules) == 0 && r.Query.Mode.isOff() && !r.ForwardPath && r.UTM == nil &&
-		r.PendingURL == nil && r.EndedURL == nil && r.Card == nil && r.Gate == nil && r.Bots.isDefault() && len(r.Tests) == 0
+		r.PendingURL == nil && r.EndedURL == nil && r.Card == nil && r.Gate == nil && r.Bots.isDefault() &&
+		len(r.QRSources) == 0 && len(r.Tests) == 0
 }
 
 // Equal reports whether two routings are the same value.

@@ -23,8 +23,8 @@ const (
 	targetA, targetB = "tgt_01k0000000000000000000000a", "tgt_01k0000000000000000000000b"
 )
 
-// writeRouted writes two clicks of a link without a rule and four with one on a day, and two without
-// a rule of another link.
+// writeRouted writes two clicks of a link without a rule and four with one on a day, three of them scans of QR
+// codes, and two without a rule of another link.
 func writeRouted(t *testing.T, w *clicktest.World, at time.Time) (routed, plain string) {
 	t.Helper()
 	c, other := w.Links[0], w.Links[1]
@@ -33,6 +33,7 @@ func writeRouted(t *testing.T, w *clicktest.World, at time.Time) (routed, plain 
 	first.RuleID, first.TargetID = ruleA, targetA
 	second.RuleID, second.TargetID = ruleA, targetB
 	bot.RuleID, bot.TargetID, bot.Bot = ruleB, "", true
+	first.QRSource, bot.QRSource = "flyer", "poster"
 	w.Write(t, c, first, second, other, c, first, bot, other)
 	return c.LinkID, other.LinkID
 }
@@ -51,7 +52,7 @@ func TestRouting_AddsUpByRuleAndTarget(t *testing.T) {
 				if linkID != "" {
 					q.Of.LinkID, q.Links = linkID, []string{linkID}
 				}
-				for _, by := range []click.Dimension{click.Rule, click.Target} {
+				for _, by := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
 					w.CheckBreakdown(t, q, by, 10, w.Meant(q))
 					parts, err := w.QueryStats(t, q).Breakdown(t.Context(), by, 10)
 					var sum int64
@@ -65,7 +66,8 @@ func TestRouting_AddsUpByRuleAndTarget(t *testing.T) {
 				for _, values := range []map[click.Dimension]string{
 					{click.Rule: ruleA}, {click.Rule: ""}, {click.Target: targetA}, {click.Target: ""},
 					{click.Rule: ruleA, click.Target: targetB}, {click.Rule: ruleB, click.Target: ""},
-					{click.Rule: ruleA, click.Country: ""},
+					{click.Rule: ruleA, click.Country: ""}, {click.QRSource: "flyer"}, {click.QRSource: ""},
+					{click.Rule: ruleB, click.QRSource: "poster"}, {click.Target: targetB, click.QRSource: "flyer"},
 				} {
 					q.F.Values = values
 					got, err := w.QueryStats(t, q).Total(t.Context())
@@ -104,7 +106,7 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 		routed, plain := writeRouted(t, w, clicktest.Noon.Add(-2*click.Day))
 		w.SealDays(t)
 		for _, table := range []string{stats.Quarters, stats.Days} {
-			for linkID, want := range map[string]int{plain: 0, routed: 4} { // two rules, two targets
+			for linkID, want := range map[string]int{plain: 0, routed: 6} { // two rules, two targets, two sources
 				var encoded []byte
 				err := d.NewSelect().Table(table).Column("counts").Where("subject_id = ?", linkID).
 					Scan(db.AsSystem(t.Context()), &encoded)
@@ -115,9 +117,12 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 				if err := counts.AddEncoded(encoded); err != nil {
 					t.Fatal(err)
 				}
-				rule, target := click.Rule.Definition().Number, click.Target.Definition().Number
-				if got := len(counts.Of(rule)) + len(counts.Of(target)); got != want {
-					t.Errorf("%s of %s has %d rules and targets, want %d", table, linkID, got, want)
+				got := 0
+				for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
+					got += len(counts.Of(d.Definition().Number))
+				}
+				if got != want {
+					t.Errorf("%s of %s has %d rules, targets and sources, want %d", table, linkID, got, want)
 				}
 			}
 		}
@@ -195,11 +200,14 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		want := [][]string{{"", ""}, {ruleA, targetA}, {ruleA, targetB}, {"", ""}, {ruleA, targetA}, {ruleB, ""}}
+		want := [][]string{
+			{"", "", ""}, {ruleA, targetA, "flyer"}, {ruleA, targetB, ""}, {"", "", ""}, {ruleA, targetA, "flyer"},
+			{ruleB, "", "poster"},
+		}
 		var cells, lines, nodes [][]string
 		for _, c := range exported {
 			row := stats.ExportRow(c)
-			cells = append(cells, row[len(row)-2:])
+			cells = append(cells, row[len(row)-3:])
 			encoded, err := json.Marshal((*stats.ExportLine)(c))
 			if err != nil {
 				t.Fatal(err)
@@ -210,16 +218,17 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 			}
 			rule, _ := line["ruleId"].(string)
 			target, _ := line["targetId"].(string)
-			lines = append(lines, []string{rule, target})
-			if len(line) != 7+len(slices.DeleteFunc(slices.Clone(row[len(row)-2:]), func(s string) bool { return s == "" })) {
+			source, _ := line["qrSource"].(string)
+			lines = append(lines, []string{rule, target, source})
+			if len(line) != 7+len(slices.DeleteFunc(slices.Clone(row[len(row)-3:]), func(s string) bool { return s == "" })) {
 				t.Errorf("the line has fields of empty texts: %s", encoded)
 			}
 		}
 		for _, c := range slices.Backward(listed.Items) {
-			nodes = append(nodes, []string{c.RuleID, c.TargetID})
+			nodes = append(nodes, []string{c.RuleID, c.TargetID, c.QRSource})
 		}
 		head := stats.ExportHead()
-		if diff := cmp.Diff([]string{"ruleId", "targetId"}, head[len(head)-2:]); diff != "" {
+		if diff := cmp.Diff([]string{"ruleId", "targetId", "qrSource"}, head[len(head)-3:]); diff != "" {
 			t.Errorf("last columns (-want +got):\n%s", diff)
 		}
 		for name, got := range map[string][][]string{"CSV": cells, "JSON lines": lines, "the list": nodes} {

@@ -27,7 +27,7 @@ type Tenant struct {
 func (s *Store) AdminList(ctx context.Context, slug, after string, limit int) ([]Tenant, error) {
 	tenants := []Tenant{}
 	members := s.DB.NewSelect().Table("members").ColumnExpr("COUNT(*)").Where("members.workspace_id = workspace.id")
-	q := s.DB.NewSelect().Model((*Workspace)(nil)).ColumnExpr("workspace.*").ColumnExpr("(?) AS members", members).
+	q := s.DB.NewSelect().Model((*Workspace)(nil)).ColumnExpr("?TableColumns").ColumnExpr("(?) AS members", members).
 		Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL").Where("workspace.id > ?", after).
 		Order("workspace.id").Limit(int64(limit))
 	if slug != "" {

@@ -42,7 +42,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 			return err
 		}
 		// The workspace before its slug, as in Create, which avoids deadlocks.
-		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
+		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("?Columns").Exec(ctx); err != nil {
 			return err
 		}
 		if c.Slug != nil {
