@@ -177,7 +177,7 @@ var scopes = map[string][]string{
 		"link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
-		"workspace.Observe",
+		"workspace.Observe", "workspace.QRStyle",
 	},
 	"AsSystem": {
 		"account.Delete", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",

@@ -151,7 +151,10 @@ func costs() gen.ComplexityRoot {
 
 const (
 	// explainCost is the cost of an explanation, typicalRules of a list of rules or targets.
-	explainCost  = 10
+	explainCost = 10
+	// renderCost is the cost of a QR code, verifyCost of one in a style that must be decoded.
+	renderCost   = 10
+	verifyCost   = 50
 	typicalRules = 3
 	// rowFieldsOfRouting is how many fields of a routing are free: they are in the row of the link.
 	rowFieldsOfRouting = 9
@@ -167,6 +170,13 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.LinkRouting.UTM = func(int) int { return 1 }
 	c.LinkRouting.Card = func(int) int { return 1 }
 	c.LinkRouting.Gate = func(int) int { return 1 }
+	c.Workspace.QRStyle = func(int) int { return 1 }
+	c.Link.QRCode = func(child int, _ *string, style *gen.QRStyleInput) int {
+		if style != nil {
+			return verifyCost + child
+		}
+		return renderCost + child
+	}
 	c.LinkRouting.Rules = func(child int) int { return 1 + typicalRules*child }
 	c.LinkRouting.Tests = func(child int) int { return 1 + typicalRules*child }
 	c.LinkRouting.Warnings = func(child int) int { return statsCost + child }

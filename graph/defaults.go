@@ -34,6 +34,9 @@ func (r *mutationResolver) UpdateWorkspaceRouting(
 			return nil, err
 		}
 	}
+	if change.QRStyle.Set = in.QRStyle.IsSet(); change.QRStyle.Set {
+		change.QRStyle.To, change.QRTexts = qrChange(in.QRStyle.Value()), r.Config.Links.QRTexts(m)
+	}
 	m, err = r.Config.Workspaces.UpdateRouting(ctx, m, change)
 	r.catchUp(ctx)
 	return &gen.UpdateWorkspaceRoutingPayload{Workspace: &m}, err

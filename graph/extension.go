@@ -65,8 +65,8 @@ func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseH
 func (c *Config) sources() loader.Sources {
 	return loader.Sources{
 		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
-		Scheduled: c.Links.Scheduled,
-		Targets:   c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
+		Scheduled: c.Links.Scheduled, QRStyles: c.qrStyles,
+		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.Webhooks.Events,
 	}
 }

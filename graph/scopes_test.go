@@ -18,6 +18,7 @@ import (
 var unscoped = map[string]string{
 	"Query": "a root", "Mutation": "a root", "Subscription": "a root",
 	"RoutingDefaults": "settings of a workspace, as Workspace",
+	"QrStyle":         "settings of a workspace, as Workspace",
 	"PageInfo":        "positions in a page", "UserError": "errors of the caller's own input",
 	"PlatformStats": "public", "RateLimit": "the caller's own",
 	"Session":   "a person's own: a key has none",
@@ -26,7 +27,8 @@ var unscoped = map[string]string{
 
 // partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
-	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QueryCondition", "QueryForwarding", "RedirectExplanation",
+	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QrCode", "QueryCondition",
+	"QueryForwarding", "RedirectExplanation",
 	"RedirectStep", "RoutingRule", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }

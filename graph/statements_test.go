@@ -102,6 +102,7 @@ var eachByItself = map[string]string{
 		"wall",
 	"Workspace.stats": "as Workspace.usage",
 	"Link.asOf":       "a version of one link, priced as a statement",
+	"Link.qrCode":     "rendered by itself, and priced so; TestQRCode_LoadsTheLogoOnce counts its statements",
 }
 
 // TestPages_TakeConstantStatements requests pages of 1, 10 and 100 items, with every field of an

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/graph/transport"
@@ -77,12 +78,14 @@ type app struct {
 
 	endpoint  *transport.Handler
 	redirects *redirect.Handler
+	// pngs admits one QR code in PNG at a time.
+	pngs *semaphore.Weighted
 }
 
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller
 // closes the app.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
-	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now}
+	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now, pngs: semaphore.NewWeighted(1)}
 	if c.Development {
 		a.print = out
 	}

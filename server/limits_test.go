@@ -59,7 +59,9 @@ var fixedLimits = map[string]string{
 	"internal/workspace.invitationsPerAccount":   "invitations | account; where mail is sent, with a verified address",
 	"internal/workspace.invitationsPerRecipient": "invitations | recipient",
 	"server.exports":                             "exports | user or API key",
+	"server.pngImages":                           "QR codes as PNG | address network",
 	"server.statsPages":                          "public stats pages | address network",
+	"server.svgImages":                           "QR codes as SVG | address network",
 }
 
 // limitVariable are the variables that limit what callers may do; others configure the node.

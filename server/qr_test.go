@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +44,155 @@ func redSquare(t *testing.T, width int) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// qrCodeView is a QR code in the API.
+type qrCodeView struct {
+	Text, SVG, SVGURL, PNGURL string
+	Modules                   int
+}
+
+// qrCode queries the QR code of a link, with the arguments in GraphQL.
+func (w tenant) qrCode(t *testing.T, linkID, arguments string) (view qrCodeView) {
+	t.Helper()
+	var got struct{ Link struct{ QRCode qrCodeView } }
+	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) { qrCode`+arguments+` { text svg svgUrl pngUrl modules } } }`,
+		map[string]any{"id": linkID})
+	return got.Link.QRCode
+}
+
+// TestQRCode_IsServed compares the API, the public images and the command, in the default style and in a saved
+// one with a logo. Images are only of active links and declared sources, and consume nothing.
+func TestQRCode_IsServed(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes)
+		s, other := nodes[0], nodes[len(nodes)-1]
+		who := s.tenant(t, "printed")
+		l := who.shorten(t, "https://example.com/secret-destination", "strategy", "RANDOM", "maxClicks", 1).Link
+		who.route(t, l.ID, map[string]any{"qrSources": []string{"flyer"}})
+		plain := who.qrCode(t, l.ID, "")
+		if plain.Text != l.ShortURL || plain.SVGURL != l.ShortURL+".svg" || plain.Modules < 21 {
+			t.Errorf("%+v", plain)
+		}
+		logo := base64.StdEncoding.EncodeToString(redSquare(t, 60))
+		who.setWorkspace(t, map[string]any{"qrStyle": map[string]any{
+			"size": 300, "level": "HIGH", "foreground": "#112233", "logo": logo,
+		}})
+		scanned := who.qrCode(t, l.ID, `(source: "flyer")`)
+		if scanned.Text != l.ShortURL+"?qr=flyer" || scanned.PNGURL != l.ShortURL+".png?qr=flyer" {
+			t.Errorf("%+v", scanned)
+		}
+		image := other.expect(t, http.StatusOK, http.MethodGet, l.path(s)+".png?qr=flyer")
+		if text, width := readQR(t, image.body); text != scanned.Text || width != 300 {
+			t.Errorf("%q with %d pixels, want %q", text, width, scanned.Text)
+		}
+		document := other.expect(t, http.StatusOK, http.MethodGet, l.path(s)+".svg?qr=flyer&style=x")
+		if document.body != scanned.SVG || !strings.Contains(document.body, `fill="#112233"`) {
+			t.Errorf("the API has %.300q, the address %.300q", scanned.SVG, document.body)
+		}
+		file := filepath.Join(t.TempDir(), "logo.png")
+		if err := os.WriteFile(file, redSquare(t, 60), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for format, want := range map[string]string{"svg": document.body, "png": image.body} {
+			out, stderr, status := command(t, nil, "", "qr", "--format", format, "--size=300", "--level=HIGH",
+				"--foreground=#112233", "--logo", file, scanned.Text)
+			if out != want || status != 0 {
+				t.Errorf("the command renders another %s: exit status %d, %s", format, status, stderr)
+			}
+		}
+		for _, a := range []answer{image, document} {
+			tag := a.header.Get("ETag")
+			if tag == "" || a.header.Get("Cache-Control") != "public, max-age=3600" ||
+				!strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") ||
+				strings.Contains(fmt.Sprint(a.header, a.body), "secret-destination") {
+				t.Errorf("headers %v", a.header)
+			}
+		}
+		tag := document.header.Get("ETag")
+		s.expect(t, http.StatusNotModified, http.MethodGet, l.path(s)+".svg?qr=flyer", "If-None-Match", tag)
+		head := s.expect(t, http.StatusOK, http.MethodHead, l.path(s)+".svg?qr=flyer")
+		if head.header.Get("ETag") != tag || head.body != "" {
+			t.Errorf("HEAD: %v, %.100q", head.header, head.body)
+		}
+		who.setWorkspace(t, map[string]any{"qrStyle": nil})
+		if again := who.qrCode(t, l.ID, ""); again != plain {
+			t.Errorf("the default style gives %+v, want %+v", again, plain)
+		}
+		for _, path := range []string{".svg?qr=other", ".png?qr=Flyer", ".gif", ".svg/x"} {
+			s.expect(t, http.StatusNotFound, http.MethodGet, l.path(s)+path)
+		}
+		s.expect(t, http.StatusNotFound, http.MethodGet, "/printed/unknown.svg")
+		if n := who.getLink(t, l.ID).ClickCount; n != 0 {
+			t.Errorf("images are %d clicks", n)
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, l.path(s)) // the only click
+		s.expect(t, http.StatusNotFound, http.MethodGet, l.path(s)+".svg")
+	})
+}
+
+// TestQRStyle_IsRefused: a style that cannot be read is not saved, and not rendered.
+func TestQRStyle_IsRefused(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "unreadable")
+		l := who.shorten(t, "https://example.com/").Link
+		logo := base64.StdEncoding.EncodeToString(redSquare(t, 1025))
+		for name, c := range map[string]struct {
+			style map[string]any
+			field string
+		}{
+			"low contrast":   {map[string]any{"foreground": "#999999"}, "foreground"},
+			"inverted":       {map[string]any{"foreground": "#ffffff", "background": "#000000"}, "foreground"},
+			"oversized logo": {map[string]any{"level": "HIGH", "logo": logo}, "logo"},
+			"size":           {map[string]any{"size": 100}, "size"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				refused := who.refusal(t, "updateWorkspaceRouting", "UpdateWorkspaceRoutingInput",
+					map[string]any{"workspaceId": who.workspaceID, "qrStyle": c.style})
+				if len(refused) != 1 || refused[0].Code != "INVALID_INPUT" ||
+					strings.Join(refused[0].Field, " ") != "qrStyle "+c.field {
+					t.Errorf("saved: %+v", refused)
+				}
+				a, err := who.run(`query ($id: ID!, $style: QrStyleInput) { link(by: {id: $id}) {
+					qrCode(style: $style) { text } } }`, map[string]any{"id": l.ID, "style": c.style})
+				if want := `"code":"INVALID_INPUT","field":["style","` + c.field + `"]`; err != nil ||
+					!strings.Contains(a.body, want) {
+					t.Errorf("rendered: %v, %s, want %s", err, a.body, want)
+				}
+			})
+		}
+		a, err := who.run(`query ($id: ID!) { link(by: {id: $id}) { qrCode(source: "flyer") { text } } }`,
+			map[string]any{"id": l.ID})
+		if want := `"code":"INVALID_INPUT","field":["source"]`; err != nil || !strings.Contains(a.body, want) {
+			t.Errorf("an undeclared source: %v, %s, want %s", err, a.body, want)
+		}
+	})
+}
+
+func TestQRImages_AreLimited(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b.alone(t), "LINKFORGE_RATE_LIMITS=on")
+		l := s.tenant(t, "limited").shorten(t, "https://example.com/").Link
+		served := 0
+		for ; served <= 2*60; served++ { // the requests may be in two minutes
+			a, err := s.get(l.path(s) + ".png")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") != "" {
+				break
+			}
+		}
+		if served < 60 || served > 2*60 {
+			t.Errorf("%d images are served in a minute", served)
+		}
+		s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+".svg")
+		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+	})
 }
 
 func TestQRCommand_RendersURLs(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // routes returns the handler of all URLs. Short URLs come first, see shorturl.go: /CODE and
 // /SLUG/CODE at the instance's own hosts, /CODE at the domains of workspaces, and with a + at the
-// end the page about the link. The patterns are for the instance's own hosts. Their first
+// end the page about the link, with .svg or .png its QR code. The patterns are for the instance's own hosts. Their first
 // segments are reserved words, so no code or slug can be one.
 func (a *app) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -45,9 +45,13 @@ func (a *app) routes() http.Handler {
 
 	others := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := web.Host(r)
-		at, isStatsPage := a.shortURL(r) // redirects have been answered
+		at, isOfLink := a.shortURL(r) // redirects have been answered
+		isOfLink = isOfLink && r.Method != http.MethodPost
 		switch {
-		case isStatsPage && r.Method != http.MethodPost:
+		case isOfLink && qrFormat(at) != "":
+			r.Pattern = "GET /{code}.{format}"
+			a.qrImage(w, r, at)
+		case isOfLink:
 			r.Pattern = "GET /{code}+"
 			a.stats(w, r, at)
 		case host == "" || !isClean(r.URL.Path):

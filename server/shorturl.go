@@ -16,7 +16,7 @@ import (
 
 // shortURL returns the address that a request names: /CODE or /SLUG/CODE at the instance's own
 // hosts, and /CODE at any other host, which may be a workspace's domain. It reports false for all
-// other requests. The code may end in statsSuffix.
+// other requests. The code may end in statsSuffix or the format of an image.
 func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost: // of the form of a page
@@ -46,7 +46,7 @@ func isStatsPage(at resolve.Address) bool {
 	return at.Path == "" && strings.HasSuffix(at.Code, statsSuffix)
 }
 
-// shortURLs answers requests for short URLs, and reports false for all others and for stats pages.
+// shortURLs answers requests for short URLs, and reports false for all others, stats pages and images.
 // It runs before all middleware, which would cost several times as much as a redirect.
 func (a *app) shortURLs() fastpath.Answer {
 	serve := a.tracedRedirects()
@@ -56,7 +56,7 @@ func (a *app) shortURLs() fastpath.Answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		a.setStrictTransport(w, r)
 		at, ok := a.shortURL(r)
-		if !ok || isStatsPage(at) {
+		if !ok || isStatsPage(at) || qrFormat(at) != "" {
 			return false
 		}
 		serve(w, r, at)

@@ -112,9 +112,9 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 }
 
 // shownDestination is the Location that the redirect sends. It is empty for a link that has not
-// started, and for one with maxClicks, whose destination only a counted redirect reveals.
+// started, for one with maxClicks, whose destination only a counted redirect reveals, and for one with a gate.
 func shownDestination(l *link.Link, now time.Time) string {
-	if l.MaxClicks != nil || l.IsHidden(now) {
+	if l.MaxClicks != nil || l.IsHidden(now) || l.Routing != nil && l.Routing.Gate != nil {
 		return ""
 	}
 	return urlnorm.Location(l.OriginalURL)

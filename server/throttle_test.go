@@ -41,7 +41,7 @@ func TestServer_ThrottlesRedirects(t *testing.T) {
 		if a := follow(second, l.path(s), 0); a.status != http.StatusFound {
 			t.Errorf("another client: %d", a.status)
 		}
-		suffixes := []string{"", "", statsSuffix}
+		suffixes := []string{"", ".svg", statsSuffix}
 		for i := range 30 { // from five networks of one /48
 			client := fmt.Sprintf("2001:db8:1:%x::1", i/6)
 			if a := follow(client, fmt.Sprintf("/unknown%d%s", i, suffixes[i%3]), i); a.status != http.StatusNotFound {

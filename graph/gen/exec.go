@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
@@ -420,6 +421,7 @@ type ComplexityRoot struct {
 		Metadata          func(childComplexity int) int
 		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
+		QRCode            func(childComplexity int, source *string, style *QRStyleInput) int
 		RedirectStatus    func(childComplexity int) int
 		Routing           func(childComplexity int) int
 		ScheduledChanges  func(childComplexity int) int
@@ -636,6 +638,23 @@ type ComplexityRoot struct {
 		AverageRedirectMs func(childComplexity int) int
 		TotalLinks        func(childComplexity int) int
 		TotalRedirects    func(childComplexity int) int
+	}
+
+	QrCode struct {
+		Modules func(childComplexity int) int
+		PngURL  func(childComplexity int) int
+		SVG     func(childComplexity int) int
+		SVGURL  func(childComplexity int) int
+		Text    func(childComplexity int) int
+	}
+
+	QrStyle struct {
+		Background func(childComplexity int) int
+		Foreground func(childComplexity int) int
+		HasLogo    func(childComplexity int) int
+		Level      func(childComplexity int) int
+		Margin     func(childComplexity int) int
+		Size       func(childComplexity int) int
 	}
 
 	Query struct {
@@ -1154,6 +1173,7 @@ type ComplexityRoot struct {
 		Orphans               func(childComplexity int, first *int) int
 		Permissions           func(childComplexity int) int
 		PrimaryHost           func(childComplexity int) int
+		QRStyle               func(childComplexity int) int
 		Role                  func(childComplexity int) int
 		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
@@ -1224,6 +1244,7 @@ type LinkResolver interface {
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 
 	Routing(ctx context.Context, obj *link.Link) (*link.LinkRouting, error)
+	QRCode(ctx context.Context, obj *link.Link, source *string, style *QRStyleInput) (*QRCode, error)
 }
 type LinkRoutingResolver interface {
 	Rules(ctx context.Context, obj *link.LinkRouting) ([]*link.LinkRule, error)
@@ -1381,6 +1402,7 @@ type WorkspaceResolver interface {
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
+	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
 }
 
@@ -2678,6 +2700,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.OriginalURL(childComplexity), true
+	case "Link.qrCode":
+		if e.ComplexityRoot.Link.QRCode == nil {
+			break
+		}
+
+		args, err := ec.field_Link_qrCode_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Link.QRCode(childComplexity, args["source"].(*string), args["style"].(*QRStyleInput)), true
 	case "Link.redirectStatus":
 		if e.ComplexityRoot.Link.RedirectStatus == nil {
 			break
@@ -3929,6 +3962,74 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlatformStats.TotalRedirects(childComplexity), true
+
+	case "QrCode.modules":
+		if e.ComplexityRoot.QrCode.Modules == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.Modules(childComplexity), true
+	case "QrCode.pngUrl":
+		if e.ComplexityRoot.QrCode.PngURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.PngURL(childComplexity), true
+	case "QrCode.svg":
+		if e.ComplexityRoot.QrCode.SVG == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.SVG(childComplexity), true
+	case "QrCode.svgUrl":
+		if e.ComplexityRoot.QrCode.SVGURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.SVGURL(childComplexity), true
+	case "QrCode.text":
+		if e.ComplexityRoot.QrCode.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.Text(childComplexity), true
+
+	case "QrStyle.background":
+		if e.ComplexityRoot.QrStyle.Background == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrStyle.Background(childComplexity), true
+	case "QrStyle.foreground":
+		if e.ComplexityRoot.QrStyle.Foreground == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrStyle.Foreground(childComplexity), true
+	case "QrStyle.hasLogo":
+		if e.ComplexityRoot.QrStyle.HasLogo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrStyle.HasLogo(childComplexity), true
+	case "QrStyle.level":
+		if e.ComplexityRoot.QrStyle.Level == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrStyle.Level(childComplexity), true
+	case "QrStyle.margin":
+		if e.ComplexityRoot.QrStyle.Margin == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrStyle.Margin(childComplexity), true
+	case "QrStyle.size":
+		if e.ComplexityRoot.QrStyle.Size == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrStyle.Size(childComplexity), true
 
 	case "Query.explainRedirect":
 		if e.ComplexityRoot.Query.ExplainRedirect == nil {
@@ -5912,6 +6013,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.PrimaryHost(childComplexity), true
+	case "Workspace.qrStyle":
+		if e.ComplexityRoot.Workspace.QRStyle == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.QRStyle(childComplexity), true
 	case "Workspace.viewerRole":
 		if e.ComplexityRoot.Workspace.Role == nil {
 			break
@@ -6043,6 +6150,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputMetadataInput,
 		ec.unmarshalInputNewLinkInput,
 		ec.unmarshalInputPeriodInput,
+		ec.unmarshalInputQrStyleInput,
 		ec.unmarshalInputQueryConditionInput,
 		ec.unmarshalInputQueryForwardingInput,
 		ec.unmarshalInputRedeliverWebhookInput,
@@ -8062,9 +8170,11 @@ type Workspace implements Node {
   endedUrl: String
   """
   Whether a short URL followed by + shows its destination, on a page for visitors. Links that have not started or have ended answer 404
-  there, and of a link with maxClicks the page shows no destination.
+  there, and of a link with maxClicks or a gate the page shows no destination.
   """
   inspectable: Boolean!
+  "The style of its QR codes."
+  qrStyle: QrStyle!
   "Its UTM templates, by name."
   utmTemplates(
     "How many, 1 to 100. Absent: 20."
@@ -9104,6 +9214,13 @@ type Link implements Node {
   statsPublic: Boolean!
   "How it answers visitors, beyond its URL, times and status."
   routing: LinkRouting!
+  "A QR code of its short URL. Fails with INVALID_INPUT for an undeclared source or an unreadable style."
+  qrCode(
+    "One of routing.qrSources, under whose name scans are counted. Absent: scans are ordinary visits."
+    source: String
+    "The style. Absent: the workspace's saved style."
+    style: QrStyleInput
+  ): QrCode!
 }
 
 "How a link answers visitors, beyond its URL, times and status."
@@ -9790,6 +9907,8 @@ input UpdateWorkspaceRoutingInput {
   endedUrl: String
   "Whether a short URL followed by + shows its destination. Default: false."
   inspectable: Boolean
+  "The style of QR codes."
+  qrStyle: QrStyleInput
 }
 
 "Payload of updateWorkspaceRouting."
@@ -9954,6 +10073,64 @@ enum Dimension {
   TARGET
   "The QR code that was scanned, by its source; empty: none, or a private visitor."
   QR_SOURCE
+}
+
+"A QR code of a short URL."
+type QrCode {
+  "The encoded text: the short URL, with qr= and the source if there is one."
+  text: String!
+  "The image as an SVG document."
+  svg: String!
+  "A public address of the SVG image in the workspace's saved style."
+  svgUrl: URL!
+  "A public address of the PNG image in the workspace's saved style."
+  pngUrl: URL!
+  "The modules per side, without the margin."
+  modules: Int!
+}
+
+"The style of a QR code."
+type QrStyle {
+  "The width of the PNG image in pixels."
+  size: Int!
+  "The margin in modules."
+  margin: Int!
+  "How much damage it tolerates."
+  level: QrLevel!
+  "The color of the modules, as in #1a2b3c."
+  foreground: String!
+  "The color behind them."
+  background: String!
+  "Whether a logo covers the middle."
+  hasLogo: Boolean!
+}
+
+"Input for QrStyle. A style that the server cannot decode back is INVALID_INPUT."
+input QrStyleInput {
+  "The width of the PNG image in pixels, 128 to 2,048. Default: 512."
+  size: Int
+  "The margin in modules, 4 to 16. Default: 4."
+  margin: Int
+  "How much damage it tolerates. Default: MEDIUM; HIGH is required with a logo."
+  level: QrLevel
+  "The color of the modules, as in #1a2b3c, darker than the background with a contrast of at least 3. Default: #000000."
+  foreground: String
+  "The color behind them. Default: #ffffff."
+  background: String
+  "A logo: PNG or JPEG in base64, at most 64 KiB and 1,024 x 1,024 pixels. It covers 20 % of the width."
+  logo: String
+}
+
+"How much damage a QR code tolerates."
+enum QrLevel {
+  "About 7 %."
+  LOW
+  "About 15 %."
+  MEDIUM
+  "About 25 %."
+  QUARTILE
+  "About 30 %."
+  HIGH
 }
 
 "Selects clicks that match all given conditions. An empty text means unknown."
@@ -10903,6 +11080,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_statsPublic(ctx, field)
 	case "routing":
 		return ec.fieldContext_Link_routing(ctx, field)
+	case "qrCode":
+		return ec.fieldContext_Link_qrCode(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Link", field.Name)
 }
@@ -11187,6 +11366,40 @@ func (ec *executionContext) childFields_PlatformStats(ctx context.Context, field
 		return ec.fieldContext_PlatformStats_averageRedirectMs(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlatformStats", field.Name)
+}
+
+func (ec *executionContext) childFields_QrCode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "text":
+		return ec.fieldContext_QrCode_text(ctx, field)
+	case "svg":
+		return ec.fieldContext_QrCode_svg(ctx, field)
+	case "svgUrl":
+		return ec.fieldContext_QrCode_svgUrl(ctx, field)
+	case "pngUrl":
+		return ec.fieldContext_QrCode_pngUrl(ctx, field)
+	case "modules":
+		return ec.fieldContext_QrCode_modules(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QrCode", field.Name)
+}
+
+func (ec *executionContext) childFields_QrStyle(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "size":
+		return ec.fieldContext_QrStyle_size(ctx, field)
+	case "margin":
+		return ec.fieldContext_QrStyle_margin(ctx, field)
+	case "level":
+		return ec.fieldContext_QrStyle_level(ctx, field)
+	case "foreground":
+		return ec.fieldContext_QrStyle_foreground(ctx, field)
+	case "background":
+		return ec.fieldContext_QrStyle_background(ctx, field)
+	case "hasLogo":
+		return ec.fieldContext_QrStyle_hasLogo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QrStyle", field.Name)
 }
 
 func (ec *executionContext) childFields_QueryCondition(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12197,6 +12410,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_endedUrl(ctx, field)
 	case "inspectable":
 		return ec.fieldContext_Workspace_inspectable(ctx, field)
+	case "qrStyle":
+		return ec.fieldContext_Workspace_qrStyle(ctx, field)
 	case "utmTemplates":
 		return ec.fieldContext_Workspace_utmTemplates(ctx, field)
 	}
@@ -12388,6 +12603,28 @@ func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["filter"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Link_qrCode_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "source",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["source"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "style",
+		func(ctx context.Context, v any) (*QRStyleInput, error) {
+			return ec.unmarshalOQrStyleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRStyleInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["style"] = arg1
 	return args, nil
 }
 
@@ -19775,6 +20012,50 @@ func (ec *executionContext) fieldContext_Link_routing(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Link_qrCode(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_qrCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Link().QRCode(ctx, obj, fc.Args["source"].(*string), fc.Args["style"].(*QRStyleInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *QRCode) graphql.Marshaler {
+			return ec.marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_qrCode(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QrCode(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Link_qrCode_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LinkCard_title(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24447,6 +24728,259 @@ func (ec *executionContext) _PlatformStats_averageRedirectMs(ctx context.Context
 }
 func (ec *executionContext) fieldContext_PlatformStats_averageRedirectMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _QrCode_text(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrCode_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrCode_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QrCode_svg(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrCode_svg(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SVG, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrCode_svg(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QrCode_svgUrl(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrCode_svgUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SVGURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNURL2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrCode_svgUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type URL does not have child fields"))
+}
+
+func (ec *executionContext) _QrCode_pngUrl(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrCode_pngUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PngURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNURL2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrCode_pngUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type URL does not have child fields"))
+}
+
+func (ec *executionContext) _QrCode_modules(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrCode_modules(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Modules, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrCode_modules(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QrStyle_size(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrStyle_size(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Size, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrStyle_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QrStyle_margin(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrStyle_margin(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Margin, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrStyle_margin(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QrStyle_level(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrStyle_level(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Level, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v qr.Level) graphql.Marshaler {
+			return ec.marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrStyle_level(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type QrLevel does not have child fields"))
+}
+
+func (ec *executionContext) _QrStyle_foreground(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrStyle_foreground(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Foreground, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrStyle_foreground(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QrStyle_background(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrStyle_background(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Background, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrStyle_background(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QrStyle_hasLogo(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QrStyle_hasLogo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasLogo(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QrStyle_hasLogo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QrStyle", field, true, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _Query_me(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -32983,6 +33517,38 @@ func (ec *executionContext) fieldContext_Workspace_inspectable(_ context.Context
 	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _Workspace_qrStyle(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_qrStyle(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().QRStyle(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *qr.Style) graphql.Marshaler {
+			return ec.marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐStyle(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_qrStyle(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QrStyle(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Workspace_utmTemplates(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -36215,6 +36781,71 @@ func (ec *executionContext) unmarshalInputPeriodInput(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputQrStyleInput(ctx context.Context, obj any) (QRStyleInput, error) {
+	var it QRStyleInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"size", "margin", "level", "foreground", "background", "logo"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "size":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("size"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Size = graphql.OmittableOf(data)
+		case "margin":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("margin"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Margin = graphql.OmittableOf(data)
+		case "level":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("level"))
+			data, err := ec.unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Level = graphql.OmittableOf(data)
+		case "foreground":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("foreground"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Foreground = graphql.OmittableOf(data)
+		case "background":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("background"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Background = graphql.OmittableOf(data)
+		case "logo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("logo"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Logo = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputQueryConditionInput(ctx context.Context, obj any) (routing.QueryCondition, error) {
 	var it routing.QueryCondition
 	if obj == nil {
@@ -37778,7 +38409,7 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "defaults", "notFoundUrl", "endedUrl", "inspectable"}
+	fieldsInOrder := [...]string{"workspaceId", "defaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -37820,6 +38451,13 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 				return it, err
 			}
 			it.Inspectable = graphql.OmittableOf(data)
+		case "qrStyle":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("qrStyle"))
+			data, err := ec.unmarshalOQrStyleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRStyleInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.QRStyle = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -42070,6 +42708,44 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "qrCode":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_qrCode(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -43786,6 +44462,127 @@ func (ec *executionContext) _PlatformStats(ctx context.Context, sel ast.Selectio
 		case "averageRedirectMs":
 			out.Values[i] = ec._PlatformStats_averageRedirectMs(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var qrCodeImplementors = []string{"QrCode"}
+
+func (ec *executionContext) _QrCode(ctx context.Context, sel ast.SelectionSet, obj *QRCode) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, qrCodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QrCode")
+		case "text":
+			out.Values[i] = ec._QrCode_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "svg":
+			out.Values[i] = ec._QrCode_svg(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "svgUrl":
+			out.Values[i] = ec._QrCode_svgUrl(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pngUrl":
+			out.Values[i] = ec._QrCode_pngUrl(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "modules":
+			out.Values[i] = ec._QrCode_modules(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var qrStyleImplementors = []string{"QrStyle"}
+
+func (ec *executionContext) _QrStyle(ctx context.Context, sel ast.SelectionSet, obj *qr.Style) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, qrStyleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QrStyle")
+		case "size":
+			out.Values[i] = ec._QrStyle_size(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "margin":
+			out.Values[i] = ec._QrStyle_margin(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "level":
+			out.Values[i] = ec._QrStyle_level(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "foreground":
+			out.Values[i] = ec._QrStyle_foreground(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "background":
+			out.Values[i] = ec._QrStyle_background(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "hasLogo":
+			out.Values[i] = ec._QrStyle_hasLogo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -49246,6 +50043,44 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "qrStyle":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_qrStyle(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "utmTemplates":
 			field := field
 
@@ -51416,6 +52251,43 @@ func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋ
 		return graphql.Null
 	}
 	return ec._PlatformStats(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx context.Context, sel ast.SelectionSet, v *QRCode) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QrCode(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, v any) (qr.Level, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := qr.Level(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v qr.Level) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐStyle(ctx context.Context, sel ast.SelectionSet, v *qr.Style) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QrStyle(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx context.Context, sel ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
@@ -53739,6 +54611,33 @@ func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋ
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputPeriodInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, v any) (*qr.Level, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := qr.Level(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v *qr.Level) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
+}
+
+func (ec *executionContext) unmarshalOQrStyleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRStyleInput(ctx context.Context, v any) (*QRStyleInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputQrStyleInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -891,6 +892,36 @@ type PlatformStats struct {
 	AverageRedirectMs *float64 `json:"averageRedirectMs,omitempty"`
 }
 
+// A QR code of a short URL.
+type QRCode struct {
+	// The encoded text: the short URL, with qr= and the source if there is one.
+	Text string `json:"text"`
+	// The image as an SVG document.
+	SVG string `json:"svg"`
+	// A public address of the SVG image in the workspace's saved style.
+	SVGURL string `json:"svgUrl"`
+	// A public address of the PNG image in the workspace's saved style.
+	PngURL string `json:"pngUrl"`
+	// The modules per side, without the margin.
+	Modules int `json:"modules"`
+}
+
+// Input for QrStyle. A style that the server cannot decode back is INVALID_INPUT.
+type QRStyleInput struct {
+	// The width of the PNG image in pixels, 128 to 2,048. Default: 512.
+	Size graphql.Omittable[*int] `json:"size,omitempty"`
+	// The margin in modules, 4 to 16. Default: 4.
+	Margin graphql.Omittable[*int] `json:"margin,omitempty"`
+	// How much damage it tolerates. Default: MEDIUM; HIGH is required with a logo.
+	Level graphql.Omittable[*qr.Level] `json:"level,omitempty"`
+	// The color of the modules, as in #1a2b3c, darker than the background with a contrast of at least 3. Default: #000000.
+	Foreground graphql.Omittable[*string] `json:"foreground,omitempty"`
+	// The color behind them. Default: #ffffff.
+	Background graphql.Omittable[*string] `json:"background,omitempty"`
+	// A logo: PNG or JPEG in base64, at most 64 KiB and 1,024 x 1,024 pixels. It covers 20 % of the width.
+	Logo graphql.Omittable[*string] `json:"logo,omitempty"`
+}
+
 // The caller's cost budget per minute.
 type RateLimit struct {
 	// The budget per minute in points; null if rate limits are off.
@@ -1491,6 +1522,8 @@ type UpdateWorkspaceRoutingInput struct {
 	EndedURL graphql.Omittable[*string] `json:"endedUrl,omitempty"`
 	// Whether a short URL followed by + shows its destination. Default: false.
 	Inspectable graphql.Omittable[*bool] `json:"inspectable,omitempty"`
+	// The style of QR codes.
+	QRStyle graphql.Omittable[*QRStyleInput] `json:"qrStyle,omitempty"`
 }
 
 // Payload of updateWorkspaceRouting.

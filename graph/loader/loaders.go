@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -30,6 +31,8 @@ type Sources struct {
 	Events   source[*workspace.LoggedEvent]
 	// Scheduled are the scheduled changes.
 	Scheduled source[[]*link.ScheduledChange]
+	// QRStyles are the styles of QR codes by workspace.
+	QRStyles source[*qr.Style]
 }
 
 type source[T any] = func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]T, error)
@@ -59,6 +62,8 @@ type Links struct {
 	Events   Loader[*workspace.LoggedEvent]
 	// Scheduled are the scheduled changes of links that have some.
 	Scheduled Loader[[]*link.ScheduledChange]
+	// QRStyles has the style of the workspace's QR codes, by the id of the workspace.
+	QRStyles Loader[*qr.Style]
 }
 
 type loadersKey struct{}
@@ -83,6 +88,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
 			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
 			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.loadEvents),
+			QRStyles: in(m, l.sources.QRStyles),
 		}
 	}
 	return l.links[m.ID()]

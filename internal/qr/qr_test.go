@@ -68,7 +68,7 @@ func TestRender_IsReadBack(t *testing.T) {
 			s := Default()
 			s.Level, s.Size = c.level, VerifiedSize
 			if c.hasLogo {
-				s.Logo = logo
+				s = s.WithLogo(logo)
 			}
 			for version := coding.Version(1); version <= coding.MaxVersion; version++ {
 				if testing.Short() && version%6 != 1 {
@@ -122,7 +122,7 @@ func TestRender_FormatsShowTheSameCode(t *testing.T) {
 		s.Margin = rapid.IntRange(minMargin, maxMargin).Draw(t, "margin")
 		s.Level = rapid.SampledFrom([]Level{Low, Medium, Quartile, High}).Draw(t, "level")
 		if s.Level == High && rapid.Bool().Draw(t, "has logo") {
-			s.Logo = logo
+			s = s.WithLogo(logo)
 		}
 		text := rapid.StringMatching(`https://[a-z]{1,60}\.example/[a-zA-Z0-9_-]{3,64}`).Draw(t, "text")
 		document, err := Render(text, &s, SVG)
@@ -264,7 +264,8 @@ func TestChange_KeepsAndResetsFields(t *testing.T) {
 		t.Errorf("an empty change gives %v, %+v", err, same)
 	}
 	reset, err := change(func(c *Change) {
-		c.Size.Set, c.Margin.Set, c.Level.Set, c.Foreground.Set, c.Background.Set, c.Logo.Set = true, true, true, true, true, true
+		c.Size.Set, c.Margin.Set, c.Level.Set, c.Logo.Set = true, true, true, true
+		c.Foreground.Set, c.Background.Set = true, true
 	}).Apply(branded)
 	if standard := Default(); err != nil || !reset.Equal(&standard) {
 		t.Errorf("null in all fields gives %v, %+v", err, reset)

@@ -3,6 +3,7 @@ package qr
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -47,6 +48,9 @@ type Code struct {
 // New encodes a text in a style that Apply has returned. It returns an error for a text that is too long for
 // a code: more than 1,273 bytes at level HIGH, 2,953 at LOW.
 func New(text string, s *Style) (*Code, error) {
+	if s.HasLogo() && len(s.Logo) == 0 {
+		return nil, errors.New("the logo of a QR code has not been loaded")
+	}
 	c, err := encode(text, s.Level)
 	if err != nil {
 		return nil, err

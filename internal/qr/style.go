@@ -1,9 +1,11 @@
 package qr
 
 import (
-	"encoding/json"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -29,8 +31,10 @@ type Style struct {
 	// Foreground is the color of the modules, Background the color behind them: #1a2b3c.
 	Foreground string `json:"foreground"`
 	Background string `json:"background"`
-	// Logo is a PNG or JPEG image over the middle; empty means none.
-	Logo []byte `json:"logo,omitempty"`
+	// LogoHash is the hash of Logo, a PNG or JPEG image over the middle; empty means none. The logo itself is
+	// stored apart: see WithLogo.
+	LogoHash string `json:"logoHash,omitempty"`
+	Logo     []byte `json:"-"`
 }
 
 // Default returns the style of workspaces that have set none.
@@ -39,16 +43,34 @@ func Default() Style {
 }
 
 // HasLogo reports whether a logo covers the middle.
-func (s *Style) HasLogo() bool { return len(s.Logo) > 0 }
+func (s *Style) HasLogo() bool { return s.LogoHash != "" }
 
-// Equal reports whether two styles are the same.
-func (s *Style) Equal(other *Style) bool {
-	a, errA := json.Marshal(s)
-	b, errB := json.Marshal(other)
-	return errA == nil && errB == nil && string(a) == string(b)
+// WithLogo returns the style with a logo that CheckLogo has accepted; an empty one means none.
+func (s Style) WithLogo(logo []byte) Style {
+	s.Logo, s.LogoHash = logo, ""
+	if len(logo) > 0 {
+		hash := sha256.Sum256(logo)
+		s.LogoHash = hex.EncodeToString(hash[:])
+	}
+	return s
 }
 
-// Change is a change of a style. Fields without Set stay; nil resets a field to its default.
+// Equal reports whether two styles are the same. Nil is the default.
+func (s *Style) Equal(other *Style) bool {
+	a, b := OrDefault(s), OrDefault(other)
+	a.Logo, b.Logo = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// OrDefault returns the style; the default for nil.
+func OrDefault(s *Style) Style {
+	if s == nil {
+		return Default()
+	}
+	return *s
+}
+
+// Change is a change of a style with its logo. Fields without Set stay; nil resets a field to its default.
 type Change struct {
 	Size       optional.Edit[*int]
 	Margin     optional.Edit[*int]
@@ -73,7 +95,7 @@ func (c *Change) Apply(from Style) (Style, error) {
 		if err != nil {
 			return Style{}, errs.From(err).At("logo")
 		}
-		to.Logo = logo
+		to = to.WithLogo(logo)
 	}
 	return to, to.check()
 }

@@ -2,9 +2,10 @@ package shortcode
 
 import "fmt"
 
+// The lengths of the shortest and the longest code.
 const (
-	minCustom = 3
-	maxCustom = 64
+	MinLength = 3
+	MaxLength = 64
 )
 
 // InvalidError says why a code that a caller chose cannot be one.
@@ -19,8 +20,8 @@ func (e *InvalidError) Error() string { return e.Reason }
 // ValidateCustom checks the form of a code that a caller chose: 3 to 64 letters, digits, hyphens and underscores.
 // It returns an *InvalidError for any other. Whether the code is a Reserved word is a separate question.
 func ValidateCustom(code string) error {
-	if len(code) < minCustom || len(code) > maxCustom {
-		return &InvalidError{Reason: fmt.Sprintf("A custom code must have %d to %d characters.", minCustom, maxCustom)}
+	if len(code) < MinLength || len(code) > MaxLength {
+		return &InvalidError{Reason: fmt.Sprintf("A custom code must have %d to %d characters.", MinLength, MaxLength)}
 	}
 	if !IsCode(code) {
 		return &InvalidError{Reason: "A custom code may only contain the letters A to Z and a to z, digits, hyphens " +
@@ -31,7 +32,7 @@ func ValidateCustom(code string) error {
 
 // IsCode reports whether the text has the form of a code of any strategy, or of a slug.
 func IsCode(s string) bool {
-	if len(s) < minCustom || len(s) > maxCustom {
+	if len(s) < MinLength || len(s) > MaxLength {
 		return false
 	}
 	for i := range len(s) {

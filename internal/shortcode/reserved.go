@@ -4,7 +4,7 @@ package shortcode
 // segments of the server's own URLs, and words that suggest a part of the service. Popular words
 // such as blog or jobs are available to tenants.
 func Reserved(word string) bool {
-	var lower [maxCustom]byte // no word is longer, and none is allocated: every redirect asks
+	var lower [MaxLength]byte // no word is longer, and none is allocated: every redirect asks
 	if len(word) > len(lower) {
 		return false
 	}

@@ -102,6 +102,6 @@ func (s *Store) purge(ctx context.Context, tx bun.Tx, workspaceID string) error 
 		}
 	}
 	_, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("name = ''").Set("primary_host = NULL").
-		Set("purged_at = ?", s.now()).Where("id = ?", workspaceID).Exec(ctx)
+		Set("qr_style = NULL").Set("qr_logo = NULL").Set("purged_at = ?", s.now()).Where("id = ?", workspaceID).Exec(ctx)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
@@ -22,6 +23,9 @@ type RoutingChange struct {
 	EndedURL    optional.Edit[*string]
 	// Inspectable is false after nil.
 	Inspectable optional.Edit[*bool]
+	// QRStyle changes the style of QR codes; nil resets it. QRTexts are texts that must be readable in it.
+	QRStyle optional.Edit[*qr.Change]
+	QRTexts []string
 }
 
 // UpdateRouting changes how the links answer by default. It returns InvalidInput, InvalidURL, UnsafeURL
@@ -38,6 +42,10 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		if err := s.Destinations.CheckFallback(ctx, s.DB, *url); err != nil {
 			return Membership{}, errs.From(err).At(field)
 		}
+	}
+	style, err := s.changeQRStyle(ctx, m, c)
+	if err != nil {
+		return Membership{}, errs.From(err).Under("qrStyle")
 	}
 	changed := m
 	changed.workspace = &Workspace{}
@@ -59,9 +67,15 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 			w.Inspectable = optional.Value(c.Inspectable.To)
 		}
 		w.UpdatedAt = s.now()
-		q := tx.NewUpdate().Model(w).WherePK().
-			Column("routing_defaults", "not_found_url", "ended_url", "inspectable", "updated_at")
-		if _, err := q.Exec(ctx); err != nil {
+		update := tx.NewUpdate().Model(w).WherePK().
+			Column("routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "updated_at")
+		if style != nil {
+			if w.QRStyle = style; style.Equal(nil) {
+				w.QRStyle = nil
+			}
+			update.Set("qr_logo = ?", style.Logo)
+		}
+		if _, err := update.Exec(ctx); err != nil {
 			return err
 		}
 		if details := w.routingDetails(&before); len(details) > 0 {
@@ -74,6 +88,43 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		return Membership{}, fmt.Errorf("changing the routing of a workspace: %w", err)
 	}
 	return changed, nil
+}
+
+// changeQRStyle returns the style after a change; nil if it stays. Reading codes takes milliseconds, so it
+// is done before the transaction, and of two changes at once the last one decides the whole style.
+func (s *Store) changeQRStyle(ctx context.Context, m Membership, c RoutingChange) (*qr.Style, error) {
+	if !c.QRStyle.Set {
+		return nil, nil
+	}
+	style := qr.Default()
+	if c.QRStyle.To != nil {
+		saved, err := s.QRStyle(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if style, err = c.QRStyle.To.Apply(saved); err != nil {
+			return nil, err
+		}
+	}
+	return &style, style.Verify(c.QRTexts...)
+}
+
+// QRStyle returns the style of the workspace's QR codes, with its logo.
+func (s *Store) QRStyle(ctx context.Context, m Membership) (qr.Style, error) {
+	style := qr.OrDefault(m.workspace.QRStyle)
+	if !style.HasLogo() {
+		return style, nil
+	}
+	var row struct {
+		QRStyle *qr.Style `bun:"qr_style"` // it may have changed
+		QRLogo  []byte    `bun:"qr_logo"`
+	}
+	err := s.DB.NewSelect().Table("workspaces").Column("qr_style", "qr_logo").Where("id = ?", m.ID()).
+		Scan(db.AsResolver(ctx), &row)
+	if err != nil {
+		return qr.Style{}, fmt.Errorf("reading the style of QR codes: %w", err)
+	}
+	return qr.OrDefault(row.QRStyle).WithLogo(row.QRLogo), nil
 }
 
 // routingDetails returns the changed fields for the audit log.
@@ -90,6 +141,9 @@ func (w *Workspace) routingDetails(before *Workspace) audit.Details {
 	}
 	if w.Inspectable != before.Inspectable {
 		details["inspectable"] = w.Inspectable
+	}
+	if !w.QRStyle.Equal(before.QRStyle) {
+		details["qrStyle"] = w.QRStyle
 	}
 	return details
 }

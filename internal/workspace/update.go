@@ -105,7 +105,7 @@ func (w *Workspace) settings() []audit.Field {
 		{Name: "defaultRedirectStatus", Value: w.DefaultRedirectStatus},
 		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
 		{Name: "endedUrl", Value: w.EndedURL}, {Name: "inspectable", Value: w.Inspectable},
-		{Name: "hitQuota", Value: w.HitQuota},
+		{Name: "qrStyle", Value: w.QRStyle}, {Name: "hitQuota", Value: w.HitQuota},
 		{Name: "linkQuota", Value: w.LinkQuota},
 	}
 }

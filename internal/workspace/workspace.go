@@ -25,6 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -55,6 +56,8 @@ type Workspace struct {
 	EndedURL    *string
 	// Inspectable means that short URLs followed by + show their destinations.
 	Inspectable bool
+	// QRStyle is the style of QR codes without its logo, see Store.QRStyle; nil selects the default.
+	QRStyle *qr.Style `bun:"qr_style"`
 	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's
 	// host.
 	PrimaryHost *string

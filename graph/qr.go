@@ -1,0 +1,74 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/qr"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// qrChange returns the change of a style; nil for none.
+func qrChange(in *gen.QRStyleInput) *qr.Change {
+	if in == nil {
+		return nil
+	}
+	return &qr.Change{
+		Size: setOrRemove(in.Size), Margin: setOrRemove(in.Margin), Level: setOrRemove(in.Level),
+		Foreground: setOrRemove(in.Foreground), Background: setOrRemove(in.Background), Logo: setOrRemove(in.Logo),
+	}
+}
+
+func (r *workspaceResolver) QRStyle(_ context.Context, m *workspace.Membership) (*qr.Style, error) {
+	return new(qr.OrDefault(m.Workspace().QRStyle)), nil
+}
+
+func (r *linkResolver) QRCode(
+	ctx context.Context, l *link.Link, source *string, in *gen.QRStyleInput,
+) (*gen.QRCode, error) {
+	text, err := r.Links.QRText(l, optional.Value(source))
+	if err != nil {
+		return nil, err
+	}
+	style, err := r.qrStyle(ctx, l, in, text)
+	if err != nil {
+		return nil, err
+	}
+	code, err := qr.New(text, style)
+	if err != nil {
+		return nil, err
+	}
+	shortURL := r.Links.ShortURL(l)
+	return &gen.QRCode{
+		Text: text, SVG: code.SVG(), Modules: code.Modules(),
+		SVGURL: link.QRImageURL(shortURL, qr.SVG, optional.Value(source)),
+		PngURL: link.QRImageURL(shortURL, qr.PNG, optional.Value(source)),
+	}, nil
+}
+
+// qrStyles returns the style of a workspace by its id.
+func (c *Config) qrStyles(ctx context.Context, m workspace.Membership, _ ...string) (map[string]*qr.Style, error) {
+	style, err := c.Workspaces.QRStyle(ctx, m)
+	return map[string]*qr.Style{m.ID(): &style}, err
+}
+
+// qrStyle returns the given style, in which the text must be readable, or the saved one.
+func (r *linkResolver) qrStyle(
+	ctx context.Context, l *link.Link, in *gen.QRStyleInput, text string,
+) (*qr.Style, error) {
+	if in == nil {
+		return loader.Of(ctx).In(l.In).QRStyles.Get(ctx, l.WorkspaceID)
+	}
+	style, err := qrChange(in).Apply(qr.Default())
+	if err == nil {
+		err = style.Verify(text)
+	}
+	if err != nil {
+		return nil, errs.From(err).Under("style")
+	}
+	return &style, nil
+}

@@ -1,0 +1,51 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// TestQRCode_LoadsTheLogoOnce counts the statements of pages with QR codes of one workspace.
+func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		for i := range 5 {
+			b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
+		}
+		var logo bytes.Buffer
+		if err := png.Encode(&logo, image.NewGray(image.Rect(0, 0, 9, 9))); err != nil {
+			t.Fatal(err)
+		}
+		w := ada.workspace.ID()
+		r := b.ask(t, ada.token, `mutation ($w: ID!, $logo: String) { updateWorkspaceRouting(input: {workspaceId: $w,
+			qrStyle: {level: HIGH, logo: $logo}}) { workspace { qrStyle { size margin level foreground background hasLogo } }
+			errors { message } } }`, "w", w, "logo", base64.StdEncoding.EncodeToString(logo.Bytes()))
+		const want = `{"size":512,"margin":4,"level":"HIGH","foreground":"#000000","background":"#ffffff","hasLogo":true}`
+		if !strings.Contains(r.text, want) {
+			t.Fatalf("%s, want %s", r.text, want)
+		}
+		statements := map[int]int64{}
+		for _, n := range []int{1, 5} {
+			before := b.statements.Load()
+			r := b.ask(t, ada.token, `query ($w: ID!, $n: Int) { workspace(by: {id: $w}) { links(first: $n) { edges { node {
+				qrCode { svg } } } } } }`, "w", w, "n", n)
+			statements[n] = b.statements.Load() - before
+			if got := strings.Count(r.text, "data:image/png;base64,"); got != n {
+				t.Fatalf("%d logos, want %d: %.500s", got, n, r.text)
+			}
+		}
+		if statements[1] != statements[5] {
+			t.Errorf("statements of 1 and 5 codes: %d, %d", statements[1], statements[5])
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/qr"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// The images per client address. Rendering a PNG image takes milliseconds of a processor, an SVG document
+// hardly more than its statements.
+var (
+	pngImages = ratelimit.Rate{Name: "qr-png", Attempts: 60, Window: time.Minute}
+	svgImages = ratelimit.Rate{Name: "qr-svg", Attempts: 600, Window: time.Minute}
+)
+
+// qrTypes are the media types of the images.
+var qrTypes = map[qr.Format]string{qr.SVG: "image/svg+xml", qr.PNG: "image/png"}
+
+// qrFormat returns the format of the image that an address names: /CODE.svg or /CODE.png. It is empty for all
+// other addresses. No code has a dot, so no link has such an address.
+func qrFormat(at resolve.Address) qr.Format {
+	switch {
+	case at.Path != "":
+		return ""
+	case strings.HasSuffix(at.Code, "."+string(qr.SVG)):
+		return qr.SVG
+	case strings.HasSuffix(at.Code, "."+string(qr.PNG)):
+		return qr.PNG
+	}
+	return ""
+}
+
+// qrImage responds with the QR code of an active link in the saved style of its workspace. A request for any
+// other link counts as an unknown code for the client's network, like one for its stats page.
+func (a *app) qrImage(w http.ResponseWriter, r *http.Request, at resolve.Address) {
+	ctx, format := r.Context(), qrFormat(at)
+	at.Code = strings.TrimSuffix(at.Code, "."+string(format))
+	guesses, from, arrived := a.redirects.UnknownCodes, web.Peer(r), a.now()
+	if wait := guesses.Take("", from, arrived); wait > 0 {
+		a.refuseImage(w, r, errs.New(errs.RateLimited, "Too many unknown links. Try again in a minute.").After(wait))
+		return
+	}
+	rate := svgImages
+	if format == qr.PNG {
+		rate = pngImages
+	}
+	if err := a.Limits.Charge(ctx, rate, web.AddressOf(ctx)); err != nil {
+		a.refuseImage(w, r, err)
+		return
+	}
+	image, err := a.renderQR(ctx, at, r.URL.Query().Get(routing.SourceParameter), format)
+	if ctx.Err() == nil && !errs.Is(err, errs.NotFound) {
+		guesses.Release("", from, arrived)
+	}
+	if err != nil {
+		a.refuseImage(w, r, err)
+		return
+	}
+	head := w.Header()
+	head.Set("Content-Type", qrTypes[format])
+	head.Set("Cache-Control", "public, max-age=3600")
+	head.Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(image)))
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("X-Robots-Tag", "noindex")
+	head.Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(image))
+}
+
+// renderQR returns the image of the link at an address. It returns NotFound for a link that is not active, or
+// does not declare the source.
+func (a *app) renderQR(ctx context.Context, at resolve.Address, source string, format qr.Format) ([]byte, error) {
+	l, err := a.Links.At(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if l.Status(a.now()) != routing.Active {
+		return nil, errs.New(errs.NotFound, "There is no active link.")
+	}
+	if l.In, err = a.Workspaces.Observe(ctx, l.WorkspaceID); err != nil {
+		return nil, err
+	}
+	text, err := a.Links.QRText(l, source)
+	if err != nil {
+		return nil, errs.New(errs.NotFound, "The link does not declare this source.").Because(err)
+	}
+	style, err := a.Workspaces.QRStyle(ctx, l.In)
+	if err != nil {
+		return nil, err
+	}
+	if format == qr.PNG { // one at a time, so that most of the processors serve redirects
+		if err := a.pngs.Acquire(ctx, 1); err != nil {
+			return nil, errs.New(errs.Unavailable, "Too many images are requested. Try again in a moment.").Because(err)
+		}
+		defer a.pngs.Release(1)
+	}
+	return qr.Render(text, &style, format)
+}
+
+func (a *app) refuseImage(w http.ResponseWriter, r *http.Request, err error) {
+	e := errs.From(err)
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	switch {
+	case r.Context().Err() != nil: // a disconnected client is no failure
+	case e.Kind == errs.NotFound:
+		web.Page(w, r, http.StatusNotFound, "No QR code available", "This link does not exist, or is not active.")
+	case e.Kind == errs.Internal:
+		a.log.ErrorContext(r.Context(), "rendering a QR code failed", "error", err)
+		web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment", "This service is temporarily unavailable.")
+	default:
+		web.Page(w, r, e.Kind.Status(), "The request failed", e.Public())
+	}
+}
