@@ -15,7 +15,6 @@ import (
 
 const (
 	slackbot  = "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"
-	googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 	browserOK = "text/html,application/xhtml+xml"
 	formType  = "application/x-www-form-urlencoded"
 )
