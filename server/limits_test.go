@@ -52,6 +52,8 @@ var fixedLimits = map[string]string{
 	"internal/link.anonymousPerAddress":          "anonymous links | address network",
 	"internal/moderation.reportsPerAddress":      "reports of abuse | address network",
 	"internal/probe.perWorkspace":                "checks of destinations on request | workspace",
+	"internal/redirect.wrongFromNetwork":         "wrong passwords of a link | address network",
+	"internal/redirect.wrongOfLink":              "wrong passwords of a link | all networks",
 	"internal/webhook.testRate":                  "tests of webhooks | workspace",
 	"internal/webhook.webhookRate":               "requests to receivers | webhook",
 	"internal/webhook.workspaceRate":             "requests to receivers | workspace",
@@ -60,7 +62,7 @@ var fixedLimits = map[string]string{
 	"internal/workspace.invitationsPerRecipient": "invitations | recipient",
 	"server.exports":                             "exports | user or API key",
 	"server.pngImages":                           "QR codes as PNG | address network",
-	"server.statsPages":                          "public stats pages | address network",
+	"server.statsPages":                          "pages about links (`/CODE+`) | address network",
 	"server.svgImages":                           "QR codes as SVG | address network",
 }
 

@@ -197,7 +197,9 @@ func (k *trafficKind) create(t *testing.T, b backend, n int) *trafficLink {
 	}
 	made := k.owner.shorten(t, own, more...).Link
 	l := newTrafficLink(made, "/"+k.owner.slug+"/"+made.Code+k.suffix, k.name, k.allowed)
-	l.maxClicks, l.isUsedUp = k.maxClicks, k.isUsedUp
+	if l.maxClicks, l.isUsedUp = k.maxClicks, k.isUsedUp; k.maxClicks > 0 {
+		l.allowed += " 403" // to prefetches
+	}
 	if k.routing != nil {
 		l.fallback = own + "/fallback"
 		l.route(t, k.owner, inLink(k.routing, own).(map[string]any))

@@ -112,9 +112,10 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 }
 
 // shownDestination is the Location that the redirect sends. It is empty for a link that has not
-// started, for one with maxClicks, whose destination only a counted redirect reveals, and for one with a gate.
+// started, and for one with maxClicks or a gate, whose destination only the redirect reveals.
 func shownDestination(l *link.Link, now time.Time) string {
-	if l.MaxClicks != nil || l.IsHidden(now) || l.Routing != nil && l.Routing.Gate != nil {
+	isGated := l.Routing != nil && l.Routing.Gate != nil
+	if l.MaxClicks != nil || isGated || l.IsHidden(now) {
 		return ""
 	}
 	return urlnorm.Location(l.OriginalURL)

@@ -200,6 +200,20 @@ func darkModules(t *rapid.T, document []byte) (dark map[image.Point]bool, width 
 	}
 }
 
+// TestStyle_VerifyReadsShortURLs has codes of which about one in two hundred is not found as in a photo.
+func TestStyle_VerifyReadsShortURLs(t *testing.T) {
+	t.Parallel()
+	s, n := Default(), 1000
+	if testing.Short() {
+		n = 100
+	}
+	for i := range n {
+		if err := s.Verify(fmt.Sprintf("http://127.0.0.1:%d/aaa", 10_000+i)); err != nil {
+			t.Error(i, err)
+		}
+	}
+}
+
 func TestRender_RefusesTooLongText(t *testing.T) {
 	t.Parallel()
 	s := Default()

@@ -30,27 +30,35 @@ func TestDecide_HoldsBack(t *testing.T) {
 		status  int
 		needs   Need
 	}{
-		"a gate":                {gated(confirm, "", 0), Request{}, PageGate, 200, NeedNone},
-		"a passed gate":         {gated(confirm, "", 0), Request{Gate: GatePassed}, Redirect, 302, NeedNone},
-		"after a form":          {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true}, Redirect, 303, NeedNone},
-		"a wrong password":      {gated(password, "", 0), Request{Gate: GateWrong}, PageWrongPassword, 403, NeedNone},
-		"too many":              {gated(password, "", 0), Request{Gate: GateThrottled}, PageManyAttempts, 429, NeedNone},
-		"busy":                  {gated(password, "", 0), Request{Gate: GateBusy}, PageBusy, 503, NeedNone},
-		"an unknown limit":      {gated(password, "", 1), Request{}, PageGate, 200, NeedExhausted},
-		"an available link":     {gated(password, "", 1), Request{IsAvailable: true}, PageGate, 200, NeedNone},
-		"an exhausted link":     {gated(password, "", 1), Request{Exhausted: true}, PageExhausted, 410, NeedNone},
-		"a used-up quota":       {gated(password, "", 0), Request{Gate: GatePassed, OverQuota: true}, PageOverQuota, 429, NeedNone},
-		"a hidden quota":        {gated(password, "", 0), Request{OverQuota: true}, PageGate, 200, NeedNone},
-		"a preview":             {gated(nil, "", 1), Request{Visit: crawler, IsAvailable: true}, PageConfirm, 200, NeedNone},
-		"a confirmed preview":   {gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true}, Redirect, 303, NeedNone},
+		"a gate":            {gated(confirm, "", 0), Request{}, PageGate, 200, NeedNone},
+		"a passed gate":     {gated(confirm, "", 0), Request{Gate: GatePassed}, Redirect, 302, NeedNone},
+		"after a form":      {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true}, Redirect, 303, NeedNone},
+		"a wrong password":  {gated(password, "", 0), Request{Gate: GateWrong}, PageWrongPassword, 403, NeedNone},
+		"too many":          {gated(password, "", 0), Request{Gate: GateThrottled}, PageManyAttempts, 429, NeedNone},
+		"busy":              {gated(password, "", 0), Request{Gate: GateBusy}, PageBusy, 503, NeedNone},
+		"an unknown limit":  {gated(password, "", 1), Request{}, PageGate, 200, NeedExhausted},
+		"an available link": {gated(password, "", 1), Request{IsAvailable: true}, PageGate, 200, NeedNone},
+		"an exhausted link": {gated(password, "", 1), Request{Exhausted: true}, PageExhausted, 410, NeedNone},
+		"a used-up quota": {
+			gated(password, "", 0), Request{Gate: GatePassed, OverQuota: true}, PageOverQuota, 429, NeedNone,
+		},
+		"a hidden quota": {gated(password, "", 0), Request{OverQuota: true}, PageGate, 200, NeedNone},
+		"a preview":      {gated(nil, "", 1), Request{Visit: crawler, IsAvailable: true}, PageConfirm, 200, NeedNone},
+		"a confirmed preview": {
+			gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true}, Redirect, 303, NeedNone,
+		},
 		"an unlimited preview":  {gated(confirm, "", 0), Request{Visit: crawler, Gate: GatePassed}, Redirect, 302, NeedNone},
 		"a prefetch":            {gated(nil, "", 1), Request{Prefetch: true, Exhausted: true}, PagePrefetch, 403, NeedNone},
 		"an unlimited prefetch": {gated(confirm, "", 0), Request{Prefetch: true, Gate: GatePassed}, Redirect, 302, NeedNone},
 		"confirmed bots":        {gated(nil, ConfirmBots, 0), Request{Visit: bot}, PageConfirm, 200, NeedNone},
-		"a confirming bot":      {gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true}, Redirect, 303, NeedNone},
-		"a user":                {gated(nil, ConfirmBots, 0), Request{}, Redirect, 302, NeedNone},
-		"blocked bots":          {gated(nil, BlockBots, 0), Request{Visit: bot}, PageBlocked, 403, NeedNone},
-		"a confirming blocked":  {gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true}, PageBlocked, 403, NeedNone},
+		"a confirming bot": {
+			gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true}, Redirect, 303, NeedNone,
+		},
+		"a user":       {gated(nil, ConfirmBots, 0), Request{}, Redirect, 302, NeedNone},
+		"blocked bots": {gated(nil, BlockBots, 0), Request{Visit: bot}, PageBlocked, 403, NeedNone},
+		"a confirming blocked": {
+			gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true}, PageBlocked, 403, NeedNone,
+		},
 		"a form without a page": {gated(nil, BlockBots, 0), Request{Post: true}, PageNoForm, 405, NeedNone},
 		"a HEAD":                {gated(confirm, "", 0), Request{Head: true}, PageGate, 200, NeedNone},
 	} {
@@ -122,7 +130,10 @@ func TestChange_OfGateKeepsAbsentFields(t *testing.T) {
 		t.Errorf("%+v, %v", after, err)
 	}
 	for name, c := range map[string]*Change{
-		"null": set(nil), "nothing left": set(&GateChange{Password: optional.Set[*Password](nil), Notice: optional.Set[*string](nil)}),
+		"null": set(nil),
+		"nothing left": set(&GateChange{
+			Password: optional.Set[*Password](nil), Notice: optional.Set[*string](nil),
+		}),
 	} {
 		if after, err := c.Apply(from); err != nil || after != nil || c.PasswordHash(new("h")) != nil {
 			t.Errorf("%s: %+v, %v", name, after, err)

@@ -32,6 +32,7 @@ func WriteReportForm(w http.ResponseWriter, r *http.Request, status int, f Repor
 	}
 	p := page{
 		status: status, template: reportTemplate, policy: policyOfReport, plain: plain + l.T("report.program") + "\n",
+		isForm: true,
 		view: struct {
 			Language
 			ReportForm

@@ -24,6 +24,9 @@ func TestReportForm_KeepsWhatWasEntered(t *testing.T) {
 			t.Errorf("%s is missing from %s", want, body)
 		}
 	}
+	if w.Header().Get("Referrer-Policy") != "same-origin" {
+		t.Errorf("browsers hide the origin of the form: %v", w.Header())
+	}
 	if strings.Contains(body, "<script") || !strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "form-action 'self'") {
 		t.Errorf("%v: %s", w.Header(), body)
 	}

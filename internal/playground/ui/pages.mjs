@@ -240,6 +240,7 @@ async function reports(context, { shortUrl }) {
   await page.getByLabel('Reason').selectOption('SPAM');
   await page.getByLabel('Details').fill('seen in a message');
   await page.getByRole('button', { name: 'Report' }).click();
+  await page.getByText('review the link').waitFor();
   const expect = expecting('reporting');
   expect('the heading', await page.getByRole('heading').innerText(), 'Thank you for the report');
   await page.close();
