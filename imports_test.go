@@ -181,7 +181,8 @@ var scopes = map[string][]string{
 	},
 	"AsSystem": {
 		"account.Delete", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
-		"stats.WorkspacesOf", "clickstream.begin", "clickstream.FindAfter", "clickstream.Head", "clickstream.Resume", "eventstream.After", "eventstream.begin",
+		"stats.WorkspacesOf", "clickstream.begin", "clickstream.FindAfter", "clickstream.Head", "clickstream.Resume",
+		"eventstream.After", "eventstream.begin",
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",

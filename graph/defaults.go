@@ -22,7 +22,8 @@ func (r *mutationResolver) UpdateWorkspaceRouting(
 		return nil, err
 	}
 	change := workspace.RoutingChange{
-		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL), Inspectable: setOrRemove(in.Inspectable),
+		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
+		Inspectable: setOrRemove(in.Inspectable),
 	}
 	if change.Defaults.Set = in.Defaults.IsSet(); in.Defaults.Value() != nil {
 		defaults := in.Defaults.Value()

@@ -49,7 +49,8 @@ func (s *Store) prepareRoutings(ctx context.Context, m workspace.Membership, all
 		return err
 	}
 	if len(setting) > maxPasswords {
-		return errs.New(errs.InvalidInput, "A call may set at most %d passwords; this one sets %d.", maxPasswords, len(setting))
+		return errs.New(errs.InvalidInput, "A call may set at most %d passwords; this one sets %d.",
+			maxPasswords, len(setting))
 	}
 	present, err := s.presentPasswords(ctx, m, setting)
 	if err != nil {

@@ -64,7 +64,8 @@ func TestDecide_HoldsBack(t *testing.T) {
 	} {
 		c.request.Now = time.Now()
 		got := Decide(c.program, &c.request)
-		if got.Page != c.page || got.Status != c.status || got.Needs != c.needs || (got.Location != "") != (c.page == Redirect) {
+		if got.Page != c.page || got.Status != c.status || got.Needs != c.needs ||
+			(got.Location != "") != (c.page == Redirect) {
 			t.Errorf("%s: %+v, want page %d with status %d", name, got, c.page, c.status)
 		}
 	}
@@ -101,8 +102,9 @@ func TestCompiled_GateHasAVersion(t *testing.T) {
 	if _, ok := Compiled("").Gate(); ok {
 		t.Error("a plain link has a gate")
 	}
-	both := Compile(&Routing{Gate: &Gate{Confirm: true}, Card: &Card{Title: "A title"}, PendingURL: new("https://p.example/"),
-		EndedURL: new("https://e.example/")})
+	both := Compile(&Routing{Gate: &Gate{Confirm: true}, Card: &Card{Title: "A title"},
+		PendingURL: new("https://p.example/"),
+		EndedURL:   new("https://e.example/")})
 	pending, ended := both.fallbackURLs()
 	if card := both.Card(); card.Title != "A title" || pending != "https://p.example/" || ended != "https://e.example/" {
 		t.Errorf("%+v, %s, %s", card, pending, ended)
@@ -151,7 +153,8 @@ func TestChange_OfGateKeepsAbsentFields(t *testing.T) {
 	if _, err := set(&GateChange{Notice: optional.Set(new(strings.Repeat("x", 2001)))}).Apply(nil); err == nil {
 		t.Error("a notice of 2,001 characters is accepted")
 	}
-	if kept, err := from.WithPasswordOf(&Routing{Gate: &Gate{PasswordID: "q"}}); err != nil || kept.Gate.PasswordID != "q" ||
+	if kept, err := from.WithPasswordOf(&Routing{Gate: &Gate{PasswordID: "q"}}); err != nil ||
+		kept.Gate.PasswordID != "q" ||
 		from.Gate.PasswordID != "p" {
 		t.Errorf("%+v, %v", kept, err)
 	}

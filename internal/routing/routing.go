@@ -57,7 +57,8 @@ type Program struct {
 func NewProgram(linkID string, s *Settings, location string) Program {
 	return Program{
 		Lifecycle: NewLifecycle(s.StartsAt, s.ExpiresAt), LinkID: linkID, Location: location,
-		RedirectStatus: s.RedirectStatus, MaxClicks: optional.Value(s.MaxClicks), Compiled: compile(s.Routing, s.PasswordHash),
+		RedirectStatus: s.RedirectStatus, MaxClicks: optional.Value(s.MaxClicks),
+		Compiled: compile(s.Routing, s.PasswordHash),
 	}
 }
 

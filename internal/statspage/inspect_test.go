@@ -66,9 +66,12 @@ func TestWriteInspection_ShowsHostsAndURL(t *testing.T) {
 
 func TestWriteInspection_HidesTheDestination(t *testing.T) {
 	t.Parallel()
-	doc := parse(t, inspect(Inspection{ShortURL: "https://lnk.example/autumn", ReportURL: "https://lnk.example/abuse"}).Body.String())
+	doc := parse(t, inspect(Inspection{
+		ShortURL: "https://lnk.example/autumn", ReportURL: "https://lnk.example/abuse",
+	}).Body.String())
 	got := words(elements(doc, "h1")[0])
-	if got != "inspect.hidden.title" || len(elements(doc, "li")) > 0 || !strings.Contains(words(doc), "inspect.hidden.text") {
+	if got != "inspect.hidden.title" || len(elements(doc, "li")) > 0 ||
+		!strings.Contains(words(doc), "inspect.hidden.text") {
 		t.Errorf("%q: %s", got, words(doc))
 	}
 }

@@ -1,7 +1,7 @@
 // Package visitorpage renders the pages that visitors of short URLs see: messages, gates,
-// confirmations and the form that reports a link. They have one layout (layout.html) and one catalogue of texts (texts.json), need no
-// script, and show neither cookies nor anything that a request chose, except the requested address.
-// Programs, which do not accept HTML, receive plain text.
+// confirmations and the form that reports a link. They have one layout (layout.html) and one catalogue
+// of texts (texts.json), need no script, and show neither cookies nor anything that a request chose,
+// except the requested address. Programs, which do not accept HTML, receive plain text.
 package visitorpage
 
 import (
