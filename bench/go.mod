@@ -15,8 +15,12 @@ require (
 )
 
 require (
+	github.com/makiuchi-d/gozxing v0.1.1 // indirect
 	github.com/uptrace/bun v1.3.0 // indirect
+	golang.org/x/image v0.43.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/xerrors v0.0.0-20200804184101-5ec99f83aff1 // indirect
+	rsc.io/qr v0.2.0 // indirect
 )
 
 require (
