@@ -260,7 +260,7 @@ func TestGate_HardCases(t *testing.T) {
 		if explained.Status != 200 || explained.Reason != "GATE" || explained.Location != "" {
 			t.Errorf("explained as %+v", explained)
 		}
-		wantStatus(t, "a link that is not there", s.submit(t, "/hard/nowhere", form), 405)
+		wantStatus(t, "a link that is not there", s.submit(t, "/hard/nowhere", form), 404)
 	})
 }
 

@@ -282,7 +282,7 @@ func (e *estate) createRules() {
 				"title": e.text("card-title"), "description": e.text("card-description"), "imageAlt": e.text("card-alt"),
 				"imageUrl": "https://example.com/" + e.text("card-image"),
 			},
-			"gate":  map[string]any{"password": e.text("password"), "notice": e.text("notice"), "confirm": true},
+			"gate":  map[string]any{"password": "a password of the walk", "notice": e.text("notice"), "confirm": true},
 			"tests": []any{map[string]any{"visit": map[string]any{"country": "DE"}, "status": 302}},
 		},
 	}, "link { id routing { rules { id targets { id } } } }")

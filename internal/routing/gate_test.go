@@ -73,6 +73,14 @@ func TestDecide_HoldsBack(t *testing.T) {
 	if head.Status != 302 || head.Location != "" {
 		t.Errorf("HEAD is answered %+v", head)
 	}
+	for name, p := range map[string]*Program{
+		"unknown": {Unknown: true}, "hidden": {Lifecycle: NewLifecycle(new(time.Unix(1e10, 0)), nil)},
+		"hidden, with a limit": {Lifecycle: NewLifecycle(new(time.Unix(1e10, 0)), nil), MaxClicks: 1},
+	} {
+		if got := Decide(p, &Request{Post: true}); got.Page != PageNotFound {
+			t.Errorf("a form for a link that is %s: %+v", name, got)
+		}
+	}
 	if plain := Decide(&Program{Lifecycle: NewLifecycle(nil, nil)}, &Request{Post: true}); plain.Status != 405 {
 		t.Errorf("POST to a plain link is answered %+v", plain)
 	}

@@ -214,8 +214,6 @@ func decide(p *Program, r *Request, t *trace) Decision {
 		return show(PageUnavailable, "")
 	case r.Throttled > 0:
 		return show(PageThrottled, "")
-	case r.Post && !p.HasForm():
-		return show(PageNoForm, "")
 	case p.Unknown || r.Path != "" && !p.accepts(r.Path):
 		return t.addDeciding(StepAddress, fallback(r, show(PageNotFound, PathRefused), "", p.NotFoundURL))
 	case p.WorkspaceDeleted:
@@ -231,6 +229,9 @@ func decide(p *Program, r *Request, t *trace) Decision {
 		return t.addDeciding(StepPending, fallback(r, show(PageNotFound, Pending), pendingURL, p.NotFoundURL))
 	case Expired:
 		return t.addDeciding(StepEnded, fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL))
+	}
+	if r.Post && !p.HasForm() { // of an active link only: that a hidden link exists is not disclosed
+		return show(PageNoForm, "")
 	}
 	held := p.holdBack(r)
 	switch {
