@@ -31,14 +31,14 @@ func key(actorID string) string { return "wrote:" + actorID }
 // behind those of others by up to db.MaxLag. If Redis is unavailable, reads go to the primary
 // database.
 func (w *Writers) Reading(ctx context.Context, actorID string) context.Context {
-	now := w.Now()
-	if !w.DB.Replica.Has(now.Add(-db.MaxLag)) {
+	if !w.DB.Replica.Has(w.Now().Add(-db.MaxLag)) {
 		return ctx
 	}
 	left, err := w.KV.PTTL(ctx, key(actorID)).Result()
 	if err != nil {
 		return ctx
 	}
+	now := w.Now() // an instant before the response would date the write back
 	since := now.Add(-db.MaxLag)
 	if left > 0 && now.Add(left-recordTTL).After(since) {
 		since = now.Add(left - recordTTL)
