@@ -69,22 +69,25 @@ func (v *visit) prepare(w http.ResponseWriter) {
 		v.form = v.readForm(w)
 		v.request.Confirmed = v.form.confirms
 	}
-	if t.MaxClicks != 0 || t.Compiled != "" {
+	if t.Compiled != "" {
+		v.prepareRouting()
+	}
+	if t.MaxClicks != 0 || t.Compiled.HasCard() {
 		v.request.Prefetch = visitor.IsPrefetch(v.http.Header)
 		v.request.Visit.PreviewCrawler = visitor.IsPreviewCrawler(v.http.UserAgent())
 	}
-	if t.Compiled == "" {
-		return
-	}
-	if gate, ok := t.Compiled.Gate(); ok && v.hasPass(&gate) {
+}
+
+// prepareRouting sets what conditions, draws and gates depend on.
+func (v *visit) prepareRouting() {
+	if gate, ok := v.target.Compiled.Gate(); ok && v.hasPass(&gate) {
 		v.request.Gate = routing.GatePassed
 	}
 	read := v.read()
 	v.request.Visit = routing.Visit{
 		Country: read.Country, Device: read.Device, OS: read.OS, Browser: read.Browser, Language: read.LanguageTag,
 		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
-		PreviewCrawler: v.request.Visit.PreviewCrawler,
-		Address:        web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
+		Address: web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
 	}
 	v.request.Cookies, v.request.DrawKey = v.http.Header["Cookie"], v.DrawKey
 	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed

@@ -81,8 +81,8 @@ type Request struct {
 	DrawSeed uint64
 
 	// Prefetch means that a browser sent the request before its user followed the link, Confirmed that the
-	// visitor has pressed the button of a page of this host. They and Visit.Bot and Visit.PreviewCrawler are also
-	// for links with MaxClicks.
+	// visitor has pressed the button of a page of this host. Prefetch and Visit.PreviewCrawler are for links
+	// with MaxClicks, and the latter for those with a card.
 	Prefetch, Confirmed bool
 	// Gate is whether the request has passed the gate of the link; GateRetryAfter is for GateThrottled.
 	Gate           GateState
