@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/visitorpage"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -105,7 +105,7 @@ func (a *app) refuseExport(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Kind == errs.Internal {
 		a.log.ErrorContext(r.Context(), "export failed", "error", err)
 	}
-	web.Page(w, r, e.Kind.Status(), e.Kind.Code(), e.Public())
+	visitorpage.WriteEnglish(w, r, e.Kind.Status(), e.Kind.Code(), e.Public())
 }
 
 // linesDeadline is how long a client may take to read a hundred lines.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/visitorpage"
 )
 
 // The images per client address. Rendering a PNG image takes milliseconds of a processor, an SVG document
@@ -46,27 +44,22 @@ func qrFormat(at resolve.Address) qr.Format {
 // qrImage responds with the QR code of an active link in the saved style of its workspace. A request for any
 // other link counts as an unknown code for the client's network, like one for its stats page.
 func (a *app) qrImage(w http.ResponseWriter, r *http.Request, at resolve.Address) {
-	ctx, format := r.Context(), qrFormat(at)
+	format := qrFormat(at)
 	at.Code = strings.TrimSuffix(at.Code, "."+string(format))
-	guesses, from, arrived := a.redirects.UnknownCodes, web.Peer(r), a.now()
-	if wait := guesses.Take("", from, arrived); wait > 0 {
-		a.refuseImage(w, r, errs.New(errs.RateLimited, "Too many unknown links. Try again in a minute.").After(wait))
-		return
-	}
 	rate := svgImages
 	if format == qr.PNG {
 		rate = pngImages
 	}
-	if err := a.Limits.Charge(ctx, rate, web.AddressOf(ctx)); err != nil {
-		a.refuseImage(w, r, err)
-		return
-	}
-	image, err := a.renderQR(ctx, at, r.URL.Query().Get(routing.SourceParameter), format)
-	if ctx.Err() == nil && !errs.Is(err, errs.NotFound) {
-		guesses.Release("", from, arrived)
-	}
+	var image []byte
+	err := a.findLink(r, rate, func(ctx context.Context) (err error) {
+		image, err = a.renderQR(ctx, at, r.URL.Query().Get(routing.SourceParameter), format)
+		return err
+	})
 	if err != nil {
-		a.refuseImage(w, r, err)
+		a.refuse(w, r, err, "rendering a QR code failed", func() {
+			visitorpage.WriteEnglish(w, r, http.StatusNotFound, "No QR code available",
+				"This link does not exist, or is not active.")
+		})
 		return
 	}
 	head := w.Header()
@@ -107,21 +100,4 @@ func (a *app) renderQR(ctx context.Context, at resolve.Address, source string, f
 		defer a.pngs.Release(1)
 	}
 	return qr.Render(text, &style, format)
-}
-
-func (a *app) refuseImage(w http.ResponseWriter, r *http.Request, err error) {
-	e := errs.From(err)
-	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
-	}
-	switch {
-	case r.Context().Err() != nil: // a disconnected client is no failure
-	case e.Kind == errs.NotFound:
-		web.Page(w, r, http.StatusNotFound, "No QR code available", "This link does not exist, or is not active.")
-	case e.Kind == errs.Internal:
-		a.log.ErrorContext(r.Context(), "rendering a QR code failed", "error", err)
-		web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment", "This service is temporarily unavailable.")
-	default:
-		web.Page(w, r, e.Kind.Status(), "The request failed", e.Public())
-	}
 }

@@ -100,12 +100,12 @@ func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		a.log.ErrorContext(r.Context(), "domain verification lookup failed", "error", err)
-		web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment",
+		visitorpage.WriteEnglish(w, r, http.StatusServiceUnavailable, "Try again in a moment",
 			"This service is temporarily unavailable.")
 	case known:
-		web.Page(w, r, http.StatusOK, "Verified", "Short links work on this host.")
+		visitorpage.WriteEnglish(w, r, http.StatusOK, "Verified", "Short links work on this host.")
 	default:
-		web.Page(w, r, http.StatusNotFound, "Not verified", "Short links do not work on this host.")
+		visitorpage.WriteEnglish(w, r, http.StatusNotFound, "Not verified", "Short links do not work on this host.")
 	}
 }
 

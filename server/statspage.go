@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -18,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/statspage"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/visitorpage"
-	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -39,19 +35,11 @@ var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
-	guesses, from, arrived := a.redirects.UnknownCodes, web.Peer(r), a.now()
-	if wait := guesses.Take("", from, arrived); wait > 0 {
-		a.refuseStats(w, r, errs.New(errs.RateLimited, "Too many unknown links. Try again in a minute.").After(wait))
-		return
-	}
-	if err := a.Limits.Charge(ctx, statsPages, web.AddressOf(ctx)); err != nil {
-		a.refuseStats(w, r, err)
-		return
-	}
-	v, err := a.viewed(ctx, at, r.Header.Get("Authorization"))
-	if ctx.Err() == nil && !errs.Is(err, errs.NotFound) {
-		guesses.Release("", from, arrived)
-	}
+	var v view
+	err := a.findLink(r, statsPages, func(ctx context.Context) (err error) {
+		v, err = a.viewed(ctx, at, r.Header.Get("Authorization"))
+		return err
+	})
 	if err != nil {
 		a.refuseStats(w, r, err)
 		return
@@ -130,17 +118,7 @@ func slicesOf(ctx context.Context, s *stats.Stats, by click.Dimension) (slices [
 }
 
 func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
-	e := errs.From(err)
-	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
-	}
-	switch e.Kind {
-	case errs.Internal:
-		a.log.ErrorContext(r.Context(), "stats page failed", "error", err)
-		visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
-	case errs.NotFound:
+	a.refuse(w, r, err, "stats page failed", func() {
 		visitorpage.Write(w, r, http.StatusNotFound, visitorpage.NoStats)
-	default:
-		web.Page(w, r, e.Kind.Status(), "The request failed", e.Public())
-	}
+	})
 }

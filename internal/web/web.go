@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/linkforge/linkforge/internal/visitorpage"
 )
 
 // Middleware wraps a handler.
@@ -104,7 +106,7 @@ func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
 	if recorded, ok := w.(*statusWriter); ok && recorded.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	Page(w, r, http.StatusInternalServerError, "Internal server error", "Try again in a moment.")
+	visitorpage.WriteEnglish(w, r, http.StatusInternalServerError, "Internal server error", "Try again in a moment.")
 }
 
 // statusWriter remembers the status; zero means that the answer has not begun.
