@@ -1,0 +1,186 @@
+// Command create measures the creation of links beside an earlier version and beside an empty query: single calls
+// over many workspaces and in one, known URLs, and bulk calls. All are measured in one run, in pairs, because machines
+// differ and are shared: quote the ratios. On PostgreSQL it also counts the round trips of a creation.
+//
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./create -from REVISION -on postgres -rounds 5 -burst 2s
+//
+// It exits with 1 after a wrong response.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
+)
+
+var (
+	from        = flag.String("from", "", "git revision of the earlier version")
+	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
+	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
+	workspaces  = flag.Int("workspaces", 300, "number of workspaces")
+	rounds      = flag.Int("rounds", 5, "number of bursts of each target")
+	burst       = flag.Duration("burst", 2*time.Second, "duration of a burst")
+	connections = flag.Int("connections", 64, "number of connections")
+)
+
+const (
+	// batch is how many links a bulk call has.
+	batch  = 1000
+	warmUp = 500 * time.Millisecond
+	// maxRest is the pause after a burst. Work that takes longer, such as indexing texts, is not measured.
+	maxRest = 6 * time.Second
+)
+
+func main() { rig.Main(run, nil) }
+
+// version is a server of one version, with its workspaces.
+type version struct {
+	rig.Target
+	process    *rig.Process
+	tenant     *rig.Tenant
+	workspaces []string
+	next       int // the number of the next request
+	// latencies are the p99 of each burst, in ms, by load.
+	latencies map[string][]float64
+}
+
+func run(r *rig.Run) {
+	if *from == "" {
+		rig.Failf("-from is missing: the revision to compare with")
+	}
+	binary := filepath.Join(r.Folder, "linkforge-before")
+	r.BuildRevision(*from, binary)
+	before, after := start(r, "before", binary), start(r, "after", r.Server)
+	var pairs []*rig.Pair
+	empty := load{"empty query", `"__typename"`, *connections, func(*version, int) string { return `{"query":"{ __typename }"}` }}
+	for _, l := range loads() {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), l.name) {
+			continue
+		}
+		pairs = append(pairs, &rig.Pair{
+			Name:     l.name + ", beside the earlier version",
+			Baseline: func() rig.Figures { return before.measure(r, l) },
+			Target:   func() rig.Figures { return after.measure(r, l) },
+		})
+		if l.connections == *connections {
+			pairs = append(pairs, &rig.Pair{
+				Name:     l.name + ", beside an empty query",
+				Baseline: func() rig.Figures { return after.measure(r, empty) },
+				Target:   func() rig.Figures { return after.measure(r, l) },
+			})
+		}
+	}
+	r.MeasurePairs(*rounds, pairs)
+	fmt.Printf("%d workspaces, %d rounds of %s, %d connections, %s, %s. Medians, with the minimum and the maximum.\n",
+		*workspaces, *rounds, *burst, *connections, *on, rig.Machine())
+	rig.TableOfPairs(pairs)
+	for _, v := range []*version{before, after} {
+		for name, all := range v.latencies {
+			fmt.Printf("- p99 of %s, %s: %s ms\n", name, v.Name, rig.Spread(all, "%.1f", rig.Same))
+		}
+	}
+	if *on == "postgres" {
+		for name, binary := range map[string]string{"before": binary, "after": r.Server} {
+			reportRoundTrips(r, name, binary)
+		}
+	}
+	r.ReportMachine()
+	rig.ReportWarnings(before.process, after.process)
+}
+
+// start starts a server of a version with its own database and its workspaces.
+func start(r *rig.Run, name, binary string) *version {
+	v := &version{latencies: map[string][]float64{}}
+	var env []string
+	if *on == "postgres" {
+		r.OpenServices()
+		env, v.Beside = r.ServicesEnv(), slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+	}
+	v.process = r.Serve(name, binary, append(env, "LINKFORGE_MAX_WORKSPACES="+fmt.Sprint(*workspaces))...)
+	v.Name, v.Own = name, []int{v.process.PID}
+	v.tenant = r.NewTenant(v.process.Address, "bench", &http.Transport{})
+	v.workspaces = []string{v.tenant.Workspace}
+	for i := 1; i < *workspaces; i++ {
+		v.workspaces = append(v.workspaces, v.tenant.CreateWorkspace(fmt.Sprint("bench-", i)))
+	}
+	return v
+}
+
+// load is a kind of request. A number replaces rig.NumberPlace in its body.
+type load struct {
+	name, expected string
+	connections    int
+	request        func(v *version, i int) string
+}
+
+// requests is the number of different requests: each workspace has several, and those of bulk calls are large.
+func (l load) requests(v *version) int {
+	if l.connections < *connections {
+		return l.connections
+	}
+	return 10 * len(v.workspaces)
+}
+
+// measure measures a burst of requests.
+func (v *version) measure(r *rig.Run, l load) rig.Figures {
+	burstOf := func(duration time.Duration) rig.Outcome {
+		o := r.Drive(v.Name, rig.Load{
+			Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections, Burst: duration,
+			Status: http.StatusOK, Expected: l.expected, N: l.requests(v), First: v.next,
+			Requests: func(i int) string { return l.request(v, i) },
+		})
+		v.next = max(v.next, o.Next)
+		return o
+	}
+	burstOf(warmUp)
+	began := rig.Used(v.Target)
+	o := burstOf(*burst)
+	figures := rig.FiguresOf(o, rig.Used(v.Target).Since(began))
+	r.Rest(v.PIDs(), maxRest)
+	v.latencies[l.name] = append(v.latencies[l.name], figures.P99)
+	return figures
+}
+
+func loads() []load {
+	const newURL = "https://www.example.com/new/" + rig.NumberPlace
+	return []load{
+		{"createLink over all workspaces", `"created":true`, *connections, func(v *version, i int) string {
+			return createLink(v.workspaces[i%len(v.workspaces)], newURL)
+		}},
+		{"createLink in one workspace", `"created":true`, *connections, func(v *version, _ int) string {
+			return createLink(v.tenant.Workspace, newURL)
+		}},
+		{"createLink of known URLs", `"link":{"id":`, *connections, func(v *version, i int) string {
+			return createLink(v.workspaces[i%len(v.workspaces)], rig.URLOf(i))
+		}},
+		{"createLinks", `"created":true`, 4, func(v *version, _ int) string {
+			var links []any
+			for k := range batch {
+				links = append(links, map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"})
+			}
+			return mutation("createLinks", "CreateLinksInput", "results { created link { id code } }",
+				map[string]any{"workspaceId": v.tenant.Workspace, "links": links})
+		}},
+	}
+}
+
+func createLink(workspace, url string) string {
+	return mutation("createLink", "CreateLinkInput", "created link { id code }",
+		map[string]any{"workspaceId": workspace, "url": url, "title": "A title of some words"})
+}
+
+// mutation returns a request for a mutation. A right response has no errors.
+func mutation(name, input, result string, in map[string]any) string {
+	return string(rig.Must(json.Marshal(map[string]any{
+		"query": fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }",
+			input, name, result),
+		"variables": map[string]any{"in": in},
+	})))
+}
