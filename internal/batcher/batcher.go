@@ -63,9 +63,13 @@ func (c *Batcher[K, Q, A]) Do(
 	ctx context.Context, key K, request Q, call func(ctx context.Context, requests []Q) (A, error),
 ) (A, error) {
 	b, isFirst := c.join(key, request)
-	if isFirst {
-		c.awaitStart(key, b)
+	if isFirst && c.awaitStart(ctx, key, b) {
 		c.run(ctx, key, b, call)
+	} else if isFirst { // the context has ended: others may wait for the call
+		go func() {
+			<-b.start
+			c.run(ctx, key, b, call)
+		}()
 	}
 	select {
 	case <-b.done:
@@ -112,16 +116,21 @@ func (c *Batcher[K, Q, A]) join(key K, request Q) (b *batch[Q, A], isFirst bool)
 	return b, true
 }
 
-// awaitStart waits until the call of a batch may start. The batch accepts no more requests then.
-func (c *Batcher[K, Q, A]) awaitStart(key K, b *batch[Q, A]) {
+// awaitStart waits until the call of a batch may start. The batch accepts no more requests then. It reports false
+// if the context ends before.
+func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]) bool {
 	select {
 	case <-b.start:
-		return
+		return true
 	default:
 	}
 	if c.Serial {
-		<-b.start
-		return
+		select {
+		case <-b.start:
+			return true
+		case <-ctx.Done():
+			return false
+		}
 	}
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
@@ -130,6 +139,7 @@ func (c *Batcher[K, Q, A]) awaitStart(key K, b *batch[Q, A]) {
 	case <-timer.C:
 		c.startThrough(key, b)
 	}
+	return true
 }
 
 // startThrough starts a batch and all batches that have waited longer.

@@ -41,7 +41,8 @@ type DB struct {
 	// ListTimeout bounds the statements of Briefly on SQLite.
 	ListTimeout time.Duration
 
-	fair fairness
+	fair   fairness
+	groups groups
 }
 
 // Server configures PostgreSQL.
@@ -157,10 +158,13 @@ func (f File) Open() (*DB, error) {
 	}
 	limit(readers, f.Pool)
 	fair := fairness{
-		reads: newConnections(f.Pool - f.Pool/reserveDivisor), writes: newConnections(1), primary: writer,
+		reads: newConnections(f.Pool - f.Pool/reserveDivisor), writes: newConnections(maxGroup), primary: writer,
 		route: readPool{readers},
 	}
-	return &DB{DB: fair.open(sqlitedialect.New()), Kind: SQLite, ListTimeout: f.ListTimeout, fair: fair}, nil
+	return &DB{
+		DB: fair.open(sqlitedialect.New()), Kind: SQLite, ListTimeout: f.ListTimeout, fair: fair,
+		groups: groups{MaxBatch: maxGroup, Serial: true},
+	}, nil
 }
 
 // cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative number.

@@ -21,7 +21,11 @@ const (
 	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
 	uniqueViolation      = "23505"
+	divisionByZero       = "22012"
 	readOnlyTransaction  = "25006"
+
+	duplicatePreparedStatement = "42P05"
+	invalidStatementName       = "26000"
 )
 
 // pgCode returns the SQLSTATE of an error of PostgreSQL's, or an empty text.
@@ -50,7 +54,7 @@ func explain(ctx context.Context, err error) error {
 		return errTooLong().Because(err)
 	case isUnavailable(err):
 		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
-	case code == "42P05" || code == "26000": // duplicate_prepared_statement, invalid_sql_statement_name
+	case code == duplicatePreparedStatement || code == invalidStatementName:
 		return fmt.Errorf("%w: %w", errShared, err) // a pooler gave the session to another connection
 	}
 	return err
@@ -75,7 +79,8 @@ func isUnavailable(err error) bool {
 // https://www.sqlite.org/rescode.html#busy).
 func isConflict(err error) bool {
 	code := pgCode(err)
-	return code == serializationFailure || code == deadlockDetected || sqliteCode(err)&0xff == 5
+	return code == serializationFailure || code == deadlockDetected || sqliteCode(err)&0xff == 5 ||
+		errors.Is(err, errGroupAborted)
 }
 
 // IsUniqueViolation reports whether a row violates a unique index.

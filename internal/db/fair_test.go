@@ -24,7 +24,7 @@ func TestOwnedBy_LeavesConnections(t *testing.T) {
 		var holding, all sync.WaitGroup
 		holding.Add(1)
 		var once sync.Once
-		for range 20 {
+		for range 200 {
 			all.Go(func() {
 				err := d.Tx(flood, func(context.Context, bun.Tx) error {
 					once.Do(holding.Done)

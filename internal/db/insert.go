@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect"
 	"github.com/uptrace/bun/schema"
@@ -56,32 +55,49 @@ func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T,
 // PostgreSQL gets an array for each column, so that the text does not depend on the number of rows:
 // a connection parses and plans it once, while VALUES has literals that are parsed each time.
 func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun.RawQuery, context.Context) {
-	table := tx.Dialect().Tables().Get(reflect.TypeFor[T]())
-	fields := slices.DeleteFunc(slices.Clone(table.Fields),
-		func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })
-	into, names := in.Into, make([]string, len(fields))
-	if into == "" {
-		into = string(table.SQLName)
-	}
-	for i, f := range fields {
-		names[i] = string(f.SQLName)
-	}
-	structs := make([]reflect.Value, len(rows))
-	for i := range rows {
-		structs[i] = reflect.Indirect(reflect.ValueOf(&rows[i]).Elem())
-	}
-	list := strings.Join(names, ", ")
+	into, list, fields := in.describe(tx.Dialect().Tables().Get(reflect.TypeFor[T]()))
+	structs := valuesOf(rows)
 	if tx.Dialect().Name() != dialect.PG {
 		text := fmt.Sprintf("INSERT INTO %s (%s) VALUES ? %s", into, list, in.Rest)
 		return tx.NewRaw(text, bun.In(byRow(fields, structs))), ctx
 	}
+	text, columns := in.ofArrays(into, list, fields, structs, 1)
+	return tx.NewRaw(text), bind(ctx, columns...)
+}
+
+// ofArrays returns the statement that inserts the rows of arrays, and the arrays. They are the parameters from
+// first on.
+func (in Insert) ofArrays(
+	into, list string, fields []*schema.Field, structs []reflect.Value, first int,
+) (text string, columns []any) {
 	types, columns := byColumn(fields, structs)
-	from, values := fmt.Sprintf("%s AS input (%s)", unnest(types), list), "*"
+	from, values := fmt.Sprintf("%s AS input (%s)", unnest(types, first), list), "input.*"
 	for _, c := range in.Computed {
 		list, values = list+", "+c.Column, values+", "+c.Value
 	}
-	text := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s %s", into, list, values, from, in.Rest)
-	return tx.NewRaw(text), bind(ctx, columns...)
+	return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s %s", into, list, values, from, in.Rest), columns
+}
+
+func valuesOf[T any](rows []T) []reflect.Value {
+	values := make([]reflect.Value, len(rows))
+	for i := range rows {
+		values[i] = reflect.Indirect(reflect.ValueOf(&rows[i]).Elem())
+	}
+	return values
+}
+
+// describe returns the table, the columns and the fields of the statement.
+func (in Insert) describe(table *schema.Table) (into, list string, fields []*schema.Field) {
+	fields = slices.DeleteFunc(slices.Clone(table.Fields),
+		func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })
+	if into = in.Into; into == "" {
+		into = string(table.SQLName)
+	}
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = string(f.SQLName)
+	}
+	return into, strings.Join(names, ", "), fields
 }
 
 // byColumn returns an array of values for each field, and the element types.
@@ -97,10 +113,10 @@ func byColumn(fields []*schema.Field, structs []reflect.Value) (types []string, 
 }
 
 // unnest returns the SQL that turns array parameters into a table.
-func unnest(types []string) string {
+func unnest(types []string, first int) string {
 	arrays := make([]string, len(types))
 	for i, one := range types {
-		arrays[i] = fmt.Sprintf("$%d::%s[]", i+1, one)
+		arrays[i] = fmt.Sprintf("$%d::%s[]", first+i, one)
 	}
 	return "unnest(" + strings.Join(arrays, ", ") + ")"
 }
@@ -122,5 +138,5 @@ type bound struct{}
 // keeps it prepared, so it must have a single good plan. PostgreSQL plans again for another role
 // and reads the workspace at execution.
 func bind(ctx context.Context, values ...any) context.Context {
-	return context.WithValue(ctx, bound{}, append([]any{pgx.QueryExecModeCacheStatement}, values...))
+	return context.WithValue(ctx, bound{}, values)
 }

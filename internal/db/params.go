@@ -51,5 +51,5 @@ func (p *Params) Bind(ctx context.Context) context.Context {
 // tests of query plans.
 func Unbound(ctx context.Context) (context.Context, int) {
 	values, _ := ctx.Value(bound{}).([]any)
-	return context.WithValue(ctx, bound{}, []any(nil)), max(0, len(values)-1) // the first says how to send them
+	return context.WithValue(ctx, bound{}, []any(nil)), len(values)
 }

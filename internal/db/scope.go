@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -111,16 +110,27 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, explain(ctx, err)
 	}
-	own := conn.(*stdlib.Conn)
-	err = own.Conn().DeallocateAll(ctx) // a pooler may have given the session to another before
+	own := &scopedConn{Conn: conn.(*stdlib.Conn), patience: c.patience}
+	err = own.startSession(ctx)
 	if err == nil {
-		_, err = own.Conn().Exec(ctx, keepPlans)
+		_, err = own.Conn.Conn().Exec(ctx, keepPlans)
 	}
 	if err != nil {
 		_ = own.Close()
 		return nil, explain(ctx, err)
 	}
-	return &scopedConn{Conn: own, patience: c.patience}, nil
+	return own, nil
+}
+
+// startSession leaves the session with one prepared statement, that of the scope. A pooler may have given it to
+// another client before.
+func (c *scopedConn) startSession(ctx context.Context) error {
+	err := c.Conn.Conn().DeallocateAll(ctx)
+	if err == nil {
+		_, err = c.Conn.Conn().Prepare(ctx, scopeStatement, setScope)
+	}
+	c.isForeign = err != nil
+	return err
 }
 
 // keepPlans plans the statements of bind once, for all values. PostgreSQL would otherwise weigh a
@@ -136,69 +146,84 @@ type scopedConn struct {
 	current  scope // the zero scope if the session's scope is unknown
 	inTx     bool
 	standby  bool // the server cannot be written to any more
+	// isForeign means that the session has not the prepared statements of this connection.
+	isForeign bool
 }
 
 var errOtherScope = errors.New("a statement of another scope within a transaction")
 
-func (c *scopedConn) enter(ctx context.Context) error {
-	wanted := scopeOf(ctx)
-	if c.current.has(wanted) {
-		return nil
+// mustEnter reports whether the session must change to the scope of a statement before it.
+func (c *scopedConn) mustEnter(ctx context.Context, wanted scope) (bool, error) {
+	switch {
+	case c.current.has(wanted):
+		return false, nil
+	case c.inTx:
+		return true, errOtherScope
+	case c.Conn.Conn().IsClosed():
+		return true, driver.ErrBadConn
+	case c.isForeign:
+		return true, c.startSession(ctx)
 	}
-	if c.inTx {
-		return errOtherScope
-	}
-	c.current = scope{}
-	waits := c.patience
-	if wanted.role == systemRole || wanted.role == ownerRole {
-		waits = forEver
-	}
-	if wanted.brief && waits.list != "0" {
-		waits.statement = waits.list
-	}
-	_, err := c.Conn.Conn().Exec(ctx,
-		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), "+
-			"set_config('linkforge.account', $3, false),"+
-			" set_config('statement_timeout', $4, false), set_config('lock_timeout', $5, false)",
-		pgx.QueryExecModeCacheStatement, wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock)
-	if err != nil {
-		return fmt.Errorf("entering a scope: %w", err)
-	}
-	c.current = wanted
-	return nil
+	return true, nil
 }
 
 // QueryContext implements driver.QueryerContext.
 func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if err := c.enter(ctx); err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	rows, err := c.Conn.QueryContext(ctx, query, parameters(ctx, args))
+	rows, err := c.query(ctx, query, args)
 	return rows, c.explain(ctx, err)
+}
+
+func (c *scopedConn) query(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	wanted := scopeOf(ctx)
+	enters, err := c.mustEnter(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	q, err := c.prepare(ctx, query, args)
+	switch {
+	case err != nil:
+		return nil, err
+	case enters:
+		return c.queryInScope(ctx, wanted, q)
+	}
+	return c.Conn.QueryContext(ctx, query, q.args)
 }
 
 // ExecContext implements driver.ExecerContext.
 func (c *scopedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if err := c.enter(ctx); err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	result, err := c.Conn.ExecContext(ctx, query, parameters(ctx, args))
+	result, err := c.exec(ctx, query, args)
 	return result, c.explain(ctx, err)
 }
 
-// parameters appends the values of bind.
-func parameters(ctx context.Context, args []driver.NamedValue) []driver.NamedValue {
-	values, _ := ctx.Value(bound{}).([]any)
-	for _, v := range values {
-		args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: v})
+func (c *scopedConn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	wanted := scopeOf(ctx)
+	enters, err := c.mustEnter(ctx, wanted)
+	if err != nil {
+		return nil, err
 	}
-	return args
+	q, err := c.prepare(ctx, query, args)
+	switch {
+	case err != nil:
+		return nil, err
+	case enters && wanted.role == ownerRole: // the text of a migration is many statements
+		err = c.enter(ctx, wanted)
+	case enters:
+		return c.execInScope(ctx, wanted, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Conn.ExecContext(ctx, query, q.args)
 }
 
-// explain also notes that the server became a standby: the pool then connects to the new primary.
+// explain also notes that the server became a standby, so that the pool connects to the new primary, and that the
+// session is that of another client.
 func (c *scopedConn) explain(ctx context.Context, err error) error {
-	if pgCode(err) == readOnlyTransaction {
+	switch pgCode(err) {
+	case readOnlyTransaction:
 		c.standby = true
+	case duplicatePreparedStatement, invalidStatementName:
+		c.current, c.isForeign = scope{}, true
 	}
 	return explain(ctx, err)
 }
@@ -208,15 +233,21 @@ func (c *scopedConn) IsValid() bool { return !c.standby }
 
 // BeginTx implements driver.ConnBeginTx.
 func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	if err := c.enter(ctx); err != nil {
-		return nil, c.explain(ctx, err)
+	if options != (driver.TxOptions{}) {
+		return nil, errors.New("transactions have no options")
 	}
-	tx, err := c.Conn.BeginTx(ctx, options)
+	wanted := scopeOf(ctx)
+	enters, err := c.mustEnter(ctx, wanted)
+	if err == nil && enters {
+		err = c.beginInScope(ctx, wanted)
+	} else if err == nil {
+		_, err = c.Conn.ExecContext(ctx, begin, nil)
+	}
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
 	c.inTx = true
-	return scopedTx{tx, c}, nil
+	return scopedTx{c}, nil
 }
 
 // Prepare implements driver.Conn. A prepared statement of database/sql would outlive its scope.
@@ -229,22 +260,36 @@ func (c *scopedConn) PrepareContext(_ context.Context, query string) (driver.Stm
 	return c.Prepare(query)
 }
 
-// scopedTx allows its connection to change the scope once it has ended.
-type scopedTx struct {
-	driver.Tx
-	conn *scopedConn
-}
+// scopedTx is a transaction. Once it has ended, its connection may change the scope.
+type scopedTx struct{ conn *scopedConn }
+
+// errRolledBack is the outcome of a commit after a statement that failed.
+var errRolledBack = errors.New("the transaction was rolled back, as a statement of it has failed")
 
 // Commit implements driver.Tx.
 func (t scopedTx) Commit() error {
-	t.conn.inTx = false
-	return t.conn.explain(context.Background(), t.Tx.Commit())
+	tag, err := t.end("COMMIT")
+	if err == nil && tag == "ROLLBACK" {
+		err = errRolledBack
+	}
+	return t.conn.explain(context.Background(), err)
 }
 
 // Rollback implements driver.Tx.
 func (t scopedTx) Rollback() error {
+	_, err := t.end("ROLLBACK")
+	return err
+}
+
+// end ends the transaction. A connection whose transaction may still be open is closed.
+func (t scopedTx) end(command string) (tag string, err error) {
 	t.conn.inTx = false
-	return t.Tx.Rollback()
+	own := t.conn.Conn.Conn()
+	got, err := own.Exec(context.Background(), command)
+	if err != nil {
+		_ = own.Close(context.Background())
+	}
+	return got.String(), err
 }
 
 // CheckScopes returns an error unless row-level security is in force: no role owns tables or

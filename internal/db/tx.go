@@ -48,7 +48,7 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 
 func (d *DB) runInTx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) error) error {
 	if d.Kind == SQLite {
-		return d.RunInTx(context.WithValue(ctx, inTx{}, (*sql.Conn)(nil)), nil, f)
+		return d.runInGroup(context.WithValue(ctx, inTx{}, (*sql.Conn)(nil)), f)
 	}
 	conn, err := d.Conn(ctx)
 	if err != nil {

@@ -567,8 +567,7 @@ func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
 // waiting returns a function that reports whether a transaction waits for another.
 func waiting(t *testing.T, d *db.DB) func() bool {
 	if d.Kind == db.SQLite {
-		before := d.DB.DB.Stats().WaitCount
-		return func() bool { return d.DB.DB.Stats().WaitCount > before } // for the one connection that writes
+		return func() bool { return d.WaitingTransactions() > 0 }
 	}
 	return func() bool {
 		q := d.NewSelect().Table("pg_stat_activity").Where("datname = current_database()").Where("wait_event_type = 'Lock'")
