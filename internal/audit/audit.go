@@ -128,18 +128,25 @@ func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	in := db.Insert{Without: nullColumns(events)}
 	var err error
-	if tx.Dialect().Name() == dialect.PG { // a sequence numbers the events
-		in.Computed = []db.Computed{{Column: "xid", Value: orderXID}}
-		err = db.InsertRows(ctx, tx, in, events)
+	if tx.Dialect().Name() == dialect.PG {
+		err = db.InsertRows(ctx, tx, insertion(events), events)
 	} else {
-		err = insertNumbered(ctx, tx, in, events)
+		err = insertNumbered(ctx, tx, db.Insert{Without: nullColumns(events)}, events)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	return nil
+}
+
+// Add adds events to a statement that changes what they are about. Only new objects may be written so: an event
+// about another one could precede that of a change for whose lock the statement has waited.
+func Add(c *db.Combined, events ...*Event) { db.AddInsert(c, "events", insertion(events), events) }
+
+// insertion inserts events on PostgreSQL, where a sequence numbers them.
+func insertion(events []*Event) db.Insert {
+	return db.Insert{Without: nullColumns(events), Computed: []db.Computed{{Column: "xid", Value: orderXID}}}
 }
 
 // orderXID is the transaction that orders an event: its own, or a later one of which its workspace has events

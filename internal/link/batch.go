@@ -220,7 +220,7 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 			return err
 		}
 	}
-	err := b.DB.Tx(ctx, b.insert)
+	err := b.insertOrRevive(ctx)
 	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
 		if err = b.generateCodes(ctx); err == nil {
 			err = b.DB.Tx(ctx, b.insert)
@@ -241,6 +241,16 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// insertOrRevive inserts or revives the unresolved links.
+func (b *batch) insertOrRevive(ctx context.Context) error {
+	if b.key == nil && b.policy != AllOrNothing {
+		if created, err := b.insertAtOnce(ctx); created || err != nil && !db.IsRefused(err) {
+			return err
+		}
+	}
+	return b.DB.Tx(ctx, b.insert)
 }
 
 // finish makes the results of the attempt final, except deleted links that are to be revived.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -137,6 +138,14 @@ var insertPlain = db.Insert{
 	Rest: insertNew.Rest,
 }
 
+// insertFor returns the shortest insertion that suits the links.
+func insertFor(links []*record) db.Insert {
+	if slices.ContainsFunc(links, (*record).hasOwnData) {
+		return insertNew
+	}
+	return insertPlain
+}
+
 // insertDrafts inserts the drafts that no unique index refuses, and returns how many.
 func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (created int, err error) {
 	records, byID := make([]*record, 0, len(items)), make(map[string]*item, len(items))
@@ -145,16 +154,11 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (cre
 	}
 	for chunk := range statements(records) {
 		var ids []string
-		in := insertPlain
-		if slices.ContainsFunc(chunk, (*record).hasOwnData) {
-			in = insertNew
-		}
-		if err := db.InsertReturning(ctx, tx, in, chunk, &ids); err != nil {
+		if err := db.InsertReturning(ctx, tx, insertFor(chunk), chunk, &ids); err != nil {
 			return created, err
 		}
 		for _, linkID := range ids {
-			it := byID[linkID]
-			it.attempt = Result{Link: it.draft, Created: true, OperationID: it.operationID}
+			byID[linkID].attempt = byID[linkID].created()
 		}
 		created += len(ids)
 	}
@@ -289,22 +293,78 @@ func lookUp[K any](
 	return links, nil
 }
 
-// recordCreated writes the tags, the URLs and the audit events of links that were created. Anonymous links
-// have no audit log.
-func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
-	var tags []tag
-	var events []*audit.Event
-	var created []rewrite
-	for _, it := range b.items {
-		if it.attempt.Created {
-			created = append(created, rewrite{before: &Link{}, after: it.draft})
-			tags = append(tags, it.draft.tagRows()...)
+// insertAtOnce creates the unresolved links with one statement on PostgreSQL. It reports false, with nothing
+// written, if they have more to write than links, tags and events, if one of them exists or its code is taken, or
+// if the quota does not suffice: insert finds out what is the matter.
+func (b *batch) insertAtOnce(ctx context.Context) (created bool, err error) {
+	items := b.unresolved()
+	if b.DB.Kind != db.Postgres || b.member.IsPublic() || slices.ContainsFunc(b.items, (*item).isComplex) {
+		return false, nil
+	}
+	records := make([]*record, 0, len(items))
+	for _, it := range items {
+		if it.tried = 0; !b.assignCode(it) {
+			return false, nil
 		}
-		if it.attempt.Created && !b.member.IsPublic() {
+		records = append(records, recordOf(it.draft))
+	}
+	for chunk := range statements(records) {
+		if len(chunk) < len(records) {
+			return false, nil
+		}
+	}
+	tags, events := b.derived(items)
+	c := b.DB.Combine()
+	c.Add("quota", fmt.Sprintf(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (%s, %s, %s)
+		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links <= %s AS suffices`,
+		c.Of(b.member.ID()), c.Of(hitquota.MonthOf(b.now).String()), c.Of(len(items)), c.Of(b.QuotaOf(b.member))))
+	in := insertFor(records)
+	in.Rest = "WHERE (SELECT suffices FROM quota) " + in.Rest
+	db.AddInsert(c, "created", in, records)
+	db.AddInsert(c, "tags", db.Insert{}, tags)
+	audit.Add(c, events...)
+	if created, err = c.ExecReturning(ctx, "created", len(items)); !created {
+		return false, err
+	}
+	for _, it := range items {
+		it.attempt = it.created()
+	}
+	return true, nil
+}
+
+// isComplex reports whether the item has more to write than a link, its tags and its event.
+func (it *item) isComplex() bool {
+	return it.upsert != nil ||
+		it.pending() && (it.draft.Routing != nil || it.draft.Metadata != "")
+}
+
+// created is the result of an item whose link was inserted.
+func (it *item) created() Result {
+	return Result{Link: it.draft, Created: true, OperationID: it.operationID}
+}
+
+// derived returns the tags and the events of new links. Anonymous links have no audit log.
+func (b *batch) derived(items []*item) (tags []tag, events []*audit.Event) {
+	for _, it := range items {
+		tags = append(tags, it.draft.tagRows()...)
+		if !b.member.IsPublic() {
 			event := it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).WithVersion(1, nil)
 			events = append(events, event.WithOperation(it.draft.VersionOperation))
 		}
 	}
+	return tags, events
+}
+
+// recordCreated writes the tags, the URLs and the audit events of links that were created.
+func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
+	var items []*item
+	var created []rewrite
+	for _, it := range b.items {
+		if it.attempt.Created {
+			items, created = append(items, it), append(created, rewrite{before: &Link{}, after: it.draft})
+		}
+	}
+	tags, events := b.derived(items)
 	if err := insertTags(ctx, tx, tags); err != nil {
 		return err
 	}
