@@ -1,6 +1,7 @@
 // Command routing measures the overhead of routing: redirects of plain links beside those of
-// an earlier version, and redirects of links with ten rules beside plain ones. All are measured in one
-// run, in pairs, because machines differ and are shared: quote the ratios.
+// an earlier version, redirects of links with ten rules beside plain ones, and redirects during wrong
+// passwords beside undisturbed ones. All are measured in one run, in pairs, because machines differ and
+// are shared: quote the ratios.
 //
 //	go run ./routing -from REVISION -links 20000 -rounds 3 -burst 2s
 //
@@ -50,6 +51,7 @@ func run(r *rig.Run) {
 	for _, v := range []*version{before, after} {
 		v.warmUp(r)
 	}
+	g := startGates(r)
 	visit := func(v *version, paths []string) func() rig.Figures {
 		return func() rig.Figures {
 			figures, _, _ := r.Measure(v.Target, time.Second, v.load(paths))
@@ -62,9 +64,19 @@ func run(r *rig.Run) {
 			Target: visit(after, after.plain),
 		},
 		{Name: "ten rules, beside a plain link", Baseline: visit(after, after.plain), Target: visit(after, after.routed)},
+		{
+			Name: "plain link during 100 wrong passwords a second for a link", Baseline: visit(&g.version, g.plain),
+			Target: g.visitDuring(r, 1, false),
+		},
+		{
+			Name: "the same for 40 links, each from another network", Baseline: visit(&g.version, g.plain),
+			Target: g.visitDuring(r, gatedLinks, true),
+		},
 	}
 	r.MeasurePairs(*rounds, pairs)
 	report(r, pairs, before, after)
+	g.report()
+	rig.ReportWarnings(before.process, after.process)
 }
 
 // start starts a server with plain links, all of which fit into its cache, and routed ones. It restarts
@@ -137,5 +149,4 @@ func report(r *rig.Run, pairs []*rig.Pair, before, after *version) {
 	fmt.Printf("- Memory of a link in the cache: %d bytes before, %d after (%.3f).\n", before.perLink, after.perLink,
 		float64(after.perLink)/float64(before.perLink))
 	r.ReportMachine()
-	rig.ReportWarnings(before.process, after.process)
 }
