@@ -56,33 +56,36 @@ const cost = 12
 var cheap string
 
 // NewPasswords returns Passwords with the cost for production.
-func NewPasswords() *Passwords {
-	if cheap != "" {
-		return newPasswords(bcrypt.MinCost)
-	}
-	return newPasswords(cost)
-}
+func NewPasswords() *Passwords { return newPasswords(hashCost(), logIns()) }
 
 // NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, so that
 // they leave processors to redirects, and maxWaiting wait.
 func NewLinkPasswords() *Passwords {
-	p := NewPasswords()
-	p.gate = admission.New(admission.Config{
-		Name: "passwords of links", Capacity: 2, Share: 2, Waiting: maxWaiting, Queue: maxWaiting, MaxWait: maxWait,
+	turns := min(2, halfOfProcessors())
+	return newPasswords(hashCost(), admission.Config{
+		Name: "passwords of links", Capacity: turns, Share: turns, Waiting: maxWaiting, Queue: maxWaiting, MaxWait: maxWait,
 	})
-	return p
 }
 
-func newPasswords(cost int) *Passwords {
-	turns := int64(max(1, runtime.GOMAXPROCS(0)/2))
-	return &Passwords{
-		cost: cost,
-		gate: admission.New(admission.Config{
-			Name: "log-ins", Capacity: turns, Share: max(1, turns/2),
-			Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
-		}),
-		unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
+// logIns returns how the log-ins of all addresses take turns.
+func logIns() admission.Config {
+	turns := halfOfProcessors()
+	return admission.Config{
+		Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
 	}
+}
+
+func hashCost() int {
+	if cheap != "" {
+		return bcrypt.MinCost
+	}
+	return cost
+}
+
+func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
+
+func newPasswords(cost int, turns admission.Config) *Passwords {
+	return &Passwords{cost: cost, gate: admission.New(turns), unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash)}
 }
 
 // Hash hashes a password. Calls of a subject, such as an address, take turns with those of others. It returns
