@@ -55,6 +55,9 @@ const PAGES = {
   'over its monthly quota': [429, 'This link reached its monthly click limit', 'It works again from the first day of next month.'],
 };
 
+const PASSWORD = 'correct horse';
+const SLACKBOT = 'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)';
+
 // WCAG 2.2, success criterion 1.4.3.
 const LEAST_CONTRAST = 4.5;
 
@@ -124,6 +127,38 @@ async function story() {
   const limited = await owner.shorten('limited', { maxClicks: 5 });
   await reads(contexts, 'inspection-hidden', `${limited.shortUrl}+`, 'This short link does not show where it leads');
   tell('So does a + after the links of an inspectable workspace, unless they are limited.');
+
+  for (const [look, context] of Object.entries(contexts)) {
+    const gated = await owner.shorten(`gated-${look}`, { routing: { gate: { password: PASSWORD, notice: 'For the board only.' } } });
+    await reads({ [look]: context }, 'gate-password', gated.shortUrl, 'This link is protected by a password');
+    await opens(context, look, gated);
+    await arrives(context, gated);
+  }
+  tell('A password opens a gated link, and the browser needs it once.');
+
+  const german = { german: await open({ ...DESKTOP, locale: 'de-DE' }) };
+  for (const [look, context] of Object.entries(contexts)) {
+    const asked = await owner.shorten(`asked-${look}`, { routing: { gate: { notice: 'This link leads to a shop.' } } });
+    await reads({ [look]: context }, 'gate-notice', asked.shortUrl, 'Before you continue');
+    await reads(german, `gate-notice-${look}`, asked.shortUrl, 'Bevor Sie fortfahren', 'de');
+    await confirms(context, look, asked);
+  }
+  tell('A notice is shown before the redirect, around it in the language of the visitor.');
+
+  for (const [look, context] of Object.entries(contexts)) {
+    const once = await owner.shorten(`once-${look}`, { maxClicks: 1, routing: { gate: { confirm: true } } });
+    await previews(once, 'Do you want to open this link?');
+    await reads({ [look]: context }, 'gate-confirm', once.shortUrl, 'Do you want to open this link?');
+    await confirms(context, look, once);
+    await owner.waitFor(once, 'EXHAUSTED');
+  }
+  tell('A button opens a one-time link, which neither a preview nor its own page uses up.');
+
+  const plain = await owner.shorten('once', { maxClicks: 1 });
+  await previews(plain, 'Do you want to open this link?');
+  await arrives(desktop, plain);
+  await owner.waitFor(plain, 'EXHAUSTED');
+  tell('So does a click on one without a button, after a preview.');
 
   await shows(contexts, 'unknown', { shortUrl: new URL('/no-such-link', base).href });
 
@@ -208,8 +243,8 @@ async function shows(contexts, state, { shortUrl }) {
   tell(`A link that is ${state} answers ${PAGES[state].slice(0, 2).join(' ')}.`);
 }
 
-// reads opens a page about a link in every look.
-async function reads(contexts, name, address, heading) {
+// reads opens a page in every look.
+async function reads(contexts, name, address, heading, language = 'en') {
   for (const [look, context] of Object.entries(contexts)) {
     const page = await context.newPage();
     await page.addInitScript({ content: AXE });
@@ -222,14 +257,60 @@ async function reads(contexts, name, address, heading) {
     const seen = await page.evaluate(measure);
     expect('the status', response.status(), 200);
     expect('the headings', seen.headings.join(' | '), heading);
-    expect('the landmarks', seen.landmarks, 1);
-    expect('whether it fits across', seen.content.width <= LOOKS[look].viewport.width, true);
+    expect('the language', seen.language, language);
+    expect('whether it fits across', seen.content.width <= seen.window.width, true);
     expect('what has too little contrast', seen.contrasts.filter(c => c.ratio < LEAST_CONTRAST).map(c => `${c.of} ${c.ratio}`).join(', '), '');
     expect('the requests', requests.join(' '), address);
-    const { violations } = await page.evaluate(() => axe.run());
-    expect('the barriers', violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' ')}`).join(', '), '');
+    await isAccessible(page, expect);
     await page.close();
   }
+}
+
+// isAccessible looks for barriers in a page that was opened with AXE.
+async function isAccessible(page, expect) {
+  const { violations } = await page.evaluate(() => axe.run());
+  expect('the barriers', violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' ')}`).join(', '), '');
+}
+
+// opens passes the gate of a link with the keyboard, by a wrong and then by the right password.
+async function opens(context, look, { shortUrl, target }) {
+  const { page, expect } = await visit(context, look, shortUrl);
+  await page.getByLabel('Password').fill('wrong horse');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').waitFor();
+  await shot(page, `gate-wrong-${look}`);
+  expect('the message', await page.getByRole('alert').innerText(), 'The password is wrong. Check it, then try again.');
+  await isAccessible(page, expect);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(target);
+  await page.close();
+}
+
+// confirms passes the gate of a link by its button.
+async function confirms(context, look, { shortUrl, target }) {
+  const { page } = await visit(context, look, shortUrl);
+  await page.getByRole('button').press('Enter');
+  await page.waitForURL(target);
+  await page.close();
+}
+
+async function visit(context, look, shortUrl) {
+  const page = await context.newPage();
+  await page.addInitScript({ content: AXE });
+  await page.goto(shortUrl);
+  return { page, expect: expecting(`${shortUrl}, ${look}`) };
+}
+
+// previews asks for a link as Slack does, which gets a page without the destination.
+async function previews({ shortUrl, target }, heading) {
+  const response = await fetch(shortUrl, { redirect: 'manual', headers: { 'User-Agent': SLACKBOT, Accept: '*/*' } });
+  const text = await response.text();
+  const expect = expecting(`the preview of ${shortUrl}`);
+  expect('the status', response.status, 200);
+  expect('Location', response.headers.get('location'), null);
+  expect('whether it has the heading', text.includes(heading), true);
+  expect('whether it has the destination', text.includes(new URL(target).host), false);
 }
 
 // reports follows the link to the form, and sends it.
