@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -353,6 +355,63 @@ func (w tenant) revert(t *testing.T, linkID string, version int, code string) {
 	}
 }
 
+// TestGate_PasswordIsSetByEachMutation sets a password by each mutation that writes a routing.
+func TestGate_PasswordIsSetByEachMutation(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "setters")
+		l := who.shorten(t, "https://example.com/", "strategy", "RANDOM", "externalId", "set").Link
+		opens := func(what, password string) {
+			t.Helper()
+			polltest.Until(t, what+" sets the password", func() bool {
+				a, err := s.get(l.path(s), "X-Link-Password", password)
+				return err == nil && a.status == http.StatusFound
+			})
+			s.expect(t, 403, "GET", l.path(s), "X-Link-Password", password+"x")
+		}
+		gate := func(password string) map[string]any {
+			return map[string]any{"gate": map[string]any{"password": password}}
+		}
+		upserted := func(password string) map[string]any {
+			return map[string]any{"externalId": "set", "url": "https://example.com/", "routing": gate(password)}
+		}
+		var got struct {
+			UpsertLink, UpsertLinks, UpdateLinks, RevertOperation struct {
+				OperationID string
+				Outcome     string
+				Results     []struct{ Errors []userError }
+				Errors      []userError
+			}
+		}
+		mutate := func(name, input, selection string, in map[string]any) {
+			t.Helper()
+			in["workspaceId"] = who.workspaceID
+			who.must(t, &got, fmt.Sprintf(`mutation ($in: %s!) { %s(input: $in) { %s errors { code message field } } }`,
+				input, name, selection), map[string]any{"in": in})
+			if shown := fmt.Sprintf("%+v", got); strings.Contains(shown, "Code:") {
+				t.Errorf("%s: %s", name, shown)
+			}
+		}
+		const results = "results { errors { code message field } }"
+		mutate("upsertLink", "UpsertLinkInput", "outcome", map[string]any{"link": upserted("password of one")})
+		opens("upsertLink", "password of one")
+		mutate("upsertLink", "UpsertLinkInput", "outcome", map[string]any{"link": upserted("password of one")})
+		if got.UpsertLink.Outcome != "UNCHANGED" {
+			t.Errorf("the same password: %+v", got.UpsertLink)
+		}
+		mutate("upsertLinks", "UpsertLinksInput", results, map[string]any{"links": []any{upserted("password of many")}})
+		opens("upsertLinks", "password of many")
+		who.schedule(t, l.ID, time.Now().Add(6*time.Second), map[string]any{"routing": gate("password of later")})
+		opens("a scheduled change", "password of later")
+		mutate("updateLinks", "UpdateLinksInput", "operationId "+results,
+			map[string]any{"links": []any{map[string]any{"id": l.ID, "title": "titled", "routing": gate("password of all")}}})
+		opens("updateLinks", "password of all")
+		mutate("revertOperation", "RevertOperationInput", results, map[string]any{"operationId": got.UpdateLinks.OperationID})
+		opens("revertOperation keeps the password, and", "password of all")
+	})
+}
+
 // TestGate_LimitsPasswordsOfACall sets 20 passwords, and 21.
 func TestGate_LimitsPasswordsOfACall(t *testing.T) {
 	t.Parallel()
@@ -434,6 +493,21 @@ func TestConsumption_EqualsClicks(t *testing.T) {
 			})
 			if limited := i >= 4 && i < 7; limited && want > int64(requests/40) {
 				t.Errorf("link %d redirects %d times", i, want)
+			}
+		}
+		for _, s := range nodes {
+			s.stop() // returns grants that no visitor has used
+		}
+		d, err := b.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for i, l := range links[4:7] {
+			granted := int64(0)
+			err := d.NewRaw("SELECT granted FROM links WHERE id = ?", l.ID).Scan(db.AsSystem(t.Context()), &granted)
+			if err != nil || granted != seen[i+4].Load() {
+				t.Errorf("link %d: %d grants for %d redirects, %v", i+4, granted, seen[i+4].Load(), err)
 			}
 		}
 	})

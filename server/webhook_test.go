@@ -137,7 +137,8 @@ func TestWebhooks_SurviveKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		polltest.Until(t, "the receiver has all events", func() bool {
+		enough := time.Minute + time.Duration(changes)*20*time.Millisecond
+		polltest.Within(t, enough, "the receiver has all events", func() bool {
 			hasten(t, d)
 			return len(r.ids()) >= changes
 		})
