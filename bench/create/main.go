@@ -59,7 +59,9 @@ func run(r *rig.Run) {
 	r.BuildRevision(*from, binary)
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	var pairs []*rig.Pair
-	empty := load{"empty query", `"__typename"`, *connections, func(*version, int) string { return `{"query":"{ __typename }"}` }}
+	empty := load{"empty query", `"__typename"`, *connections, func(*version, int) string {
+		return `{"query":"{ __typename }"}`
+	}}
 	for _, l := range loads() {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), l.name) {
 			continue

@@ -81,21 +81,22 @@ func (g *gates) guess(ctx context.Context, links int, spread bool) {
 		if spread {
 			from = fmt.Sprintf("10.%d.%d.1", i>>8&255, i&255)
 		}
-		sent.Go(func() { g.sendGuess("http://"+g.process.Address+g.gated[i%links], from) })
+		sent.Go(func() { g.statuses[g.send(g.gated[i%links], "a wrong password", from)].Add(1) })
 	}
 }
 
-func (g *gates) sendGuess(address, from string) {
-	form := url.Values{"password": {"a wrong password"}}.Encode()
-	request := rig.Must(http.NewRequest(http.MethodPost, address, strings.NewReader(form)))
+// send sends a password by the form, and returns the status of the response.
+func (g *gates) send(path, password, from string) int {
+	form := url.Values{"password": {password}}.Encode()
+	request := rig.Must(http.NewRequest(http.MethodPost, "http://"+g.process.Address+path, strings.NewReader(form)))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("X-Forwarded-For", from)
 	response := rig.Must(http.DefaultTransport.RoundTrip(request))
 	response.Body.Close()
-	g.statuses[response.StatusCode].Add(1)
+	return response.StatusCode
 }
 
-// report prints how the guesses were answered.
+// report prints how the guesses were answered, and how long right and wrong passwords take.
 func (g *gates) report() {
 	fmt.Print("- Responses to wrong passwords:")
 	for status := range g.statuses {
@@ -104,4 +105,16 @@ func (g *gates) report() {
 		}
 	}
 	fmt.Println(".")
+	var right, wrong []float64 // ms
+	for i := range 20 {
+		takes := func(password string) float64 {
+			began := time.Now()
+			g.send(g.gated[i], password, fmt.Sprintf("192.0.2.%d", i))
+			return rig.Millis(time.Since(began))
+		}
+		right = append(right, takes(fmt.Sprintf("a right password %d", i)))
+		wrong = append(wrong, takes("a wrong password"))
+	}
+	fmt.Printf("- A right password takes %s ms, a wrong one %s ms.\n",
+		rig.Spread(right, "%.1f", rig.Same), rig.Spread(wrong, "%.1f", rig.Same))
 }
