@@ -442,6 +442,110 @@ mutation CreateCampaignLink($input: CreateLinkInput!) {
     },
   },
   {
+    group: 'Pages',
+    title: 'Create a link with a password',
+    name: 'CreateGatedLink',
+    query: `# Visitors see a page before the redirect. Programs send the header X-Link-Password.
+mutation CreateGatedLink($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      routing { gate { hasPassword notice confirm } }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        workspaceId: WORKSPACE_ID,
+        url: 'https://example.com/report.pdf',
+        routing: { gate: { password: 'correct horse', notice: 'For the board only.' } },
+      },
+    },
+  },
+  {
+    group: 'Pages',
+    title: 'Create a one-time link',
+    name: 'CreateOneTimeLink',
+    query: `# The button keeps scanners of emails from using the link up.
+mutation CreateOneTimeLink($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      maxClicks
+      routing { gate { confirm } bots }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        workspaceId: WORKSPACE_ID,
+        url: 'https://example.com/secret',
+        maxClicks: 1,
+        routing: { gate: { confirm: true }, bots: 'CONFIRM' },
+      },
+    },
+  },
+  {
+    group: 'Pages',
+    title: 'Create a link with a preview card',
+    name: 'CreateLinkWithCard',
+    query: `# Messengers and social networks show the card. The link is counted by the source of its QR code.
+mutation CreateLinkWithCard($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link {
+      id
+      shortUrl
+      routing { card { title description imageUrl imageAlt } qrSources }
+    }
+    errors { message code field }
+  }
+}`,
+    variables: {
+      input: {
+        workspaceId: WORKSPACE_ID,
+        url: 'https://example.com/event',
+        routing: {
+          card: {
+            title: 'The summer party',
+            description: 'On 20 June, from 18:00.',
+            imageUrl: 'https://example.com/party.png',
+            imageAlt: 'People who dance in a garden',
+          },
+          qrSources: ['poster'],
+        },
+      },
+    },
+  },
+  {
+    group: 'Pages',
+    title: 'QR code of a link',
+    name: 'QrCode',
+    query: `query QrCode($shortUrl: String!) {
+  link(by: { shortUrl: $shortUrl }) {
+    id
+    qrCode(source: "poster", style: { foreground: "#1d3557", level: HIGH }) { svg modules svgUrl pngUrl }
+  }
+}`,
+    variables: { shortUrl: SHORT_URL },
+  },
+  {
+    group: 'Pages',
+    title: 'Show where links lead',
+    name: 'MakeInspectable',
+    query: `# A + after a short URL shows its destination.
+mutation MakeInspectable($input: UpdateWorkspaceRoutingInput!) {
+  updateWorkspaceRouting(input: $input) {
+    workspace { id inspectable }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, inspectable: true } },
+  },
+  {
     group: 'Domains',
     title: 'Add a domain',
     name: 'AddDomain',
