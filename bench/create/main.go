@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -32,8 +33,10 @@ var (
 
 const (
 	// batch is how many links a bulk call has.
-	batch  = 1000
-	warmUp = 500 * time.Millisecond
+	batch = 1000
+	// perWorkspace is how many different requests a workspace gets.
+	perWorkspace = 10
+	warmUp       = 500 * time.Millisecond
 	// maxRest is the pause after a burst. Work that takes longer, such as indexing texts, is not measured.
 	maxRest = 6 * time.Second
 )
@@ -47,8 +50,8 @@ type version struct {
 	tenant     *rig.Tenant
 	workspaces []string
 	next       int // the number of the next request
-	// latencies are the p99 of each burst, in ms, by load.
-	latencies map[string][]float64
+	// p99s are those of each burst, in ms, by load.
+	p99s map[string][]float64
 }
 
 func run(r *rig.Run) {
@@ -59,7 +62,7 @@ func run(r *rig.Run) {
 	r.BuildRevision(*from, binary)
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	var pairs []*rig.Pair
-	empty := load{"empty query", `"__typename"`, *connections, func(*version, int) string {
+	empty := load{"empty query", `"__typename"`, *connections, false, func(*version, int) string {
 		return `{"query":"{ __typename }"}`
 	}}
 	for _, l := range loads() {
@@ -71,7 +74,7 @@ func run(r *rig.Run) {
 			Baseline: func() rig.Figures { return before.measure(r, l) },
 			Target:   func() rig.Figures { return after.measure(r, l) },
 		})
-		if l.connections == *connections {
+		if !l.isBulk {
 			pairs = append(pairs, &rig.Pair{
 				Name:     l.name + ", beside an empty query",
 				Baseline: func() rig.Figures { return after.measure(r, empty) },
@@ -84,14 +87,13 @@ func run(r *rig.Run) {
 		*workspaces, *rounds, *burst, *connections, *on, rig.Machine())
 	rig.TableOfPairs(pairs)
 	for _, v := range []*version{before, after} {
-		for name, all := range v.latencies {
-			fmt.Printf("- p99 of %s, %s: %s ms\n", name, v.Name, rig.Spread(all, "%.1f", rig.Same))
+		for _, name := range slices.Sorted(maps.Keys(v.p99s)) {
+			fmt.Printf("- p99 of %s, %s: %s ms\n", name, v.Name, rig.Spread(v.p99s[name], "%.1f", rig.Same))
 		}
 	}
 	if *on == "postgres" {
-		for name, binary := range map[string]string{"before": binary, "after": r.Server} {
-			reportRoundTrips(r, name, binary)
-		}
+		reportRoundTrips(r, "before", binary)
+		reportRoundTrips(r, "after", r.Server)
 	}
 	r.ReportMachine()
 	rig.ReportWarnings(before.process, after.process)
@@ -99,7 +101,7 @@ func run(r *rig.Run) {
 
 // start starts a server of a version with its own database and its workspaces.
 func start(r *rig.Run, name, binary string) *version {
-	v := &version{latencies: map[string][]float64{}}
+	v := &version{p99s: map[string][]float64{}}
 	var env []string
 	if *on == "postgres" {
 		r.OpenServices()
@@ -112,6 +114,9 @@ func start(r *rig.Run, name, binary string) *version {
 	for i := 1; i < *workspaces; i++ {
 		v.workspaces = append(v.workspaces, v.tenant.CreateWorkspace(fmt.Sprint("bench-", i)))
 	}
+	for i := range perWorkspace * *workspaces { // the known URLs
+		rig.Must(v.tenant.Post(createLink(v.workspaces[i%*workspaces], rig.URLOf(i))))
+	}
 	return v
 }
 
@@ -119,15 +124,16 @@ func start(r *rig.Run, name, binary string) *version {
 type load struct {
 	name, expected string
 	connections    int
+	isBulk         bool
 	request        func(v *version, i int) string
 }
 
-// requests is the number of different requests: each workspace has several, and those of bulk calls are large.
-func (l load) requests(v *version) int {
-	if l.connections < *connections {
+// distinct is the number of different requests: each workspace has some, and those of bulk calls are large.
+func (l load) distinct(v *version) int {
+	if l.isBulk {
 		return l.connections
 	}
-	return 10 * len(v.workspaces)
+	return perWorkspace * len(v.workspaces)
 }
 
 // measure measures a burst of requests.
@@ -135,7 +141,7 @@ func (v *version) measure(r *rig.Run, l load) rig.Figures {
 	burstOf := func(duration time.Duration) rig.Outcome {
 		o := r.Drive(v.Name, rig.Load{
 			Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections, Burst: duration,
-			Status: http.StatusOK, Expected: l.expected, N: l.requests(v), First: v.next,
+			Status: http.StatusOK, Expected: l.expected, N: l.distinct(v), First: v.next,
 			Requests: func(i int) string { return l.request(v, i) },
 		})
 		v.next = max(v.next, o.Next)
@@ -146,23 +152,23 @@ func (v *version) measure(r *rig.Run, l load) rig.Figures {
 	o := burstOf(*burst)
 	figures := rig.FiguresOf(o, rig.Used(v.Target).Since(began))
 	r.Rest(v.PIDs(), maxRest)
-	v.latencies[l.name] = append(v.latencies[l.name], figures.P99)
+	v.p99s[l.name] = append(v.p99s[l.name], figures.P99)
 	return figures
 }
 
 func loads() []load {
 	const newURL = "https://www.example.com/new/" + rig.NumberPlace
 	return []load{
-		{"createLink over all workspaces", `"created":true`, *connections, func(v *version, i int) string {
+		{"createLink over all workspaces", `"created":true`, *connections, false, func(v *version, i int) string {
 			return createLink(v.workspaces[i%len(v.workspaces)], newURL)
 		}},
-		{"createLink in one workspace", `"created":true`, *connections, func(v *version, _ int) string {
+		{"createLink in one workspace", `"created":true`, *connections, false, func(v *version, _ int) string {
 			return createLink(v.tenant.Workspace, newURL)
 		}},
-		{"createLink of known URLs", `"link":{"id":`, *connections, func(v *version, i int) string {
+		{"createLink of known URLs", `"created":false`, *connections, false, func(v *version, i int) string {
 			return createLink(v.workspaces[i%len(v.workspaces)], rig.URLOf(i))
 		}},
-		{"createLinks", `"created":true`, 4, func(v *version, _ int) string {
+		{"createLinks", `"created":true`, 4, true, func(v *version, _ int) string {
 			var links []any
 			for k := range batch {
 				links = append(links, map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"})

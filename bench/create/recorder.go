@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// recorder is a proxy of PostgreSQL that counts the round trips of all connections: how often the server waits for
-// an answer after it has sent something.
+// recorder is a proxy of PostgreSQL that counts the round trips of all connections: how often Linkforge sends
+// something after a response of PostgreSQL.
 type recorder struct {
 	address string
 	trips   atomic.Int64

@@ -50,15 +50,15 @@ func startGates(r *rig.Run) *gates {
 	return g
 }
 
-// visitDuring measures visits of plain links while wrong passwords are sent to a number of gated links, from an
-// address or from an address each.
-func (g *gates) visitDuring(r *rig.Run, links int, spread bool) func() rig.Figures {
+// visitDuring measures visits of plain links while wrong passwords are sent to a number of gated links, from one
+// network, or each from another one.
+func (g *gates) visitDuring(r *rig.Run, links int, ownNetworks bool) func() rig.Figures {
 	const warmUp = time.Second
 	return func() rig.Figures {
 		ctx, cancel := context.WithTimeout(r, warmUp+*burst)
 		defer cancel()
 		var guessing sync.WaitGroup
-		guessing.Go(func() { g.guess(ctx, links, spread) })
+		guessing.Go(func() { g.guess(ctx, links, ownNetworks) })
 		figures, _, _ := r.Measure(g.Target, warmUp, g.load(g.plain))
 		guessing.Wait()
 		return figures
@@ -66,7 +66,7 @@ func (g *gates) visitDuring(r *rig.Run, links int, spread bool) func() rig.Figur
 }
 
 // guess sends wrong passwords until the context ends, and waits for the responses.
-func (g *gates) guess(ctx context.Context, links int, spread bool) {
+func (g *gates) guess(ctx context.Context, links int, ownNetworks bool) {
 	tick := time.NewTicker(time.Second / guessRate)
 	defer tick.Stop()
 	var sent sync.WaitGroup
@@ -78,7 +78,7 @@ func (g *gates) guess(ctx context.Context, links int, spread bool) {
 		case <-tick.C:
 		}
 		from := "198.51.100.1"
-		if spread {
+		if ownNetworks {
 			from = fmt.Sprintf("10.%d.%d.1", i>>8&255, i&255)
 		}
 		sent.Go(func() { g.statuses[g.send(g.gated[i%links], "a wrong password", from)].Add(1) })

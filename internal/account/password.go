@@ -30,9 +30,9 @@ var commonPasswords string
 // unknownHash is the salt and digest of a bcrypt hash that no password has.
 const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
-// Passwords hashes and compares passwords on half of the processors, so that a flood of log-ins
-// leaves the others to redirects. Addresses take turns, so that a flood from one does not keep
-// others waiting. It returns RateLimited or Unavailable, as Gate.Enter does.
+// Passwords hashes and compares a few passwords at once, so that a flood leaves processors to redirects.
+// Subjects, such as addresses, take turns, so that a flood from one does not keep others waiting. It returns
+// RateLimited or Unavailable, as Gate.Enter does.
 type Passwords struct {
 	cost int
 	gate *admission.Gate
@@ -41,7 +41,7 @@ type Passwords struct {
 }
 
 const (
-	// maxWait bounds the wait for a turn, maxWaiting the waiting checks of an address network, and
+	// maxWait bounds the wait for a turn, maxWaiting the waiting checks of a subject, and
 	// maxAllWaiting those of all.
 	maxWait       = 10 * time.Second
 	maxWaiting    = 16
@@ -55,8 +55,8 @@ const cost = 12
 // and no release is linked with it.
 var cheap string
 
-// NewPasswords returns Passwords with the cost for production.
-func NewPasswords() *Passwords { return newPasswords(hashCost(), logIns()) }
+// NewPasswords returns Passwords for log-ins, with the cost for production. They have half of the processors.
+func NewPasswords() *Passwords { return newPasswords(hashCost(), loginGate()) }
 
 // NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, so that
 // they leave processors to redirects, and maxWaiting wait.
@@ -67,8 +67,8 @@ func NewLinkPasswords() *Passwords {
 	})
 }
 
-// logIns returns how the log-ins of all addresses take turns.
-func logIns() admission.Config {
+// loginGate returns how the log-ins of all addresses take turns.
+func loginGate() admission.Config {
 	turns := halfOfProcessors()
 	return admission.Config{
 		Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
@@ -88,10 +88,9 @@ func newPasswords(cost int, turns admission.Config) *Passwords {
 	return &Passwords{cost: cost, gate: admission.New(turns), unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash)}
 }
 
-// Hash hashes a password. Calls of a subject, such as an address, take turns with those of others. It returns
-// RateLimited or Unavailable.
-func (p *Passwords) Hash(ctx context.Context, address, password string) (string, error) {
-	leave, err := p.gate.Enter(ctx, address, 1)
+// Hash hashes a password. It returns RateLimited or Unavailable.
+func (p *Passwords) Hash(ctx context.Context, subject, password string) (string, error) {
+	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return "", err
 	}
@@ -105,8 +104,8 @@ func (p *Passwords) Hash(ctx context.Context, address, password string) (string,
 
 // Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
 // hash, which never matches.
-func (p *Passwords) Matches(ctx context.Context, address, hash, password string) (bool, error) {
-	leave, err := p.gate.Enter(ctx, address, 1)
+func (p *Passwords) Matches(ctx context.Context, subject, hash, password string) (bool, error) {
+	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return false, err
 	}

@@ -122,7 +122,7 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
-	cheap := newPasswords(bcrypt.MinCost, logIns())
+	cheap := newPasswords(bcrypt.MinCost, loginGate())
 	hash, err := cheap.Hash(t.Context(), "an address", password)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 // the comparison in progress and one more.
 func TestPassword_AddressesTakeTurns(t *testing.T) {
 	t.Parallel()
-	p := newPasswords(bcrypt.MinCost+4, logIns())
+	p := newPasswords(bcrypt.MinCost+4, loginGate())
 	hash, err := p.Hash(t.Context(), "an address", password)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package batcher coalesces concurrent calls, of a database for example. Requests that arrive while
 // a call is running wait for it to end and share the next one; a request that arrives alone does
-// not wait. Accounts, memberships and new links use it.
+// not wait.
 //
 // It does not cache: a batch is closed before its call begins, so a result is never older than the
 // request for it.
@@ -19,7 +19,7 @@ import (
 const (
 	// defaultMaxBatch applies if MaxBatch is zero.
 	defaultMaxBatch = 100
-	// maxWait bounds how long a batch waits for a running call, which may hang.
+	// maxWait bounds how long a batch waits for a running call, which may hang, unless calls are serial.
 	maxWait = 10 * time.Millisecond
 	// deadline bounds a call. The context of the caller that runs it does not end it.
 	deadline = 15 * time.Second
@@ -116,28 +116,27 @@ func (c *Batcher[K, Q, A]) join(key K, request Q) (b *batch[Q, A], isFirst bool)
 	return b, true
 }
 
-// awaitStart waits until the call of a batch may start. The batch accepts no more requests then. It reports false
-// if the context ends before.
+// awaitStart waits until the call of a batch may start. The batch accepts no more requests then. A serial call waits
+// for the one before it: it reports false if the context ends meanwhile.
 func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]) bool {
+	var late <-chan time.Time
+	ended := ctx.Done()
+	if !c.Serial {
+		timer := time.NewTimer(maxWait)
+		defer timer.Stop()
+		late, ended = timer.C, nil
+	}
 	select {
 	case <-b.start:
 		return true
 	default:
 	}
-	if c.Serial {
-		select {
-		case <-b.start:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
 	select {
 	case <-b.start:
-	case <-timer.C:
+	case <-late:
 		c.startThrough(key, b)
+	case <-ended:
+		return false
 	}
 	return true
 }

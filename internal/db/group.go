@@ -35,7 +35,7 @@ type grouped struct {
 // statement of another one. It runs again.
 var errGroupAborted = errors.New("the transaction of the group was aborted")
 
-// WaitingTransactions returns how many transactions wait for the next group on SQLite.
+// WaitingTransactions returns how many transactions wait for the next group on SQLite, for tests.
 func (d *DB) WaitingTransactions() int { return d.groups.Waiting(struct{}{}) }
 
 // runInGroup runs f in a group. When the context ends, it returns early unless f has begun.
@@ -51,7 +51,8 @@ func (d *DB) runInGroup(ctx context.Context, f func(ctx context.Context, tx bun.
 	return g.err
 }
 
-// runGroup runs the transactions of a group one after the other. It returns an error if none has begun.
+// runGroup runs the transactions of a group one after the other. It returns an error if their common transaction
+// cannot begin.
 func (d *DB) runGroup(ctx context.Context, group []*grouped) (struct{}, error) {
 	conn, err := d.Conn(ctx)
 	if err != nil {
@@ -62,42 +63,45 @@ func (d *DB) runGroup(ctx context.Context, group []*grouped) (struct{}, error) {
 	if err != nil {
 		return struct{}{}, err
 	}
-	hasEnded := false
+	outcome := errGroupAborted // unless all return: a test may end the goroutine
+	begun := make([]*grouped, 0, len(group))
 	defer func() {
-		if !hasEnded { // f has ended its goroutine
+		if outcome != nil {
 			_ = tx.Rollback()
 		}
+		for _, g := range begun {
+			g.end(outcome)
+		}
 	}()
-	begun := group[:0:0]
+	var lost error
 	for _, g := range group {
 		if !g.isTaken.CompareAndSwap(false, true) {
 			continue
 		}
 		begun = append(begun, g)
 		switch {
-		case err != nil:
+		case lost != nil: // the rest run again
 		case len(group) == 1:
-			err = g.runAlone(tx)
+			lost = g.runAlone(tx)
 		default:
-			err = g.runInSavepoint(tx)
+			lost = g.runInSavepoint(tx)
 		}
 	}
-	hasEnded = true
-	if err == nil {
-		err = tx.Commit()
-	} else {
-		_ = tx.Rollback()
-	}
-	for _, g := range begun {
-		if g.err == nil && g.panicked == nil {
-			g.err = err
-		}
-		close(g.done)
+	if outcome = lost; lost == nil {
+		outcome = tx.Commit()
 	}
 	return struct{}{}, nil
 }
 
-// runAlone sets the outcome of f. It returns an error if there is nothing to commit.
+// end tells the caller how the transaction has ended: as the group has, unless it has failed itself.
+func (g *grouped) end(group error) {
+	if g.err == nil && g.panicked == nil {
+		g.err = group
+	}
+	close(g.done)
+}
+
+// runAlone sets the outcome of f, without a savepoint. It returns an error if there is nothing to commit.
 func (g *grouped) runAlone(tx bun.Tx) error {
 	if g.err = g.call(tx); g.panicked != nil {
 		return errGroupAborted

@@ -28,7 +28,8 @@ type pipeline struct {
 	conn *scopedConn
 }
 
-// startPipeline sends the change to a scope, or nothing if the session has it.
+// startPipeline starts a pipeline with the change to a scope. The scope of the session is unknown until the server
+// has confirmed it.
 func (c *scopedConn) startPipeline(ctx context.Context, wanted scope) pipeline {
 	p := pipeline{c.Conn.Conn().PgConn().StartPipeline(ctx), c}
 	waits := c.patience
@@ -43,7 +44,7 @@ func (c *scopedConn) startPipeline(ctx context.Context, wanted scope) pipeline {
 		values = append(values, []byte(text))
 	}
 	p.SendQueryPrepared(scopeStatement, values, nil, nil)
-	c.current = scope{} // until the server has confirmed the new one
+	c.current = scope{}
 	return p
 }
 
@@ -178,8 +179,7 @@ func (q query) send(p pipeline, values pgx.ExtendedQueryBuilder) {
 // begin begins a transaction.
 const begin = "BEGIN"
 
-// beginInScope changes the scope and begins a transaction. It closes the connection if only one of them
-// succeeds.
+// beginInScope changes the scope and begins a transaction. It closes the connection unless both succeed.
 func (c *scopedConn) beginInScope(ctx context.Context, wanted scope) error {
 	p := c.startPipeline(ctx, wanted)
 	p.SendPipelineSync() // so that a rollback of the transaction keeps the scope
@@ -188,7 +188,7 @@ func (c *scopedConn) beginInScope(ctx context.Context, wanted scope) error {
 	if err == nil {
 		err = p.enterScope()
 	}
-	closing := p.Close()
+	closing := p.Close() // reads the response to BEGIN
 	switch {
 	case err == nil && closing == nil:
 		c.current = wanted

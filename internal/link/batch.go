@@ -220,7 +220,7 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 			return err
 		}
 	}
-	err := b.insertOrRevive(ctx)
+	err := b.insertAll(ctx)
 	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
 		if err = b.generateCodes(ctx); err == nil {
 			err = b.DB.Tx(ctx, b.insert)
@@ -243,10 +243,12 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 	return nil
 }
 
-// insertOrRevive inserts or revives the unresolved links.
-func (b *batch) insertOrRevive(ctx context.Context) error {
+// insertAll inserts the unresolved links with one statement, or by the transaction that handles all cases. That
+// also reports the values that the database refuses. An AllOrNothing batch must not insert links that are rolled back.
+func (b *batch) insertAll(ctx context.Context) error {
 	if b.key == nil && b.policy != AllOrNothing {
-		if created, err := b.insertAtOnce(ctx); created || err != nil && !db.IsRefused(err) {
+		created, err := b.insertAtOnce(ctx)
+		if created || err != nil && !db.IsRefused(err) {
 			return err
 		}
 	}
@@ -266,7 +268,7 @@ func (b *batch) finish() {
 // pending reports whether the item has no final result yet.
 func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
 
-// isKnown reports whether the item needs no new link: it has failed, or its link exists.
+// isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is false for other items.
 func (it *item) isKnown() bool {
 	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
 }

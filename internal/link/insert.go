@@ -187,6 +187,14 @@ func statements(rows []*record) iter.Seq[[]*record] {
 	}
 }
 
+// fitsStatement reports whether the text of rows fits into one statement.
+func fitsStatement(rows []*record) bool {
+	for first := range statements(rows) {
+		return len(first) == len(rows)
+	}
+	return true
+}
+
 // findExisting gives items their existing links: the deterministic one for the URL, or the one with
 // both the custom code and the URL. An item fails if its custom code belongs to another URL, if the
 // operator has disabled the link, if the link has another external id, or if another link has that.
@@ -308,10 +316,8 @@ func (b *batch) insertAtOnce(ctx context.Context) (created bool, err error) {
 		}
 		records = append(records, recordOf(it.draft))
 	}
-	for chunk := range statements(records) {
-		if len(chunk) < len(records) {
-			return false, nil
-		}
+	if !fitsStatement(records) {
+		return false, nil
 	}
 	tags, events := b.derived(items)
 	c := b.DB.Combine()
@@ -355,7 +361,7 @@ func (b *batch) derived(items []*item) (tags []tag, events []*audit.Event) {
 	return tags, events
 }
 
-// recordCreated writes the tags, the URLs and the audit events of links that were created.
+// recordCreated writes what belongs to links that were created: tags, metadata, routing and events.
 func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	var items []*item
 	var created []rewrite
