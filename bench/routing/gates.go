@@ -45,9 +45,25 @@ func startGates(r *rig.Run) *gates {
 		}))
 	})
 	first.Stop()
-	g.process = r.Serve("gates", r.Server, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8")
+	g.process = r.Serve("gates", r.Server, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0",
+		"LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8")
 	g.Target = rig.Target{Name: "gates", Own: []int{g.process.PID}}
 	return g
+}
+
+// pairs are visits of plain links during wrong passwords, beside undisturbed ones.
+func (g *gates) pairs(r *rig.Run) []*rig.Pair {
+	undisturbed := g.visit(r, g.plain)
+	return []*rig.Pair{
+		{
+			Name: "plain link during 100 wrong passwords a second for a link", Baseline: undisturbed,
+			Target: g.visitDuring(r, 1, false),
+		},
+		{
+			Name: "the same for 40 links, each from another network", Baseline: undisturbed,
+			Target: g.visitDuring(r, gatedLinks, true),
+		},
+	}
 }
 
 // visitDuring measures visits of plain links while wrong passwords are sent to a number of gated links, from one

@@ -21,6 +21,7 @@ import (
 
 var (
 	from        = flag.String("from", "", "git revision of the earlier version")
+	only        = flag.String("only", "", "gates for the part with wrong passwords, which needs no earlier version")
 	links       = flag.Int("links", 1_000_000, "number of plain links on each version")
 	rounds      = flag.Int("rounds", 9, "number of bursts of each target")
 	burst       = flag.Duration("burst", 4*time.Second, "duration of a burst")
@@ -42,6 +43,14 @@ type version struct {
 }
 
 func run(r *rig.Run) {
+	g := startGates(r)
+	pairs := g.pairs(r)
+	if *only == "gates" {
+		r.MeasurePairs(*rounds, pairs)
+		report(r, pairs)
+		g.report()
+		return
+	}
 	if *from == "" {
 		rig.Failf("-from is missing: the revision to compare with")
 	}
@@ -51,32 +60,27 @@ func run(r *rig.Run) {
 	for _, v := range []*version{before, after} {
 		v.warmUp(r)
 	}
-	g := startGates(r)
-	visit := func(v *version, paths []string) func() rig.Figures {
-		return func() rig.Figures {
-			figures, _, _ := r.Measure(v.Target, time.Second, v.load(paths))
-			return figures
-		}
-	}
-	pairs := []*rig.Pair{
+	pairs = append([]*rig.Pair{
 		{
-			Name: "plain link, beside the earlier version", Baseline: visit(before, before.plain),
-			Target: visit(after, after.plain),
+			Name: "plain link, beside the earlier version", Baseline: before.visit(r, before.plain),
+			Target: after.visit(r, after.plain),
 		},
-		{Name: "ten rules, beside a plain link", Baseline: visit(after, after.plain), Target: visit(after, after.routed)},
-		{
-			Name: "plain link during 100 wrong passwords a second for a link", Baseline: visit(&g.version, g.plain),
-			Target: g.visitDuring(r, 1, false),
-		},
-		{
-			Name: "the same for 40 links, each from another network", Baseline: visit(&g.version, g.plain),
-			Target: g.visitDuring(r, gatedLinks, true),
-		},
-	}
+		{Name: "ten rules, beside a plain link", Baseline: after.visit(r, after.plain), Target: after.visit(r, after.routed)},
+	}, pairs...)
 	r.MeasurePairs(*rounds, pairs)
-	report(r, pairs, before, after)
+	report(r, pairs)
+	fmt.Printf("- Memory of a link in the cache: %d bytes before, %d after (%.3f).\n", before.perLink, after.perLink,
+		float64(after.perLink)/float64(before.perLink))
 	g.report()
 	rig.ReportWarnings(before.process, after.process)
+}
+
+// visit measures visits of links.
+func (v *version) visit(r *rig.Run, paths []string) func() rig.Figures {
+	return func() rig.Figures {
+		figures, _, _ := r.Measure(v.Target, time.Second, v.load(paths))
+		return figures
+	}
 }
 
 // start starts a server with plain links, all of which fit into its cache, and routed ones. It restarts
@@ -142,11 +146,9 @@ func (v *version) load(paths []string) rig.Load {
 	}
 }
 
-func report(r *rig.Run, pairs []*rig.Pair, before, after *version) {
+func report(r *rig.Run, pairs []*rig.Pair) {
 	fmt.Printf("%d plain links, %d rounds of %s, %d connections, SQLite, %s. Medians, with the minimum and the maximum.\n",
 		*links, *rounds, *burst, *connections, rig.Machine())
 	rig.TableOfPairs(pairs)
-	fmt.Printf("- Memory of a link in the cache: %d bytes before, %d after (%.3f).\n", before.perLink, after.perLink,
-		float64(after.perLink)/float64(before.perLink))
 	r.ReportMachine()
 }

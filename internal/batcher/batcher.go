@@ -65,8 +65,9 @@ func (c *Batcher[K, Q, A]) Do(
 	b, isFirst := c.join(key, request)
 	if isFirst && c.awaitStart(ctx, key, b) {
 		c.run(ctx, key, b, call)
-	} else if isFirst { // the context has ended: others may wait for the call
+	} else if isFirst { // the caller leaves, but others may wait for the call
 		go func() {
+			defer func() { _ = recover() }() // they get errAborted
 			<-b.start
 			c.run(ctx, key, b, call)
 		}()

@@ -26,6 +26,7 @@ const (
 
 	duplicatePreparedStatement = "42P05"
 	invalidStatementName       = "26000"
+	featureNotSupported        = "0A000"
 )
 
 // pgCode returns the SQLSTATE of an error of PostgreSQL's, or an empty text.

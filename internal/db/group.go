@@ -103,19 +103,20 @@ func (g *grouped) end(group error) {
 
 // runAlone sets the outcome of f, without a savepoint. It returns an error if there is nothing to commit.
 func (g *grouped) runAlone(tx bun.Tx) error {
-	if g.err = g.call(tx); g.panicked != nil {
+	if g.err = g.call(g.ctx, tx); g.panicked != nil {
 		return errGroupAborted
 	}
 	return g.err
 }
 
-// runInSavepoint sets the outcome of f. It returns errGroupAborted if the group cannot go on.
+// runInSavepoint sets the outcome of f. It returns errGroupAborted if the group cannot go on. The end of the context
+// does not interrupt statements, because SQLite would roll back the whole group.
 func (g *grouped) runInSavepoint(tx bun.Tx) error {
 	ctx := context.WithoutCancel(g.ctx)
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
 		return errGroupAborted
 	}
-	g.err = g.call(tx)
+	g.err = g.call(ctx, tx)
 	end := "RELEASE one"
 	if g.err != nil || g.panicked != nil {
 		end = "ROLLBACK TO one; RELEASE one"
@@ -127,10 +128,10 @@ func (g *grouped) runInSavepoint(tx bun.Tx) error {
 }
 
 // call calls f, and notes a panic for the goroutine of its caller. A caller who has left gets nothing written.
-func (g *grouped) call(tx bun.Tx) error {
+func (g *grouped) call(ctx context.Context, tx bun.Tx) error {
 	defer func() { g.panicked = recover() }()
 	if err := g.ctx.Err(); err != nil {
 		return err
 	}
-	return cmp.Or(g.f(g.ctx, tx), g.ctx.Err())
+	return cmp.Or(g.f(ctx, tx), g.ctx.Err())
 }

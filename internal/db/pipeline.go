@@ -64,6 +64,16 @@ func (p pipeline) enterScope() error {
 	return nil
 }
 
+// end reads all further responses, and closes the pipeline. It returns the first error, which is ErrBadConn if nothing
+// has reached the server.
+func (p pipeline) end(err error) error {
+	closing := p.Close()
+	if pgconn.SafeToRetry(err) || pgconn.SafeToRetry(closing) {
+		return driver.ErrBadConn
+	}
+	return cmp.Or(err, closing)
+}
+
 // queryInScope changes the scope and runs a query, whose rows it returns. Both are one transaction: without
 // the scope the query does not run, and a query that fails leaves the scope unknown.
 func (c *scopedConn) queryInScope(ctx context.Context, wanted scope, q query) (*pipelineRows, error) {
@@ -77,10 +87,7 @@ func (c *scopedConn) queryInScope(ctx context.Context, wanted scope, q query) (*
 	if err == nil {
 		return rows, nil
 	}
-	if closing := p.Close(); pgconn.SafeToRetry(err) || pgconn.SafeToRetry(closing) {
-		return nil, driver.ErrBadConn
-	}
-	return nil, err
+	return nil, p.end(err)
 }
 
 // execInScope is queryInScope of a statement without rows.
@@ -100,7 +107,7 @@ func (c *scopedConn) enter(ctx context.Context, wanted scope) error {
 	if err == nil {
 		err = p.enterScope()
 	}
-	if err = cmp.Or(err, p.Close()); err == nil {
+	if err = p.end(err); err == nil {
 		c.current = wanted
 	}
 	return err
@@ -139,24 +146,6 @@ type query struct {
 	prepared *pgconn.StatementDescription // nil for one that is sent as text
 }
 
-// prepare prepares a statement of bind, once for a connection.
-func (c *scopedConn) prepare(ctx context.Context, text string, args []driver.NamedValue) (query, error) {
-	q := query{text: text, args: args}
-	values, _ := ctx.Value(bound{}).([]any)
-	if values == nil {
-		return q, nil
-	}
-	for _, v := range values {
-		q.args = append(q.args, driver.NamedValue{Ordinal: len(q.args) + 1, Value: v})
-	}
-	if c.Conn.Conn().IsClosed() {
-		return q, driver.ErrBadConn
-	}
-	prepared, err := c.Conn.Conn().Prepare(ctx, text, text) // returns at once what is prepared
-	q.prepared = prepared
-	return q, err
-}
-
 // encode encodes the values.
 func (q query) encode(c *scopedConn) (values pgx.ExtendedQueryBuilder, err error) {
 	all := make([]any, 0, len(q.args))
@@ -188,16 +177,12 @@ func (c *scopedConn) beginInScope(ctx context.Context, wanted scope) error {
 	if err == nil {
 		err = p.enterScope()
 	}
-	closing := p.Close() // reads the response to BEGIN
-	switch {
-	case err == nil && closing == nil:
+	if err = p.end(err); err == nil { // it has read the response to BEGIN
 		c.current = wanted
-		return nil
-	case pgconn.SafeToRetry(err), pgconn.SafeToRetry(closing):
-		return driver.ErrBadConn
+	} else if !errors.Is(err, driver.ErrBadConn) {
+		_ = c.Conn.Conn().Close(ctx)
 	}
-	_ = c.Conn.Conn().Close(ctx)
-	return cmp.Or(err, closing)
+	return err
 }
 
 // pipelineRows are the rows of a query in a pipeline.
@@ -269,7 +254,7 @@ func (r *pipelineRows) Columns() []string { return slices.Clone(r.columns) }
 // Next implements driver.Rows.
 func (r *pipelineRows) Next(row []driver.Value) error {
 	if !r.hasFirst && !r.Rows.Next() {
-		if err := r.Err(); err != nil {
+		if err := r.Close(); err != nil { // also one of the commit
 			return err
 		}
 		return io.EOF

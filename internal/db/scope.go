@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -125,11 +126,12 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 // startSession leaves the session with one prepared statement, that of the scope. A pooler may have given it to
 // another client before.
 func (c *scopedConn) startSession(ctx context.Context) error {
+	c.prepared = map[string]*pgconn.StatementDescription{}
 	err := c.Conn.Conn().DeallocateAll(ctx)
 	if err == nil {
 		_, err = c.Conn.Conn().Prepare(ctx, scopeStatement, setScope)
 	}
-	c.isForeign = err != nil
+	c.needsReset = err != nil
 	return err
 }
 
@@ -146,8 +148,10 @@ type scopedConn struct {
 	current  scope // the zero scope if the session's scope is unknown
 	inTx     bool
 	standby  bool // the server cannot be written to any more
-	// isForeign means that the session has not the prepared statements of this connection.
-	isForeign bool
+	// prepared are the texts of the prepared statements. needsReset means that the session has not those, or that
+	// one of them does not work any more, as after a migration.
+	prepared   map[string]*pgconn.StatementDescription
+	needsReset bool
 }
 
 var errOtherScope = errors.New("a statement of another scope within a transaction")
@@ -161,7 +165,7 @@ func (c *scopedConn) mustEnter(ctx context.Context, wanted scope) (bool, error) 
 		return true, errOtherScope
 	case c.Conn.Conn().IsClosed():
 		return true, driver.ErrBadConn
-	case c.isForeign:
+	case c.needsReset:
 		return true, c.startSession(ctx)
 	}
 	return true, nil
@@ -173,20 +177,15 @@ func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driv
 	return rows, c.explain(ctx, err)
 }
 
-func (c *scopedConn) query(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	wanted := scopeOf(ctx)
-	enters, err := c.mustEnter(ctx, wanted)
+func (c *scopedConn) query(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	q, enters, err := c.prepare(ctx, text, args)
 	if err != nil {
 		return nil, err
 	}
-	q, err := c.prepare(ctx, query, args)
-	switch {
-	case err != nil:
-		return nil, err
-	case enters:
-		return c.queryInScope(ctx, wanted, q)
+	if enters {
+		return c.queryInScope(ctx, scopeOf(ctx), q)
 	}
-	return c.Conn.QueryContext(ctx, query, q.args)
+	return c.Conn.QueryContext(ctx, text, q.args)
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -195,25 +194,46 @@ func (c *scopedConn) ExecContext(ctx context.Context, query string, args []drive
 	return result, c.explain(ctx, err)
 }
 
-func (c *scopedConn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c *scopedConn) exec(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	q, enters, err := c.prepare(ctx, text, args)
+	if err != nil {
+		return nil, err
+	}
+	if enters {
+		return c.execInScope(ctx, scopeOf(ctx), q)
+	}
+	return c.Conn.ExecContext(ctx, text, q.args)
+}
+
+// prepare returns a statement with its values, and whether the session must change to its scope with it.
+func (c *scopedConn) prepare(
+	ctx context.Context, text string, args []driver.NamedValue,
+) (q query, enters bool, err error) {
 	wanted := scopeOf(ctx)
-	enters, err := c.mustEnter(ctx, wanted)
-	if err != nil {
-		return nil, err
+	if enters, err = c.mustEnter(ctx, wanted); err != nil {
+		return q, false, err
 	}
-	q, err := c.prepare(ctx, query, args)
-	switch {
-	case err != nil:
-		return nil, err
-	case enters && wanted.role == ownerRole: // the text of a migration is many statements
-		err = c.enter(ctx, wanted)
-	case enters:
-		return c.execInScope(ctx, wanted, q)
+	q = query{text: text, args: args}
+	values, _ := ctx.Value(bound{}).([]any)
+	for _, v := range values {
+		q.args = append(q.args, driver.NamedValue{Ordinal: len(q.args) + 1, Value: v})
 	}
-	if err != nil {
-		return nil, err
+	q.prepared = c.prepared[text]
+	isNew := values != nil && q.prepared == nil
+	if enters && (isNew || wanted.role == ownerRole) { // it is prepared in its scope; a migration is many statements
+		enters = false
+		if err := c.enter(ctx, wanted); err != nil {
+			return q, false, err
+		}
 	}
-	return c.Conn.ExecContext(ctx, query, q.args)
+	if isNew {
+		if q.prepared, err = c.Conn.Conn().Prepare(ctx, text, text); err == nil {
+			c.prepared[text] = q.prepared
+		} else if pgconn.SafeToRetry(err) && ctx.Err() == nil {
+			err = driver.ErrBadConn
+		}
+	}
+	return q, enters, err
 }
 
 // explain also notes that the server became a standby, so that the pool connects to the new primary, and that the
@@ -222,8 +242,8 @@ func (c *scopedConn) explain(ctx context.Context, err error) error {
 	switch pgCode(err) {
 	case readOnlyTransaction:
 		c.standby = true
-	case duplicatePreparedStatement, invalidStatementName:
-		c.current, c.isForeign = scope{}, true
+	case duplicatePreparedStatement, invalidStatementName, featureNotSupported: // the last one for changed columns
+		c.current, c.needsReset = scope{}, true
 	}
 	return explain(ctx, err)
 }
@@ -247,7 +267,7 @@ func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 		return nil, c.explain(ctx, err)
 	}
 	c.inTx = true
-	return scopedTx{c}, nil
+	return scopedTx{ctx, c}, nil
 }
 
 // Prepare implements driver.Conn. A prepared statement of database/sql would outlive its scope.
@@ -261,33 +281,41 @@ func (c *scopedConn) PrepareContext(_ context.Context, query string) (driver.Stm
 }
 
 // scopedTx is a transaction. Once it has ended, its connection may change the scope.
-type scopedTx struct{ conn *scopedConn }
+type scopedTx struct {
+	ctx  context.Context
+	conn *scopedConn
+}
 
 // errRolledBack is the outcome of a commit after a statement that failed.
 var errRolledBack = errors.New("the transaction was rolled back, as a statement of it has failed")
 
 // Commit implements driver.Tx.
 func (t scopedTx) Commit() error {
-	tag, err := t.end("COMMIT")
+	tag, err := t.end(t.ctx, "COMMIT")
 	if err == nil && tag == "ROLLBACK" {
 		err = errRolledBack
 	}
-	return t.conn.explain(context.Background(), err)
+	return t.conn.explain(t.ctx, err)
 }
 
-// Rollback implements driver.Tx.
+// Rollback implements driver.Tx. The context may have ended.
 func (t scopedTx) Rollback() error {
-	_, err := t.end("ROLLBACK")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), rollbackTimeout)
+	defer cancel()
+	_, err := t.end(ctx, "ROLLBACK")
 	return err
 }
 
+// rollbackTimeout bounds a rollback. After it, the connection is closed.
+const rollbackTimeout = 5 * time.Second
+
 // end ends the transaction. A connection whose transaction may still be open is closed.
-func (t scopedTx) end(command string) (tag string, err error) {
+func (t scopedTx) end(ctx context.Context, command string) (tag string, err error) {
 	t.conn.inTx = false
 	own := t.conn.Conn.Conn()
-	got, err := own.Exec(context.Background(), command)
+	got, err := own.Exec(ctx, command)
 	if err != nil {
-		_ = own.Close(context.Background())
+		_ = own.Close(ctx)
 	}
 	return got.String(), err
 }
