@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,11 +20,20 @@ import (
 // that it panicked with.
 func grouped(t *testing.T, d *db.DB, all ...func(ctx context.Context, tx bun.Tx) error) []any {
 	t.Helper()
-	ctx := db.AsOwner(t.Context())
+	var calls []func() error
+	for _, f := range all {
+		calls = append(calls, func() error { return d.Tx(db.AsOwner(t.Context()), f) })
+	}
+	return groupedIn(t, d, calls)
+}
+
+// groupedIn is grouped for calls of Tx.
+func groupedIn(t *testing.T, d *db.DB, calls []func() error) []any {
+	t.Helper()
 	var running sync.WaitGroup
 	holds, release := make(chan struct{}), make(chan struct{})
 	running.Go(func() {
-		err := d.Tx(ctx, func(context.Context, bun.Tx) error {
+		err := d.Tx(db.AsOwner(t.Context()), func(context.Context, bun.Tx) error {
 			close(holds)
 			<-release
 			return nil
@@ -33,15 +43,15 @@ func grouped(t *testing.T, d *db.DB, all ...func(ctx context.Context, tx bun.Tx)
 		}
 	})
 	<-holds
-	outcomes := make([]any, len(all))
-	for i, f := range all {
+	outcomes := make([]any, len(calls))
+	for i, call := range calls {
 		running.Go(func() {
 			defer func() {
 				if p := recover(); p != nil {
 					outcomes[i] = p
 				}
 			}()
-			if err := d.Tx(ctx, f); err != nil {
+			if err := call(); err != nil {
 				outcomes[i] = err.Error()
 			}
 		})
@@ -104,6 +114,34 @@ func TestTx_GroupRunsAgainAfterItsRollback(t *testing.T) {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]int64{"first": 0, "0": 0, "1": 0, "3": 0}, things(t, d)); diff != "" {
+		t.Errorf("things (-want +got):\n%s", diff)
+	}
+}
+
+// TestTx_CallerWhoLeavesDisturbsNoOther ends the context of a transaction in a group, which SQLite would answer to by
+// rolling the group back: the others run once.
+func TestTx_CallerWhoLeavesDisturbsNoOther(t *testing.T) {
+	t.Parallel()
+	d := dbtest.SQLite(t)
+	setup(t, d)
+	left, leave := context.WithCancel(db.AsOwner(t.Context()))
+	var runs atomic.Int64
+	writes := func(id string, before func()) func(ctx context.Context, tx bun.Tx) error {
+		return func(ctx context.Context, tx bun.Tx) error {
+			runs.Add(1)
+			before()
+			return insert(ctx, tx, id)
+		}
+	}
+	got := groupedIn(t, d, []func() error{
+		func() error { return d.Tx(db.AsOwner(t.Context()), writes("one", func() {})) },
+		func() error { return d.Tx(left, writes("late", leave)) },
+		func() error { return d.Tx(db.AsOwner(t.Context()), writes("two", func() {})) },
+	})
+	if got[0] != nil || got[2] != nil || got[1] != context.Canceled.Error() || runs.Load() != 3 {
+		t.Errorf("%v after %d runs", got, runs.Load())
+	}
+	if diff := cmp.Diff(map[string]int64{"first": 0, "one": 0, "two": 0}, things(t, d)); diff != "" {
 		t.Errorf("things (-want +got):\n%s", diff)
 	}
 }

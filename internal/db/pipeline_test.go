@@ -170,3 +170,35 @@ func TestScope_IsLeftByFailures(t *testing.T) {
 		}
 	})
 }
+
+// TestStatement_IsPreparedAgainAfterAMigration changes the type of a column that a prepared statement returns.
+func TestStatement_IsPreparedAgainAfterAMigration(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d, _ := record(t)
+		ctx := db.AsOwner(t.Context())
+		run := func(statement string) {
+			t.Helper()
+			if _, err := d.ExecContext(ctx, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var value string
+		read := func() error {
+			p := d.Params()
+			return d.NewRaw("SELECT value FROM altered WHERE id = ?", p.Of(1)).Scan(p.Bind(ctx), &value)
+		}
+		run("CREATE TABLE altered (id INT, value INT); INSERT INTO altered VALUES (1, 2)")
+		if err := read(); err != nil {
+			t.Fatal(err)
+		}
+		run("ALTER TABLE altered ALTER COLUMN value TYPE TEXT")
+		if err := read(); err == nil {
+			t.Log("the statement works at once")
+		}
+		if err := read(); err != nil || value != "2" {
+			t.Errorf("%q, %v", value, err)
+		}
+	})
+}
