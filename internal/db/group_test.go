@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
@@ -126,17 +127,25 @@ func TestTx_CallerWhoLeavesDisturbsNoOther(t *testing.T) {
 	setup(t, d)
 	left, leave := context.WithCancel(db.AsOwner(t.Context()))
 	var runs atomic.Int64
-	writes := func(id string, before func()) func(ctx context.Context, tx bun.Tx) error {
-		return func(ctx context.Context, tx bun.Tx) error {
+	writes := func(id string) error {
+		return d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			runs.Add(1)
-			before()
 			return insert(ctx, tx, id)
-		}
+		})
 	}
+	const many = `INSERT INTO things (id) WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers
+		WHERE n < 200000) SELECT n FROM numbers`
 	got := groupedIn(t, d, []func() error{
-		func() error { return d.Tx(db.AsOwner(t.Context()), writes("one", func() {})) },
-		func() error { return d.Tx(left, writes("late", leave)) },
-		func() error { return d.Tx(db.AsOwner(t.Context()), writes("two", func() {})) },
+		func() error { return writes("one") },
+		func() error {
+			return d.Tx(left, func(ctx context.Context, tx bun.Tx) error {
+				runs.Add(1)
+				time.AfterFunc(20*time.Millisecond, leave) // during the statement
+				_, err := tx.ExecContext(ctx, many)
+				return err
+			})
+		},
+		func() error { return writes("two") },
 	})
 	if got[0] != nil || got[2] != nil || got[1] != context.Canceled.Error() || runs.Load() != 3 {
 		t.Errorf("%v after %d runs", got, runs.Load())

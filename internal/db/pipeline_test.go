@@ -42,6 +42,7 @@ func relay(to, from net.Conn, report func()) {
 // record starts a recorder, and returns a database with one connection through it.
 func record(t *testing.T) (*db.DB, *recorder) {
 	t.Helper()
+	dbtest.Migrated(t, dbtest.Postgres(t)) // creates the roles
 	u, err := url.Parse(dbtest.PostgresURL(t))
 	if err != nil {
 		t.Fatal(err)
