@@ -36,10 +36,13 @@ var (
 const (
 	firstStep  = "0007_stats" // of the oldest schema that can be upgraded under load: see docs/OPERATIONS.md
 	migrations = "migrations/postgres"
+	// longestMigration bounds the wait for the late server, which migrates a million links on a slow disk.
+	longestMigration = 15 * time.Minute
 )
 
 func main() {
 	rig.Main(func(r *rig.Run) {
+		r.Patience = longestMigration
 		d := &drill{Run: r, root: rig.Root(r)}
 		d.findRevision()
 		r.OpenServices()

@@ -6,6 +6,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -96,6 +97,8 @@ type Run struct {
 	// DatabaseURL and RedisURL name databases of the run's own after OpenServices.
 	DatabaseURL, RedisURL string
 	Redis                 *redis.Client
+	// Patience is how long Await waits; zero selects two minutes.
+	Patience time.Duration
 	// User runs servers and commands; nil is the user of the run.
 	User *syscall.Credential
 	// ServicePIDs are the processes of PostgreSQL and Redis, as far as they are on this machine.
@@ -193,9 +196,9 @@ func (r *Run) Pause(d time.Duration) {
 	}
 }
 
-// Await polls until a condition holds, and fails after a minute or two.
+// Await polls until a condition holds, and fails after Patience.
 func (r *Run) Await(what string, holds func() bool) {
-	const patience = 2 * time.Minute
+	patience := cmp.Or(r.Patience, 2*time.Minute)
 	for began := time.Now(); !holds(); r.Pause(20 * time.Millisecond) {
 		if time.Since(began) > patience {
 			Failf("waited %s until %s", patience, what)
