@@ -36,6 +36,8 @@ const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 type Passwords struct {
 	cost int
 	gate *admission.Gate
+	// rest is how many times as long as a comparison its turn lasts after it, if the password was wrong.
+	rest time.Duration
 	// unknown is compared with if there is no account.
 	unknown string
 }
@@ -58,13 +60,16 @@ var cheap string
 // NewPasswords returns Passwords for log-ins, with the cost for production. They have half of the processors.
 func NewPasswords() *Passwords { return newPasswords(hashCost(), loginGate()) }
 
-// NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, so that
-// they leave processors to redirects, and maxWaiting wait.
+// NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, and maxWaiting
+// wait. A turn rests after a wrong password, so that guesses, even from many networks, take a twentieth of two
+// processors, and redirects have the others.
 func NewLinkPasswords() *Passwords {
 	turns := min(2, halfOfProcessors())
-	return newPasswords(hashCost(), admission.Config{
+	p := newPasswords(hashCost(), admission.Config{
 		Name: "passwords of links", Capacity: turns, Share: turns, Waiting: maxWaiting, Queue: maxWaiting, MaxWait: maxWait,
 	})
+	p.rest = 9
+	return p
 }
 
 // loginGate returns how the log-ins of all addresses take turns.
@@ -104,12 +109,19 @@ func (p *Passwords) Hash(ctx context.Context, subject, password string) (string,
 
 // Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
 // hash, which never matches.
-func (p *Passwords) Matches(ctx context.Context, subject, hash, password string) (bool, error) {
+func (p *Passwords) Matches(ctx context.Context, subject, hash, password string) (matches bool, err error) {
 	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return false, err
 	}
-	defer leave()
+	began := time.Now()
+	defer func() {
+		if rest := p.rest * time.Since(began); rest > 0 && !matches {
+			time.AfterFunc(rest, leave)
+		} else {
+			leave()
+		}
+	}()
 	known := hash != ""
 	err = bcrypt.CompareHashAndPassword([]byte(cmp.Or(hash, p.unknown)), prehash(password))
 	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {

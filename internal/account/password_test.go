@@ -189,6 +189,30 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 	}
 }
 
+// TestLinkPasswords_RestAfterWrongOnes: a wrong password keeps its turn for a multiple of the comparison, a right
+// one does not.
+func TestLinkPasswords_RestAfterWrongOnes(t *testing.T) {
+	t.Parallel()
+	p := NewLinkPasswords()
+	if p.rest < 9 {
+		t.Errorf("a turn rests %d times as long as a comparison", p.rest)
+	}
+	p.cost, p.rest = bcrypt.MinCost, 1e6
+	hash, err := p.Hash(t.Context(), "a network", password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		password string
+		turns    int64
+	}{{password, 0}, {"another " + password, 1}} {
+		matches, err := p.Matches(t.Context(), "a network", hash, c.password)
+		if turns, _ := p.gate.Stats(); err != nil || matches != (c.turns == 0) || turns != c.turns {
+			t.Errorf("%q: %t with %d turns, %v", c.password, matches, turns, err)
+		}
+	}
+}
+
 // TestPassword_RejectedAttemptIsNotCounted: a log-in that waited in vain is no wrong password.
 func TestPassword_RejectedAttemptIsNotCounted(t *testing.T) {
 	t.Parallel()
