@@ -237,6 +237,7 @@ async function shows(contexts, state, { shortUrl }) {
     expect('whether there is a Retry-After', Number(head['retry-after']) > 0, response.status() === 429);
     expect('the address', page.url(), shortUrl);
     expect('the requests', requests.join(' '), shortUrl);
+    await isAccessible(page, expect);
     await page.close();
   }
   expecting(state)('what reached the destination', arrivals.length, 0);
@@ -373,6 +374,7 @@ function measure() {
 // follow clicks on a short URL in the sender's page, and waits for where that leads.
 async function follow(context, shortUrl, failing) {
   const page = await context.newPage();
+  await page.addInitScript({ content: AXE });
   await page.goto(`${sender.origin}/post?to=${encodeURIComponent(shortUrl)}`);
   const requests = [];
   page.on('request', request => requests.push(request.url()));
