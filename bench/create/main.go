@@ -8,7 +8,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -173,22 +172,13 @@ func loads() []load {
 			for k := range batch {
 				links = append(links, map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"})
 			}
-			return mutation("createLinks", "CreateLinksInput", "results { created link { id code } }",
+			return rig.Mutation("createLinks", "CreateLinksInput", "results { created link { id code } }",
 				map[string]any{"workspaceId": v.tenant.Workspace, "links": links})
 		}},
 	}
 }
 
 func createLink(workspace, url string) string {
-	return mutation("createLink", "CreateLinkInput", "created link { id code }",
+	return rig.Mutation("createLink", "CreateLinkInput", "created link { id code }",
 		map[string]any{"workspaceId": workspace, "url": url, "title": "A title of some words"})
-}
-
-// mutation returns a request for a mutation. A right response has no errors.
-func mutation(name, input, result string, in map[string]any) string {
-	return string(rig.Must(json.Marshal(map[string]any{
-		"query": fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }",
-			input, name, result),
-		"variables": map[string]any{"in": in},
-	})))
 }

@@ -139,15 +139,6 @@ func (v *version) load(l load) rig.Load {
 	}
 }
 
-// mutation returns a request for a mutation. A right response has no errors.
-func mutation(name, input, result string, in map[string]any) string {
-	return string(rig.Must(json.Marshal(map[string]any{
-		"query": fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }",
-			input, name, result),
-		"variables": map[string]any{"in": in},
-	})))
-}
-
 // loads are the requests that both versions answer.
 func loads() []load {
 	const newURL = "https://www.example.com/new/" + rig.NumberPlace
@@ -160,24 +151,24 @@ func loads() []load {
 	}
 	return []load{
 		{"createLink", `"created":true`, *connections, http.StatusOK, func(v *version, _ int) string {
-			return mutation("createLink", "CreateLinkInput", "created link { id code }", map[string]any{
+			return rig.Mutation("createLink", "CreateLinkInput", "created link { id code }", map[string]any{
 				"workspaceId": v.tenant.Workspace, "url": newURL, "title": "A title of some words",
 			})
 		}},
 		{"createLinks of 100", `"created":true`, 4, http.StatusOK, func(v *version, _ int) string {
-			return mutation("createLinks", "CreateLinksInput", "results { created link { id code } }", map[string]any{
+			return rig.Mutation("createLinks", "CreateLinksInput", "results { created link { id code } }", map[string]any{
 				"workspaceId": v.tenant.Workspace, "links": each(func(k int) map[string]any {
 					return map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"}
 				}),
 			})
 		}},
 		{"updateLink", `"link":{"id":`, *connections, http.StatusOK, func(v *version, i int) string {
-			return mutation("updateLink", "UpdateLinkInput", "link { id }", map[string]any{
+			return rig.Mutation("updateLink", "UpdateLinkInput", "link { id }", map[string]any{
 				"id": v.links[i].Link.ID, "title": title,
 			})
 		}},
 		{"updateLinks of 100", `"link":{"id":`, 4, http.StatusOK, func(v *version, i int) string {
-			return mutation("updateLinks", "UpdateLinksInput", "results { link { id } }", map[string]any{
+			return rig.Mutation("updateLinks", "UpdateLinksInput", "results { link { id } }", map[string]any{
 				"workspaceId": v.tenant.Workspace, "links": each(func(k int) map[string]any {
 					return map[string]any{"id": v.links[(i*batch+k)%len(v.links)].Link.ID, "title": title}
 				}),
@@ -216,7 +207,7 @@ func byExternalID(v *version) (read, upsert load) {
 		})))
 	}}
 	upsert = load{"", `"outcome":"UNCHANGED"`, *connections, http.StatusOK, func(v *version, i int) string {
-		return mutation("upsertLink", "UpsertLinkInput", "outcome "+linkFields, map[string]any{
+		return rig.Mutation("upsertLink", "UpsertLinkInput", "outcome "+linkFields, map[string]any{
 			"workspaceId": v.tenant.Workspace, "link": fields(i),
 		})
 	}}

@@ -303,7 +303,7 @@ func lookUp[K any](
 
 // insertAtOnce creates the unresolved links with one statement on PostgreSQL. It reports false, with nothing
 // written, if they have more to write than links, tags and events, if one of them exists or its code is taken, or
-// if the quota does not suffice: insert finds out what is the matter.
+// if the quota does not suffice: insert then finds the reason.
 func (b *batch) insertAtOnce(ctx context.Context) (created bool, err error) {
 	items := b.unresolved()
 	if b.DB.Kind != db.Postgres || b.member.IsPublic() || slices.ContainsFunc(b.items, (*item).isComplex) {

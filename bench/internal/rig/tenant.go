@@ -82,6 +82,15 @@ func (t *Tenant) Do(data any, query string, variables map[string]any) error {
 	return json.Unmarshal(body, &struct{ Data any }{data})
 }
 
+// Mutation returns a request for a mutation. A right response has no errors.
+func Mutation(name, input, result string, in map[string]any) string {
+	return string(Must(json.Marshal(map[string]any{
+		"query": fmt.Sprintf("mutation M($in: %s!) { %s(input: $in) { %s errors { code message field } } }",
+			input, name, result),
+		"variables": map[string]any{"in": in},
+	})))
+}
+
 func (t *Tenant) send(method, path, body string) (*http.Response, []byte, error) {
 	base := t.Address
 	if !strings.Contains(base, "://") {
