@@ -169,9 +169,14 @@ func TestURLChecks_AreDue(t *testing.T) {
 	}
 }
 
-// TestHostKeys_OfExistingLinks: the migration computes the keys of hosts as package link does.
+// TestHostKeys_OfExistingLinks: the migration computes the keys of hosts as package link does, also for what early
+// nodes write afterwards.
 func TestHostKeys_OfExistingLinks(t *testing.T) {
 	t.Parallel()
+	urls := []string{
+		"https://example.com/a.b/c", "http://www.example.com:8080/", "https://a/?x=b.c:d",
+		"http://[2001:db8::1]:81/a", "http://192.0.2.1/", "",
+	}
 	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,11 +184,8 @@ func TestHostKeys_OfExistingLinks(t *testing.T) {
 			rollBackTo(t, d, "0024_external_ids")
 			system := db.AsSystem(t.Context())
 			want := map[string]string{}
-			for i, url := range []string{
-				"https://example.com/a.b/c", "http://www.example.com:8080/", "https://a/?x=b.c:d",
-				"http://[2001:db8::1]:81/a", "http://192.0.2.1/", "",
-			} {
-				linkID := fmt.Sprint("lnk_", i)
+			insert := func(linkID, url string) {
+				t.Helper()
 				if _, err := d.ExecContext(system, `INSERT INTO links (id, workspace_id, code, strategy, original_url,
 					canonical_url, canonical_hash, redirect_status, created_at, updated_at)
 					VALUES (?0, ?1, ?0, 'RANDOM', 'u', ?2, ?3, 302, ?4, ?4)`, linkID, public, url, []byte{1}, instant); err != nil {
@@ -193,7 +195,20 @@ func TestHostKeys_OfExistingLinks(t *testing.T) {
 					want[linkID] = link.HostKey((&link.Link{CanonicalURL: url}).Host())
 				}
 			}
+			for i, url := range urls {
+				insert(fmt.Sprint("before_", i), url)
+			}
 			up(t, d)
+			if d.Kind == db.Postgres { // no other node runs beside on SQLite
+				for i, url := range urls {
+					insert(fmt.Sprint("after_", i), url)
+				}
+				const url = "https://later.example/a"
+				if _, err := d.ExecContext(system, "UPDATE links SET canonical_url = ? WHERE id = 'after_0'", url); err != nil {
+					t.Fatal(err)
+				}
+				want["after_0"] = link.HostKey("later.example")
+			}
 			var rows []struct{ ID, HostKey string }
 			if err := d.NewSelect().Table("links").Column("id", "host_key").Scan(system, &rows); err != nil {
 				t.Fatal(err)

@@ -253,6 +253,58 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 	return took
 }
 
+// TestMigrate_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY, which
+// waits for all statements that run.
+func TestMigrate_OnlineIsSerialized(t *testing.T) {
+	t.Parallel()
+	databaseURL := dbtest.PostgresURL(t)
+	steps := map[string]string{
+		"0001_table.up": "CREATE TABLE one (id TEXT)",
+		"0002_index.up": "-- online\nINSERT INTO one VALUES ('a')\n-- next\nCREATE INDEX CONCURRENTLY ones ON one (id);\n",
+	}
+	open := func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) }
+	want := map[string]int{"0001_table": 1, "0002_index": 1}
+	if diff := cmp.Diff(want, start(t, 8, open, scripts(steps))); diff != "" {
+		t.Errorf("how often each step was taken (-want +got):\n%s", diff)
+	}
+}
+
+// TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the one that failed have effect, and what
+// it left behind is removed.
+func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Postgres(t)
+	ctx := db.AsOwner(t.Context())
+	files := scripts(map[string]string{
+		"0001_table.up": "CREATE TABLE one (id TEXT)",
+		"0002_index.up": "-- online\nINSERT INTO one VALUES ('a')\n-- next\n" +
+			"CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS ones ON one (id)",
+		"0003_later.up": "CREATE TABLE later (id TEXT)",
+	})
+	if _, err := d.Migrate(ctx, scripts(map[string]string{"0001_table.up": "CREATE TABLE one (id TEXT)"}), noon); err != nil {
+		t.Fatal(err)
+	}
+	write := func(statement string) {
+		t.Helper()
+		if _, err := d.ExecContext(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("INSERT INTO one VALUES ('a')")
+	if applied, err := d.Migrate(ctx, files, noon); len(applied) > 0 || err == nil || !strings.Contains(err.Error(), "0002_index") {
+		t.Fatalf("with a duplicate: applied %v, %v", applied, err)
+	}
+	write("DELETE FROM one")
+	migrate(t, d, files, "0002_index", "0003_later")
+	var valid []bool
+	if err := d.NewRaw("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ones'::regclass").Scan(ctx, &valid); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bool{true}, valid); diff != "" {
+		t.Errorf("the index is valid (-want +got):\n%s", diff)
+	}
+}
+
 func TestMigrate_AppliesRealMigrations(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {

@@ -1,9 +1,9 @@
-DROP INDEX click_totals_by_last_click;
-DROP INDEX links_with_routing;
-DROP INDEX links_by_expiration;
-DROP INDEX links_by_update;
-DROP INDEX links_by_external_id;
-DROP INDEX links_in_workspace;
+DROP INDEX IF EXISTS click_totals_by_last_click;
+DROP INDEX IF EXISTS links_with_routing;
+DROP INDEX IF EXISTS links_by_expiration;
+DROP INDEX IF EXISTS links_by_update;
+DROP INDEX IF EXISTS links_by_external_id;
+DROP INDEX IF EXISTS links_in_workspace;
 CREATE INDEX links_in_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at) WHERE purged_at IS NULL;
 DROP TABLE link_metadata;
 ALTER TABLE links DROP host_key;

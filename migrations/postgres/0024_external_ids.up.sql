@@ -14,23 +14,7 @@ CREATE TABLE link_metadata (
 );
 CREATE INDEX link_metadata_by_pair ON link_metadata (workspace_id, key, value, link_id);
 
-ALTER TABLE links NO FORCE ROW LEVEL SECURITY;
-UPDATE links SET host_key = coalesce((
-    SELECT string_agg(label, '.' ORDER BY position DESC) || '.'
-    FROM string_to_table(trim('[]' FROM substring(canonical_url FROM '^https?://(\[[^]]*\]|[^/:?]*)')), '.')
-        WITH ORDINALITY AS labels (label, position)
-), '') WHERE canonical_url <> '';
-ALTER TABLE links FORCE ROW LEVEL SECURITY;
-
--- With the columns of further filters: an index of their own for each would slow down creation.
-DROP INDEX links_in_workspace;
-CREATE INDEX links_in_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at, created_by, host_key) WHERE purged_at IS NULL;
-
-CREATE UNIQUE INDEX links_by_external_id ON links (workspace_id, external_id) WHERE external_id IS NOT NULL;
-CREATE INDEX links_by_update ON links (workspace_id, updated_at, id) WHERE purged_at IS NULL;
-CREATE INDEX links_by_expiration ON links (workspace_id, expires_at, id) WHERE expires_at IS NOT NULL AND purged_at IS NULL;
-CREATE INDEX links_with_routing ON links (workspace_id, id) WHERE routing IS NOT NULL AND purged_at IS NULL;
-CREATE INDEX click_totals_by_last_click ON click_totals (workspace_id, last_at, subject_id);
+-- Migration 0033 fills host_key and builds the indexes while requests go on.
 
 GRANT SELECT, INSERT, DELETE ON link_metadata TO linkforge_tenant;
 GRANT SELECT, INSERT, UPDATE, DELETE ON link_metadata TO linkforge_system;

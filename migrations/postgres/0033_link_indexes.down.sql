@@ -1,0 +1,1 @@
+-- The down migration 0024 drops the indexes.

@@ -1,0 +1,1 @@
+-- PostgreSQL only: on SQLite migration 0024 does this, as no other node runs beside.
