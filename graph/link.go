@@ -19,11 +19,15 @@ import (
 )
 
 func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
-	m, err := r.membership(ctx, in.WorkspaceID)
+	actor, err := account.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	results, err := r.Links.CreateMany(ctx, m, link.Batch{
+	p, err := r.Workspaces.Presume(ctx, actor, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	results, err := r.Links.CreatePresumed(ctx, p, link.Batch{
 		Links: []*link.New{{
 			URL:            in.URL,
 			Strategy:       in.Strategy,

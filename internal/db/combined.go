@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/uptrace/bun"
 )
 
 // Combined is a statement of PostgreSQL that consists of several, which all see the same snapshot: it takes one
@@ -48,16 +50,43 @@ func AddInsert[T any](c *Combined, name string, in Insert, rows []T) {
 // ExecReturning executes the statement if the named part returns exactly n rows. Otherwise, or if the database has
 // preferred another transaction, it reports false, and nothing has changed.
 func (c *Combined) ExecReturning(ctx context.Context, name string, n int) (done bool, err error) {
+	query, ctx := c.statement(ctx, name, fmt.Sprintf("SELECT 1 / (count(*) = %s)::INT FROM %s", c.Of(n), name))
+	_, err = query.Exec(ctx)
+	return isDone(err)
+}
+
+// FindOrCreate executes the statement if the parts named found and created return n rows together, and returns
+// those found. Otherwise, or if the database has preferred another transaction, it reports false, and nothing has
+// changed.
+func FindOrCreate[T any](ctx context.Context, c *Combined, found, created string, n int) (rows []T, done bool, err error) {
+	table := c.db.Dialect().Tables().Get(reflect.TypeFor[T]())
+	columns := make([]string, len(table.Fields))
+	for i, f := range table.Fields {
+		columns[i] = found + "." + string(f.SQLName)
+	}
+	// The join keeps the count, and thus the division, if no row is found: the condition on number drops that row.
+	query, ctx := c.statement(ctx, created, fmt.Sprintf(`SELECT %s FROM (
+		SELECT 1 / ((SELECT count(*) FROM %s) + (SELECT count(*) FROM %s) = %s)::INT AS one) AS complete
+		LEFT JOIN %s ON TRUE WHERE complete.one = 1`,
+		strings.Join(columns, ", "), found, created, c.Of(n), found))
+	done, err = isDone(query.Scan(ctx, &rows))
+	return rows, done, err
+}
+
+// statement returns the statement with its end, and its context. It is traced by the main part.
+func (c *Combined) statement(ctx context.Context, main, end string) (*bun.RawQuery, context.Context) {
 	var with []string
 	for _, p := range c.parts {
 		with = append(with, p.name+" AS ("+p.text+")")
-		if p.name == name {
+		if p.name == main {
 			ctx = context.WithValue(ctx, mainPart{}, p.text)
 		}
 	}
-	// A division by zero is the shortest way to roll a statement back.
-	text := fmt.Sprintf("WITH %s SELECT 1 / (count(*) = %s)::INT FROM %s", strings.Join(with, ", "), c.Of(n), name)
-	_, err = c.db.NewRaw(text).Exec(bind(ctx, c.values...))
+	return c.db.NewRaw("WITH " + strings.Join(with, ", ") + " " + end), bind(ctx, c.values...)
+}
+
+// isDone interprets the error of a combined statement. A division by zero is the shortest way to roll it back.
+func isDone(err error) (bool, error) {
 	if pgCode(err) == divisionByZero || isConflict(err) {
 		return false, nil
 	}

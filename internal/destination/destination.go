@@ -31,6 +31,9 @@ type Checker struct {
 type Blocklist interface {
 	// Blocked returns the blocked ones among the hosts.
 	Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
+	// Allowed adds to a statement what must hold so that none of the hosts is blocked, and returns the condition. It
+	// reports false if one is.
+	Allowed(statement *db.Combined, hosts ...string) (condition string, possible bool)
 }
 
 // Check returns UnsafeURL if visitors may not be sent to the URL, which is accepted by package urlnorm.
@@ -68,6 +71,25 @@ func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (ma
 			"that would be a redirect loop.")
 	}
 	return refused, err
+}
+
+// Allowed adds to a statement what must hold so that Refused is empty for the URLs, and returns the condition. It
+// reports false if that is known not to hold.
+func (c *Checker) Allowed(statement *db.Combined, urls ...string) (condition string, possible bool) {
+	var hosts []string
+	for _, url := range urls {
+		u, err := urlnorm.Canonical(url)
+		if err != nil || c.Own.Serves(u) {
+			return "", false
+		}
+		hosts = append(hosts, u.Host())
+	}
+	condition = fmt.Sprintf("NOT EXISTS (SELECT FROM verified_hosts WHERE host = ANY(%s))", statement.Of(hosts))
+	if c.Blocklist == nil {
+		return condition, true
+	}
+	listed, possible := c.Blocklist.Allowed(statement, hosts...)
+	return condition + " AND " + listed, possible
 }
 
 // blocked returns those of the URLs whose hosts the operator has blocked.

@@ -26,7 +26,9 @@ type batch struct {
 	now    time.Time
 	policy Policy
 	key    *idempotency.Key // may be nil
-	items  []*item
+	// isPresumed means that the memberships are presumed: the batch returns errPresumed unless its statement checks them.
+	isPresumed bool
+	items      []*item
 	// operationID is the bulk call of an upsert; empty for none.
 	operationID string
 }
@@ -76,6 +78,8 @@ var (
 	// errRetry rolls back a batch that must run again: it needs more generated codes, or a link that
 	// it found was purged meanwhile.
 	errRetry = errors.New("the batch must run again")
+	// errPresumed ends a batch without effect: the memberships must be confirmed first.
+	errPresumed = errors.New("the memberships of the batch are presumed")
 )
 
 func (b *batch) add(m workspace.Membership, in *New, operationID string) {
@@ -84,6 +88,10 @@ func (b *batch) add(m workspace.Membership, in *New, operationID string) {
 
 // create returns a result for each item.
 func (b *batch) create(ctx context.Context) ([]Result, error) {
+	b.validate()
+	if done, err := b.createAtOnce(ctx); done || err != nil {
+		return b.results(), err
+	}
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -95,8 +103,8 @@ func (b *batch) create(ctx context.Context) ([]Result, error) {
 	return b.results(), nil
 }
 
-// prepare validates the input, detects duplicates, and assigns codes.
-func (b *batch) prepare(ctx context.Context) error {
+// validate validates the input and detects duplicates.
+func (b *batch) validate() {
 	first := map[request]*item{}
 	for _, it := range b.items {
 		if it.isKnown() {
@@ -121,6 +129,10 @@ func (b *batch) prepare(ctx context.Context) error {
 			first[same] = it
 		}
 	}
+}
+
+// prepare fails the items that lead to refused destinations, and generates codes for the others.
+func (b *batch) prepare(ctx context.Context) error {
 	if err := b.refuseDestinations(ctx); err != nil {
 		return err
 	}
@@ -230,6 +242,12 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 		return err
 	}
 	b.finish()
+	b.announce(ctx)
+	return nil
+}
+
+// announce reports the new links, and those that got no code.
+func (b *batch) announce(ctx context.Context) {
 	for _, it := range b.items {
 		if it.Link != nil && (it.Created || it.revived) {
 			b.forget(it.Link)
@@ -240,7 +258,6 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 				"canonical_sha256", hex.EncodeToString(it.draft.CanonicalHash))
 		}
 	}
-	return nil
 }
 
 // insertAll inserts the unresolved links with one statement, or by the transaction that handles all cases. That

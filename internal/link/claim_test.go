@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -260,4 +261,8 @@ func (b blockedHosts) Blocked(_ context.Context, _ bun.IDB, hosts ...string) (ma
 		}
 	}
 	return found, nil
+}
+
+func (b blockedHosts) Allowed(_ *db.Combined, hosts ...string) (string, bool) {
+	return "TRUE", !slices.ContainsFunc(hosts, func(host string) bool { return b[host] })
 }

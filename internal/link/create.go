@@ -71,6 +71,30 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *
 	return results[0].Link, results[0].Created, results[0].Err
 }
 
+// CreatePresumed is CreateMany for a member who may have been removed: it returns NotFound then.
+func (s *Store) CreatePresumed(ctx context.Context, p workspace.Presumed, in Batch) ([]Result, error) {
+	if m := p.Membership(); in.isPlain() && m.May(workspace.WriteLinks) {
+		ctx, err := m.Enter(ctx, workspace.WriteLinks)
+		if err != nil {
+			return nil, err
+		}
+		one, err := s.createCoalesced(ctx, &createRequest{
+			member: m, confirm: p.Confirm, in: in.Links[0], operationID: in.OperationID,
+		})
+		return []Result{one}, err
+	}
+	m, err := p.Confirm(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.CreateMany(ctx, m, in)
+}
+
+// isPlain reports whether the batch is one link that needs no preparation by statements of its own.
+func (in *Batch) isPlain() bool {
+	return len(in.Links) == 1 && in.IdempotencyKey == nil && in.Links[0].MaxClicks == nil && in.Links[0].Routing == nil
+}
+
 // CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Equal
 // links within the batch are created once; the first result has Created. A repeated call with the
 // same IdempotencyKey and the same links, by the same caller within 24 hours, returns the results
@@ -97,7 +121,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		return nil, err
 	}
 	if len(in.Links) == 1 && key == nil && in.Links[0].MaxClicks == nil {
-		one, err := s.createCoalesced(ctx, m, in.Links[0], in.OperationID)
+		one, err := s.createCoalesced(ctx, &createRequest{member: m, in: in.Links[0], operationID: in.OperationID})
 		return []Result{one}, err
 	}
 	for {

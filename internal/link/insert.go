@@ -10,7 +10,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -224,6 +223,13 @@ func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) e
 	if err != nil {
 		return err
 	}
+	return b.useExisting(ctx, conn, items, byHash, byCode, byExternalID)
+}
+
+// useExisting is findExisting for the links that were found by each key.
+func (b *batch) useExisting(
+	ctx context.Context, conn bun.IDB, items []*item, byHash, byCode, byExternalID []*Link,
+) error {
 	// A due change may have given a link another URL.
 	if err := ApplyDue(ctx, conn, b.now, slices.Concat(byHash, byCode, byExternalID)...); err != nil {
 		return err
@@ -299,54 +305,6 @@ func lookUp[K any](
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
 	return links, nil
-}
-
-// insertAtOnce creates the unresolved links with one statement on PostgreSQL. It reports false, with nothing
-// written, if they have more to write than links, tags and events, if one of them exists or its code is taken, or
-// if the quota does not suffice: insert then finds the reason.
-func (b *batch) insertAtOnce(ctx context.Context) (created bool, err error) {
-	items := b.unresolved()
-	if b.DB.Kind != db.Postgres || b.member.IsPublic() || slices.ContainsFunc(b.items, (*item).isComplex) {
-		return false, nil
-	}
-	records := make([]*record, 0, len(items))
-	for _, it := range items {
-		if it.tried = 0; !b.assignCode(it) {
-			return false, nil
-		}
-		records = append(records, recordOf(it.draft))
-	}
-	if !fitsStatement(records) {
-		return false, nil
-	}
-	tags, events := b.derived(items)
-	c := b.DB.Combine()
-	c.Add("quota", fmt.Sprintf(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (%s, %s, %s)
-		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links <= %s AS suffices`,
-		c.Of(b.member.ID()), c.Of(hitquota.MonthOf(b.now).String()), c.Of(len(items)), c.Of(b.QuotaOf(b.member))))
-	in := insertFor(records)
-	in.Rest = "WHERE (SELECT suffices FROM quota) " + in.Rest
-	db.AddInsert(c, "created", in, records)
-	db.AddInsert(c, "tags", db.Insert{}, tags)
-	audit.Add(c, events...)
-	if created, err = c.ExecReturning(ctx, "created", len(items)); !created {
-		return false, err
-	}
-	for _, it := range items {
-		it.attempt = it.created()
-	}
-	return true, nil
-}
-
-// isComplex reports whether the item has more to write than a link, its tags and its event.
-func (it *item) isComplex() bool {
-	return it.upsert != nil ||
-		it.pending() && (it.draft.Routing != nil || it.draft.Metadata != "")
-}
-
-// created is the result of an item whose link was inserted.
-func (it *item) created() Result {
-	return Result{Link: it.draft, Created: true, OperationID: it.operationID}
 }
 
 // derived returns the tags and the events of new links. Anonymous links have no audit log.

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -261,6 +262,10 @@ type blockedHost string
 
 func (b blockedHost) Blocked(context.Context, bun.IDB, ...string) (map[string]bool, error) {
 	return map[string]bool{string(b): true}, nil
+}
+
+func (b blockedHost) Allowed(_ *db.Combined, hosts ...string) (string, bool) {
+	return "TRUE", !slices.Contains(hosts, string(b))
 }
 
 // TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the

@@ -140,6 +140,7 @@ func (b *batch) upsert(ctx context.Context) ([]Upserted, error) {
 	if err := b.findUpserted(ctx); err != nil {
 		return nil, err
 	}
+	b.validate()
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -61,6 +61,15 @@ func (b *Blocklist) Blocked(ctx context.Context, conn bun.IDB, hosts ...string) 
 	return blocked, nil
 }
 
+// Allowed adds to a statement what must hold so that none of the hosts is blocked, and returns the condition.
+func (b *Blocklist) Allowed(statement *db.Combined, hosts ...string) (condition string, possible bool) {
+	var entries []string
+	for _, host := range hosts {
+		entries = append(entries, hostAndParents(host)...)
+	}
+	return fmt.Sprintf("NOT EXISTS (SELECT FROM blocked_hosts WHERE host = ANY(%s))", statement.Of(entries)), true
+}
+
 // Block adds a host to the list. Blocking it again changes the reason. Existing links continue to
 // redirect, see Store.DisableHost. It returns InvalidInput.
 func (b *Blocklist) Block(ctx context.Context, host, reason string) (*BlockedHost, error) {

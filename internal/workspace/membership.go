@@ -23,6 +23,8 @@ type Membership struct {
 	accountID string
 	role      Role
 	key       *account.Key // nil for an account
+	// version is that of the workspace's row on PostgreSQL.
+	version string
 }
 
 // PublicID is the ID of the workspace of anonymous links.
@@ -82,7 +84,7 @@ func (m Membership) Event(at time.Time, action audit.Action, targetID string, d 
 // Require returns the actor's membership of a workspace. Actors without one get NotFound, as for a
 // workspace that does not exist.
 func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
-	return s.require(ctx, a, workspaceID, "workspace.deleted_at IS NULL")
+	return s.require(ctx, a, workspaceID, live)
 }
 
 // RequireEach returns the actor's memberships by workspace ID. Workspaces without one are missing
@@ -139,6 +141,9 @@ func (s *Store) RequireFor(
 	return m, err
 }
 
+// live is the condition of Require.
+const live = "workspace.deleted_at IS NULL"
+
 // proofKey identifies a lookup of a membership; concurrent calls with equal keys share a statement.
 type proofKey struct{ accountID, keyID, workspaceID, condition string }
 
@@ -146,20 +151,29 @@ func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condi
 	if !id.Valid(id.Workspace, workspaceID) || a.Key != nil && a.Key.WorkspaceID != workspaceID {
 		return Membership{}, errNotFound()
 	}
-	key := proofKey{accountID: a.AccountID, workspaceID: workspaceID, condition: condition}
-	if a.Key != nil {
-		key.keyID = a.Key.ID
-	}
+	key := keyOf(a, workspaceID, condition)
 	row, err := s.proofs.Do(ctx, key, struct{}{}, func(ctx context.Context, _ []struct{}) (row membershipRow, err error) {
 		p := s.DB.Params()
 		ctx, q := s.memberships(ctx, a, p)
+		if p != nil {
+			q = q.ColumnExpr("workspace.xmin::TEXT AS row_version")
+		}
 		err = q.Model(&row).Where("workspace.id = ?", p.Of(workspaceID)).Where(condition).Scan(p.Bind(ctx))
+		s.remember(key, row, err)
 		return row, err
 	})
 	if err != nil {
 		return Membership{}, db.NoRowsAs(errNotFound(), err, "reading a membership")
 	}
 	return row.membership(a), nil
+}
+
+func keyOf(a account.Actor, workspaceID, condition string) proofKey {
+	key := proofKey{accountID: a.AccountID, workspaceID: workspaceID, condition: condition}
+	if a.Key != nil {
+		key.keyID = a.Key.ID
+	}
+	return key
 }
 
 // Observe returns a membership with permission to read stats, for a caller without membership. The
@@ -178,11 +192,12 @@ func (s *Store) Observe(ctx context.Context, workspaceID string) (Membership, er
 type membershipRow struct {
 	Workspace `bun:",extend"`
 
-	Role Role `bun:",scanonly"`
+	Role       Role   `bun:",scanonly"`
+	RowVersion string `bun:",scanonly"`
 }
 
 func (r membershipRow) membership(a account.Actor) Membership {
-	m := Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key}
+	m := Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, version: r.RowVersion}
 	if m.key != nil {
 		m.role = roleFor(m.key)
 	}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -86,7 +87,9 @@ type Store struct {
 	// SlugChanges the number of new slugs of a workspace in a calendar month (UTC). Zero means no limit.
 	MaxWorkspaces, SlugChanges int
 
-	proofs batcher.Batcher[proofKey, struct{}, membershipRow]
+	proofs       batcher.Batcher[proofKey, struct{}, membershipRow]
+	rememberOnce sync.Once
+	memory       *memory
 }
 
 // Accounts looks up accounts.
