@@ -33,7 +33,7 @@ type statement struct {
 
 // BeforeQuery implements bun.QueryHook.
 func (w *watch) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
-	*w = append(*w, statement{ctx, event.Query})
+	*w = append(*w, statement{context.WithoutCancel(ctx), event.Query})
 	return ctx
 }
 

@@ -34,7 +34,7 @@ func (b *batch) createAtOnce(ctx context.Context) (done bool, err error) {
 
 func (b *batch) findOrCreateAtOnce(ctx context.Context) (done bool, err error) {
 	if b.DB.Kind != db.Postgres || b.member.IsPublic() || b.key != nil || b.policy == AllOrNothing ||
-		len(b.items) > maxPreparedLookups || slices.ContainsFunc(b.items, (*item).isUnusual) {
+		slices.ContainsFunc(b.items, (*item).isUnusual) {
 		return false, nil
 	}
 	items := b.unresolved()
@@ -60,7 +60,7 @@ func (b *batch) findOrCreateAtOnce(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	c.Add("checks", "SELECT WHERE "+checks)
-	// The lateral join is that of lookUp.
+	// The lateral join is that of lookUp. The unique index is the cheapest plan even while there are hardly any links.
 	c.Add("found", fmt.Sprintf(`SELECT link.* FROM checks, unnest(%s::BYTEA[]) AS wanted (hash) CROSS JOIN LATERAL (
 		SELECT * FROM links WHERE workspace_id = %s AND strategy = 'DETERMINISTIC' AND canonical_hash = wanted.hash OFFSET 0
 	) AS link`, c.Of(hashes), c.Of(b.member.ID())))

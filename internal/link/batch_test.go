@@ -396,6 +396,7 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 					CustomCode: new(fmt.Sprintf("new-%d", i))}, "")
 			}
 			ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
+			batch.validate()
 			if err := batch.prepare(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -403,6 +404,19 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+		if d.Kind == db.Postgres {
+			atOnce := dbtest.Plans(t, d, func(watched *db.DB) {
+				b.DB = watched
+				b.create(t, New{URL: "https://example.com/at-once"})
+			})
+			if len(atOnce) != 1 {
+				t.Errorf("a creation takes %d statements:\n%s", len(atOnce), strings.Join(atOnce, "\n--\n"))
+			}
+			const byHash = `Index Cond.*workspace_id *=.* AND \(?canonical_hash *=`
+			if !regexp.MustCompile(byHash).MatchString(atOnce[0]) {
+				t.Errorf("a creation does not look up the link by its hash:\n%s", atOnce[0])
+			}
+		}
 		for _, column := range []string{"canonical_hash", "code"} {
 			whole := regexp.MustCompile(`(Index Cond|USING INDEX).*workspace_id *=.* AND \(?` + column + ` *=`)
 			if !slices.ContainsFunc(plans, whole.MatchString) {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// statementBytes bounds the text in one statement, and with it the memory of a batch.
-	statementBytes = 256 << 10
+	statementBytes = 1 << 20
 	// maxPreparedLookups is the largest lookup by a prepared statement. Its plan may date from when
 	// there were hardly any links, and read all of them for each key until PostgreSQL analyzes the
 	// table. With many keys, planning costs little per key.
