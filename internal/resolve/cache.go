@@ -17,13 +17,12 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"github.com/maypok86/otter/v2/stats"
-	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -91,7 +90,8 @@ type Resolver struct {
 	entries   *otter.Cache[uint64, entry]
 	counter   *stats.Counter
 	feed      feed
-	down      atomic.Bool // the database has not answered a query, nor a poll of the feed since
+	lookups   batcher.Batcher[bool, subject, map[subject]*row] // by whether the codes work at the root
+	down      atomic.Bool                                      // the database has not answered a query, nor a poll of the feed since
 }
 
 // New returns a Resolver with an empty cache, and an error when the public URL is not a URL.
@@ -330,81 +330,6 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 		return "", fmt.Errorf("resolving a code: %w", err)
 	}
 	return e, nil
-}
-
-// row has the columns of a link that a redirect needs.
-type row struct {
-	bun.BaseModel `bun:"table:links"`
-
-	ID          string
-	WorkspaceID string
-	OriginalURL string
-	routing.Settings
-	DeletedAt    *time.Time
-	DisabledAt   *time.Time
-	NextChangeAt *time.Time
-}
-
-func (l *row) target() Target {
-	t := Target{
-		WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
-	}
-	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
-	return t
-}
-
-func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
-	var l row
-	if err := whereSubject(s.DB.NewSelect().Model(&l), at).Scan(ctx); err != nil {
-		return "", err
-	}
-	if l.NextChangeAt != nil {
-		return s.queryScheduled(ctx, at)
-	}
-	t := l.target()
-	return linkEntry(at, &t), nil
-}
-
-func whereSubject(q *bun.SelectQuery, at subject) *bun.SelectQuery {
-	if at.space == root {
-		return q.Where("root_code = ?", at.name)
-	}
-	return q.Where("?TableAlias.workspace_id = ?", at.space).Where("code = ?", at.name)
-}
-
-// scheduledRow is a link with one of its pending changes, if there is one.
-type scheduledRow struct {
-	row `bun:",extend"`
-
-	DueAt *time.Time      `bun:",scanonly"`
-	Patch *schedule.Patch `bun:",scanonly"`
-}
-
-// queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.
-func (s *Resolver) queryScheduled(ctx context.Context, at subject) (entry, error) {
-	var rows []scheduledRow
-	q := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("scheduled.due_at, scheduled.patch").
-		Join("LEFT JOIN scheduled_changes AS scheduled ON scheduled.link_id = ?TableAlias.id").
-		OrderExpr("scheduled.due_at, scheduled.id")
-	if err := whereSubject(q, at).Scan(ctx); err != nil {
-		return "", err
-	}
-	if len(rows) == 0 {
-		return "", sql.ErrNoRows
-	}
-	l := rows[0].row
-	states := []scheduledTarget{{Target: l.target()}}
-	for _, change := range rows {
-		if change.DueAt == nil {
-			continue
-		}
-		change.Patch.Apply(&l.OriginalURL, &l.Settings)
-		states = append(states, scheduledTarget{l.target(), *change.DueAt})
-	}
-	if len(states) == 1 {
-		return linkEntry(at, &states[0].Target), nil
-	}
-	return scheduledEntry(at, states), nil
 }
 
 func (s *Resolver) querySlug(ctx context.Context, at subject) (entry, error) {

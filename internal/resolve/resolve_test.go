@@ -1,14 +1,22 @@
 package resolve
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 func open(t *testing.T, d *db.DB) *Resolver {
@@ -68,4 +76,86 @@ func TestResolver_MemoryIsBounded(t *testing.T) {
 	if at := r.CacheStats(); at.Bytes > 1<<20 || at.Misses != 20_000 {
 		t.Errorf("%+v", at)
 	}
+}
+
+// statements counts statements.
+type statements struct{ atomic.Int64 }
+
+func (s *statements) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (s *statements) AfterQuery(context.Context, *bun.QueryEvent)                        { s.Add(1) }
+
+// TestResolve_SharesStatements: visitors of different links share a statement, and none fails because of another one's
+// link.
+func TestResolve_SharesStatements(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const links = 20
+		system := db.AsSystem(t.Context())
+		exec := func(statement string, args ...any) {
+			t.Helper()
+			if _, err := d.NewRaw(statement, args...).Exec(system); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 2 {
+			exec(`INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?0, ?0, 'A', ?1, ?1)`,
+				fmt.Sprint("ws_", i), dbtest.Noon)
+		}
+		for i := range links {
+			exec(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+				redirect_status, created_at, updated_at) VALUES (?0, ?1, ?2, ?2, 'RANDOM', ?3, ?3, ?4, 302, ?5, ?5)`,
+				fmt.Sprint("lnk_", i), fmt.Sprint("ws_", i%2), fmt.Sprint("code-", i), fmt.Sprint("https://example.com/", i),
+				[]byte{byte(i)}, dbtest.Noon)
+		}
+		var counted statements
+		r := open(t, &db.DB{DB: d.WithQueryHook(&counted), Kind: d.Kind})
+		if err := r.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lookUpAll := func(isRoot, isBroken bool) {
+			held, release := make(chan struct{}), make(chan struct{})
+			var visitors sync.WaitGroup
+			visitors.Go(func() {
+				_, _ = r.lookups.Do(t.Context(), isRoot, subject{}, func(context.Context, []subject) (map[subject]*row, error) {
+					close(held)
+					<-release
+					return nil, nil
+				})
+			})
+			<-held
+			counted.Store(0)
+			for i := range links + 1 { // the last one does not exist
+				visitors.Go(func() {
+					at := subject{root, fmt.Sprint("code-", i)}
+					if !isRoot {
+						at.space = fmt.Sprint("ws_", i%2)
+					}
+					got, err := r.queryLink(db.AsResolver(t.Context()), at)
+					kind, fields, _ := got.open(at)
+					switch {
+					case i == 0 && isBroken:
+						if err == nil || errors.Is(err, sql.ErrNoRows) {
+							t.Errorf("a broken link: %v", err)
+						}
+					case i == links && !errors.Is(err, sql.ErrNoRows):
+						t.Errorf("an unknown code: %v", err)
+					case i < links && (err != nil || kind != entryLink ||
+						readTarget(fields).Location != fmt.Sprint("https://example.com/", i)):
+						t.Errorf("link %d: %+v, %v", i, readTarget(fields), err)
+					}
+				})
+			}
+			polltest.Until(t, "all lookups wait", func() bool { return r.lookups.Waiting(isRoot) == links+1 })
+			close(release)
+			visitors.Wait()
+			if n := counted.Load(); n != 1 && !isBroken {
+				t.Errorf("%d statements, want 1", n)
+			}
+		}
+		lookUpAll(true, false)
+		lookUpAll(false, false)
+		exec("UPDATE links SET routing = '[1]' WHERE id = 'lnk_0'")
+		lookUpAll(true, true)
+		lookUpAll(false, true)
+	})
 }

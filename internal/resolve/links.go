@@ -1,0 +1,154 @@
+package resolve
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// row has the columns of a link that a redirect needs.
+type row struct {
+	bun.BaseModel `bun:"table:links,alias:link"`
+
+	ID          string
+	WorkspaceID string
+	Code        string
+	RootCode    *string
+	OriginalURL string
+	routing.Settings
+	DeletedAt    *time.Time
+	DisabledAt   *time.Time
+	NextChangeAt *time.Time
+}
+
+func (l *row) target() Target {
+	t := Target{
+		WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
+	}
+	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
+	return t
+}
+
+// queryLink reads a link, with the others that are looked up at this time.
+func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
+	found, err := s.lookups.Do(ctx, at.space == root, at, s.selectLinks)
+	if errs.Is(err, errs.Unavailable) {
+		return "", err
+	}
+	if err != nil { // perhaps because of another link
+		found, err = s.selectLinks(ctx, []subject{at})
+	}
+	if err != nil {
+		return "", err
+	}
+	l := found[at]
+	if l == nil {
+		return "", sql.ErrNoRows
+	}
+	if l.NextChangeAt != nil {
+		return s.queryScheduled(ctx, at)
+	}
+	t := l.target()
+	return linkEntry(at, &t), nil
+}
+
+// selectLinks reads links that all work at the root, or all below a slug or at a host. Those that do not exist are
+// missing from the result.
+func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]*row, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadDeadline)
+	defer cancel()
+	rows, err := s.selectRows(ctx, all)
+	found := make(map[subject]*row, len(rows))
+	for _, l := range rows {
+		found[l.subject(all[0].space == root)] = l
+	}
+	return found, err
+}
+
+// selectRows looks up each link by a unique index. On PostgreSQL the lateral join allows no other plan: the statement
+// is planned once, when there may be hardly any links.
+func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, err error) {
+	spaces, codes := make([]string, len(all)), make([]string, len(all))
+	for i, at := range all {
+		spaces[i], codes[i] = at.space, at.name
+	}
+	q, p := s.DB.NewSelect().Model(&rows), s.DB.Params()
+	wanted, by := "unnest(?::TEXT[]) AS wanted (code)", "root_code = wanted.code"
+	keys := []any{p.Of(codes)}
+	if all[0].space != root {
+		wanted, by = "unnest(?::TEXT[], ?::TEXT[]) AS wanted (code, workspace_id)",
+			"workspace_id = wanted.workspace_id AND code = wanted.code"
+		keys = append(keys, p.Of(spaces))
+	}
+	switch {
+	case p != nil:
+		q = q.ModelTableExpr(wanted+" CROSS JOIN LATERAL (SELECT * FROM links WHERE "+by+" OFFSET 0) AS link", keys...)
+	case all[0].space == root:
+		q = q.Where("root_code IN (?)", bun.In(codes))
+	default:
+		q = q.WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
+			for _, at := range all {
+				q = q.WhereOr("workspace_id = ? AND code = ?", at.space, at.name)
+			}
+			return q
+		})
+	}
+	return rows, q.Scan(p.Bind(ctx))
+}
+
+// subject returns the subject by which the link was looked up.
+func (l *row) subject(atRoot bool) subject {
+	if atRoot {
+		return subject{root, *l.RootCode}
+	}
+	return subject{l.WorkspaceID, l.Code}
+}
+
+func whereSubject(q *bun.SelectQuery, at subject) *bun.SelectQuery {
+	if at.space == root {
+		return q.Where("root_code = ?", at.name)
+	}
+	return q.Where("?TableAlias.workspace_id = ?", at.space).Where("code = ?", at.name)
+}
+
+// scheduledRow is a link with one of its pending changes, if there is one.
+type scheduledRow struct {
+	row `bun:",extend"`
+
+	DueAt *time.Time      `bun:",scanonly"`
+	Patch *schedule.Patch `bun:",scanonly"`
+}
+
+// queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.
+func (s *Resolver) queryScheduled(ctx context.Context, at subject) (entry, error) {
+	var rows []scheduledRow
+	q := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("scheduled.due_at, scheduled.patch").
+		Join("LEFT JOIN scheduled_changes AS scheduled ON scheduled.link_id = ?TableAlias.id").
+		OrderExpr("scheduled.due_at, scheduled.id")
+	if err := whereSubject(q, at).Scan(ctx); err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", sql.ErrNoRows
+	}
+	l := rows[0].row
+	states := []scheduledTarget{{Target: l.target()}}
+	for _, change := range rows {
+		if change.DueAt == nil {
+			continue
+		}
+		change.Patch.Apply(&l.OriginalURL, &l.Settings)
+		states = append(states, scheduledTarget{l.target(), *change.DueAt})
+	}
+	if len(states) == 1 {
+		return linkEntry(at, &states[0].Target), nil
+	}
+	return scheduledEntry(at, states), nil
+}
