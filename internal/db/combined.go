@@ -55,6 +55,12 @@ func (c *Combined) ExecReturning(ctx context.Context, name string, n int) (done 
 	return isDone(err)
 }
 
+// Query executes the statement, and scans the rows of the named part into dest.
+func (c *Combined) Query(ctx context.Context, name string, dest any) error {
+	query, ctx := c.statement(ctx, name, "SELECT * FROM "+name)
+	return query.Scan(ctx, dest)
+}
+
 // FindOrCreate executes the statement if the parts named found and created return n rows together, and returns
 // those found. Otherwise, or if the database has preferred another transaction, it reports false, and nothing has
 // changed.

@@ -59,7 +59,57 @@ type linkMonth struct{ linkID, month string }
 // granted than the limit, however many nodes request at once. No two requests may have the
 // same link and month.
 func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
-	ctx = db.AsSystem(ctx)
+	take := g.takeInTx
+	if g.DB.Kind == db.Postgres {
+		take = g.takeAtOnce
+	}
+	if err := take(db.AsSystem(ctx), requests); err != nil {
+		return fmt.Errorf("taking hits: %w", err)
+	}
+	return nil
+}
+
+// takeAtOnce is takeInTx in one round trip.
+func (g *Ledger) takeAtOnce(ctx context.Context, requests []*Request) error {
+	n := len(requests)
+	links, months, starts := make([]string, n), make([]string, n), make([]time.Time, n)
+	wanted, limits, numbers, known := make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)
+	byKey := make(map[linkMonth]*Request, n)
+	for i, a := range requests {
+		links[i], months[i], starts[i] = a.LinkID, a.Month.String(), a.Month.Start
+		wanted[i], limits[i], numbers[i], known[i] = a.Want, a.Limit, a.Number, a.Known
+		byKey[linkMonth{a.LinkID, months[i]}] = a
+	}
+	c := g.DB.Combine()
+	c.Add("wanted", fmt.Sprintf("SELECT * FROM unnest(%s::TEXT[], %s::TEXT[], %s::TIMESTAMPTZ[], %s::BIGINT[], %s::BIGINT[], "+
+		"%s::BIGINT[], %s::BOOLEAN[]) AS w (link_id, month, starts_at, hits, max_hits, number, is_known)",
+		c.Of(links), c.Of(months), c.Of(starts), c.Of(wanted), c.Of(limits), c.Of(numbers), c.Of(known)))
+	c.Add("counted", "SELECT wanted.*, CASE WHEN is_known THEN 0 ELSE "+
+		g.Clicks.Since("wanted.link_id", "wanted.starts_at")+" END AS clicks FROM wanted OFFSET 0")
+	charge := g.charge()
+	c.Add("charged", fmt.Sprintf(`INSERT INTO %s (link_id, month, hits, granted, max_hits, changed_at)
+		SELECT link_id, month, clicks + admitted, admitted, max_hits, %s
+		FROM counted CROSS JOIN LATERAL (SELECT greatest(0, least(hits, max_hits - clicks)) AS admitted) AS request
+		ORDER BY link_id, month %s`, charge.Into, c.Of(db.Instant(g.Now())), charge.Rest))
+	c.Add("leased", fmt.Sprintf(`INSERT INTO click_leases (log_id, number, link_id, month, hits)
+		SELECT %s, number, link_id, month, granted FROM charged JOIN wanted USING (link_id, month) WHERE granted > 0`,
+		c.Of(g.LogID)))
+	var results []hitUsage
+	if err := c.Query(ctx, "charged", &results); err != nil {
+		return err
+	}
+	for _, row := range results {
+		byKey[linkMonth{row.LinkID, row.Month}].answer(&row)
+	}
+	return nil
+}
+
+// answer sets the result of a request from its row.
+func (a *Request) answer(row *hitUsage) {
+	a.Granted, a.Left = row.Granted, max(0, a.Limit-row.Hits)
+}
+
+func (g *Ledger) takeInTx(ctx context.Context, requests []*Request) error {
 	recorded, err := g.recordedClicks(ctx, requests)
 	if err != nil {
 		return err
@@ -74,7 +124,7 @@ func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
 		byKey[key] = a
 	}
 	sortUsage(rows)
-	err = g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var results []hitUsage
 		if err := db.InsertReturning(ctx, tx, g.charge(), rows, &results); err != nil {
 			return err
@@ -82,18 +132,13 @@ func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
 		var leases []leaseRow
 		for _, row := range results {
 			a := byKey[linkMonth{row.LinkID, row.Month}]
-			a.Granted, a.Left = row.Granted, max(0, a.Limit-row.Hits)
-			if a.Granted > 0 {
+			if a.answer(&row); a.Granted > 0 {
 				leases = append(leases, leaseRow{LogID: g.LogID, Number: a.Number, LinkID: a.LinkID, Month: row.Month,
 					Hits: a.Granted})
 			}
 		}
 		return db.InsertRows(ctx, tx, db.Insert{}, leases)
 	})
-	if err != nil {
-		return fmt.Errorf("taking hits: %w", err)
-	}
-	return nil
 }
 
 // sortUsage orders rows by their keys, the order in which all transactions lock them.

@@ -29,6 +29,8 @@ func (c noClicks) ByLink([]string, time.Time) *bun.SelectQuery {
 	return c.d.NewSelect().Table("click_logs").ColumnExpr("'' AS subject_id, 0 AS clicks").Where("FALSE")
 }
 
+func (noClicks) Since(string, string) string { return "0" }
+
 func (noClicks) Counts(context.Context, bun.IDB, ...string) (map[string]int64, error) {
 	return nil, nil
 }

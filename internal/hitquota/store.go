@@ -28,6 +28,8 @@ type ClickLog interface {
 type Clicks interface {
 	// ByLink selects subject_id and clicks of links since the start of a bucket.
 	ByLink(linkIDs []string, since time.Time) *bun.SelectQuery
+	// Since is the SQL on PostgreSQL of the clicks of a link since the start of a bucket, both as SQL.
+	Since(linkID, from string) string
 	// Counts are the clicks that links have had, ever. Links without one are missing.
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 }

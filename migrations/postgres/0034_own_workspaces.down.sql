@@ -1,0 +1,1 @@
+ALTER POLICY own ON workspaces USING (is_own_workspace(id));

@@ -1,0 +1,2 @@
+-- The comparison first: most statements that read a workspace run within it, and the function reads members.
+ALTER POLICY own ON workspaces USING (id = current_setting('linkforge.workspace', true) OR is_own_workspace(id));
