@@ -10,8 +10,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Combined is a statement of PostgreSQL that consists of several, which all see the same snapshot: it takes one
-// round trip, and commits. Values are parameters, as those of Params.
+// Combined builds one statement of PostgreSQL from several parts, a WITH clause. All parts see the same snapshot. The
+// statement takes one round trip and is a transaction of its own. Values are parameters, as those of Params.
 type Combined struct {
 	db     *DB
 	parts  []part
@@ -21,7 +21,7 @@ type Combined struct {
 // part is a statement and the name of its rows.
 type part struct{ name, text string }
 
-// mainPart is the context key of the text by which a combined statement is traced.
+// mainPart is the context key of the part that names a combined statement in its span.
 type mainPart struct{}
 
 // Combine returns a statement without parts.
@@ -33,10 +33,10 @@ func (c *Combined) Of(value any) string {
 	return "$" + strconv.Itoa(len(c.values))
 }
 
-// Add adds a statement. Those after it may read what it returns under its name.
+// Add adds a part. Later parts can select its rows by its name.
 func (c *Combined) Add(name, text string) { c.parts = append(c.parts, part{name, text}) }
 
-// AddInsert adds a statement that inserts rows; none for no rows.
+// AddInsert adds a part that inserts rows. Without rows it adds none, so the name must not be used.
 func AddInsert[T any](c *Combined, name string, in Insert, rows []T) {
 	if len(rows) == 0 {
 		return
@@ -47,22 +47,27 @@ func AddInsert[T any](c *Combined, name string, in Insert, rows []T) {
 	c.Add(name, text)
 }
 
-// ExecReturning executes the statement if the named part returns exactly n rows. Otherwise, or if the database has
-// preferred another transaction, it reports false, and nothing has changed.
+// ExecReturning executes the statement if the named part returns exactly n rows. Otherwise, or after a deadlock, it
+// reports false, and nothing has changed.
 func (c *Combined) ExecReturning(ctx context.Context, name string, n int) (done bool, err error) {
 	query, ctx := c.statement(ctx, name, fmt.Sprintf("SELECT 1 / (count(*) = %s)::INT FROM %s", c.Of(n), name))
 	_, err = query.Exec(ctx)
 	return isDone(err)
 }
 
-// Query executes the statement, and scans the rows of the named part into dest.
-func (c *Combined) Query(ctx context.Context, name string, dest any) error {
+// Query executes the statement, and scans the rows of the named part into dest. It repeats it after a deadlock.
+func (c *Combined) Query(ctx context.Context, name string, dest any) (err error) {
 	query, ctx := c.statement(ctx, name, "SELECT * FROM "+name)
-	return query.Scan(ctx, dest)
+	for range attempts {
+		if err = query.Scan(ctx, dest); !isConflict(err) {
+			break
+		}
+	}
+	return err
 }
 
 // FindOrCreate executes the statement if the parts named found and created return n rows together, and returns
-// those found. Otherwise, or if the database has preferred another transaction, it reports false, and nothing has
+// those found, or one row of NULLs if there are none. Otherwise, or after a deadlock, it reports false, and nothing has
 // changed.
 func FindOrCreate[T any](ctx context.Context, c *Combined, found, created string, n int) (rows []T, done bool, err error) {
 	table := c.db.Dialect().Tables().Get(reflect.TypeFor[T]())
@@ -70,7 +75,7 @@ func FindOrCreate[T any](ctx context.Context, c *Combined, found, created string
 	for i, f := range table.Fields {
 		columns[i] = found + "." + string(f.SQLName)
 	}
-	// The join keeps the count, and thus the division, if no row is found: the condition on number drops that row.
+	// The left join evaluates the division also if no row is found, and the condition makes the planner keep it.
 	query, ctx := c.statement(ctx, created, fmt.Sprintf(`SELECT %s FROM (
 		SELECT 1 / ((SELECT count(*) FROM %s) + (SELECT count(*) FROM %s) = %s)::INT AS one) AS complete
 		LEFT JOIN %s ON TRUE WHERE complete.one = 1`,
@@ -91,7 +96,8 @@ func (c *Combined) statement(ctx context.Context, main, end string) (*bun.RawQue
 	return c.db.NewRaw("WITH " + strings.Join(with, ", ") + " " + end), bind(ctx, c.values...)
 }
 
-// isDone interprets the error of a combined statement. A division by zero is the shortest way to roll it back.
+// isDone interprets the error of a combined statement. A division by zero is the shortest way to roll it back: parts
+// must not divide by zero themselves.
 func isDone(err error) (bool, error) {
 	if pgCode(err) == divisionByZero || isConflict(err) {
 		return false, nil

@@ -1,12 +1,12 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,12 +21,16 @@ const (
 )
 
 // migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in
-// ASCII.
-const migrationLock = 0x6c696e6b666f7267
+// ASCII. onlineLock is that of online migrations: nodes of earlier versions wait for the other one in a statement, for
+// which CREATE INDEX CONCURRENTLY would wait.
+const (
+	migrationLock = 0x6c696e6b666f7267
+	onlineLock    = migrationLock + 1
+)
 
 // A migration that waits for a table blocks later statements on it. Behind a long statement, such
 // as a dump's, it gives up after lockWait and retries after lockPause, for at most maxLockRetry.
-// Behind the migration of another node it retries after nodePause: a statement that waits has a snapshot, for
+// While another node migrates, it tries again after nodePause: a statement that waits has a snapshot, for
 // which the other node's CREATE INDEX CONCURRENTLY would wait.
 const (
 	lockWait     = 500 * time.Millisecond
@@ -36,11 +40,11 @@ const (
 )
 
 // errMigrating means that another node migrates.
-var errMigrating = errors.New("another node migrates")
+var errMigrating = errors.New("another node is migrating")
 
-// onlineMark begins an online migration, whose statements are separated by statementMark. On PostgreSQL each
-// is its own transaction, or several, while requests go on. A migration that was interrupted is repeated, so its
-// statements must allow that.
+// onlineMark is the first line of an online migration, and statementMark separates its statements. On PostgreSQL they
+// commit one by one while nodes serve requests. After an interruption all of them run again, so each must be
+// idempotent. SQLite runs the file as one transaction.
 const (
 	onlineMark    = "-- online\n"
 	statementMark = "\n-- next\n"
@@ -80,7 +84,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
 	err = d.retryLocked(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		undone = "" // another may have been faster since the last attempt
-		if err := d.lockMigrations(ctx, tx); err != nil {
+		if err := d.lockMigrations(ctx, tx, onlineLock, migrationLock); err != nil {
 			return err
 		}
 		var last []Migration
@@ -114,8 +118,8 @@ func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
 		return nil, err
 	}
 	applied := map[string]time.Time{}
-	err = d.retryLocked(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockMigrations(ctx, tx); err != nil {
+	err = d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockMigrations(ctx, tx, migrationLock); err != nil && !errors.Is(err, errMigrating) {
 			return err
 		}
 		var rows []Migration
@@ -179,64 +183,84 @@ func (d *DB) limitLockWait(ctx context.Context, tx bun.Tx) error {
 }
 
 func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
-	if err := d.lockMigrations(ctx, tx); err != nil {
-		return false, err
-	}
-	n, err := Affected(tx.NewInsert().Model(&step).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
-	if err != nil || n == 0 {
-		return false, err
-	}
-	if err := d.limitLockWait(ctx, tx); err != nil {
-		return false, err
-	}
 	script, err := d.script(files, step.Name+upSuffix)
 	if err != nil {
 		return false, err
 	}
-	if statements, online := strings.CutPrefix(script, onlineMark); online && d.Kind == Postgres {
-		return true, d.runOnline(ctx, statements)
+	statements, isOnline := strings.CutPrefix(script, onlineMark)
+	lock := int64(migrationLock)
+	if isOnline {
+		lock = onlineLock
 	}
-	return true, run(ctx, tx, script)
+	if err := d.lockMigrations(ctx, tx, lock); err != nil {
+		return false, err
+	}
+	isApplied, err := tx.NewSelect().Model(&step).WherePK().Exists(ctx)
+	if err != nil || isApplied {
+		return false, err
+	}
+	if isOnline && d.Kind == Postgres {
+		err = d.runOnline(ctx, tx, statements)
+	} else if err = d.limitLockWait(ctx, tx); err == nil {
+		err = run(ctx, tx, script)
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = tx.NewInsert().Model(&step).Returning("NULL").Exec(ctx)
+	return true, err
 }
 
-// runOnline runs the statements of an online migration on another connection than the one that holds the lock.
-func (d *DB) runOnline(ctx context.Context, statements string) error {
-	if d.DB.DB.Stats().MaxOpenConnections == 1 {
+// runOnline runs the statements of an online migration on a second connection. The transaction has the lock, and must
+// not have written yet: readers of events and caches wait for the oldest transaction that has.
+func (d *DB) runOnline(ctx context.Context, tx bun.Tx, statements string) error {
+	if _, err := tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		return err
+	}
+	if d.DB.DB.Stats().MaxOpenConnections == 1 { // the lock has the only connection
 		d.DB.DB.SetMaxOpenConns(2)
 		defer d.DB.DB.SetMaxOpenConns(1)
 	}
-	if err := d.dropInvalidIndexes(ctx); err != nil {
+	invalid, err := d.invalidIndexes(ctx, statements)
+	if err != nil {
 		return err
+	}
+	for _, name := range invalid { // IF NOT EXISTS would accept what an interrupted migration has left
+		if _, err := d.DB.DB.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
+			return err
+		}
 	}
 	for statement := range strings.SplitSeq(statements, statementMark) {
 		if _, err := d.DB.DB.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// dropInvalidIndexes removes what interrupted online migrations have left. IF NOT EXISTS would keep it.
-func (d *DB) dropInvalidIndexes(ctx context.Context) error {
-	var names []string
-	err := d.NewRaw(`SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-		WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace`).Scan(ctx, &names)
-	for _, name := range names {
-		if err == nil {
-			_, err = d.DB.DB.ExecContext(ctx, "DROP INDEX CONCURRENTLY "+name)
-		}
+	invalid, err = d.invalidIndexes(ctx, statements)
+	if err == nil && len(invalid) > 0 {
+		err = fmt.Errorf("the indexes %s are invalid: migrate again", strings.Join(invalid, ", "))
 	}
 	return err
 }
 
+// invalidIndexes returns the indexes of a migration that are not complete.
+func (d *DB) invalidIndexes(ctx context.Context, statements string) (names []string, err error) {
+	err = d.NewRaw(`SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+		WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace`).Scan(ctx, &names)
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(statements, " "+name+" ") }), err
+}
+
 // lockMigrations returns errMigrating if another node migrates, and creates the table of migrations. The lock
 // ends with the transaction, so it also works behind a pooler.
-func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx) error {
-	if d.Kind == Postgres {
-		var locked bool
-		err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &locked)
-		if err != nil || !locked {
-			return cmp.Or(err, errMigrating)
+func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx, locks ...int64) error {
+	for _, lock := range locks {
+		locked := d.Kind == SQLite
+		if !locked {
+			if err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", lock).Scan(ctx, &locked); err != nil {
+				return err
+			}
+		}
+		if !locked {
+			return errMigrating
 		}
 	}
 	_, err := tx.NewCreateTable().Model((*Migration)(nil)).IfNotExists().Exec(ctx)

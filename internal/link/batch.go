@@ -22,13 +22,14 @@ const randomAttempts = 5
 // batch creates links of one workspace.
 type batch struct {
 	*Store
-	member workspace.Membership // of one of the callers
+	member workspace.Membership // of the first caller: the workspace and its quota
 	now    time.Time
 	policy Policy
 	key    *idempotency.Key // may be nil
-	// isPresumed means that the memberships are presumed: the batch returns errPresumed unless its statement checks them.
-	isPresumed bool
-	items      []*item
+	// isPresumed means that a membership may be out of date: create returns errPresumed unless the combined statement has
+	// checked them all. isRolledBack means that the combined statement had no effect.
+	isPresumed, isRolledBack bool
+	items                    []*item
 	// operationID is the bulk call of an upsert; empty for none.
 	operationID string
 }
@@ -89,7 +90,7 @@ func (b *batch) add(m workspace.Membership, in *New, operationID string) {
 // create returns a result for each item.
 func (b *batch) create(ctx context.Context) ([]Result, error) {
 	b.validate()
-	if done, err := b.createAtOnce(ctx); done || err != nil {
+	if done, err := b.createCombined(ctx); done || err != nil {
 		return b.results(), err
 	}
 	if err := b.prepare(ctx); err != nil {
@@ -131,7 +132,7 @@ func (b *batch) validate() {
 	}
 }
 
-// prepare fails the items that lead to refused destinations, and generates codes for the others.
+// prepare fails the items whose destinations are refused, and generates codes for the others.
 func (b *batch) prepare(ctx context.Context) error {
 	if err := b.refuseDestinations(ctx); err != nil {
 		return err
@@ -246,7 +247,8 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 	return nil
 }
 
-// announce reports the new links, and those that got no code.
+// announce removes new and revived links from the cache, which may have their codes as unused, and logs links that got
+// no code.
 func (b *batch) announce(ctx context.Context) {
 	for _, it := range b.items {
 		if it.Link != nil && (it.Created || it.revived) {
@@ -264,7 +266,7 @@ func (b *batch) announce(ctx context.Context) {
 // also reports the values that the database refuses. An AllOrNothing batch must not insert links that are rolled back.
 func (b *batch) insertAll(ctx context.Context) error {
 	if b.key == nil && b.policy != AllOrNothing {
-		created, err := b.insertAtOnce(ctx)
+		created, err := b.insertCombined(ctx)
 		if created || err != nil && !db.IsRefused(err) {
 			return err
 		}

@@ -35,9 +35,14 @@ func (s *Store) createCoalesced(ctx context.Context, r *createRequest) (Result, 
 	return r.Result, internalError([]Result{r.Result})
 }
 
-// createRequested sets the result of every request.
+// createRequested sets the result of every request. It returns no error: each request has its own.
 func (s *Store) createRequested(ctx context.Context, requests []*createRequest) (struct{}, error) {
-	if err := s.createBatch(ctx, requests); db.IsRefused(err) && len(requests) > 1 {
+	err := s.createBatch(ctx, requests)
+	if errors.Is(err, errPresumed) {
+		requests = confirmed(ctx, requests)
+		err = s.createBatch(ctx, requests)
+	}
+	if db.IsRefused(err) && len(requests) > 1 {
 		for i := range requests { // one by one: no request fails because of another's input
 			_ = s.createBatch(ctx, requests[i:i+1])
 		}
@@ -45,15 +50,17 @@ func (s *Store) createRequested(ctx context.Context, requests []*createRequest) 
 	return struct{}{}, nil
 }
 
-// createBatch creates one batch of links. Its error is the result of every request.
+// createBatch creates the links of one batch. Its error is the result of every request.
 func (s *Store) createBatch(ctx context.Context, requests []*createRequest) error {
-	results, err := s.batchOf(requests).create(ctx)
-	if errors.Is(err, errPresumed) {
-		if requests = confirmed(ctx, requests); len(requests) == 0 {
-			return nil
-		}
-		results, err = s.batchOf(requests).create(ctx)
+	if len(requests) == 0 {
+		return nil
 	}
+	b := &batch{Store: s, member: requests[0].member, now: s.now()}
+	for _, r := range requests {
+		b.add(r.member, r.in, r.operationID)
+		b.isPresumed = b.isPresumed || r.confirm != nil
+	}
+	results, err := b.create(ctx)
 	for i, r := range requests {
 		if err != nil {
 			r.Result = Result{Err: fmt.Errorf("creating links: %w", err)}
@@ -64,29 +71,30 @@ func (s *Store) createBatch(ctx context.Context, requests []*createRequest) erro
 	return err
 }
 
-func (s *Store) batchOf(requests []*createRequest) *batch {
-	b := &batch{Store: s, member: requests[0].member, now: s.now()}
-	for _, r := range requests {
-		b.add(r.member, r.in, r.operationID)
-		b.isPresumed = b.isPresumed || r.confirm != nil
+// confirmed reads the current memberships and returns the permitted requests. It sets the error of the others.
+func confirmed(ctx context.Context, requests []*createRequest) (permitted []*createRequest) {
+	type current struct {
+		member workspace.Membership
+		err    error
 	}
-	return b
-}
-
-// confirmed confirms the memberships of requests, and returns those that have one that allows to create links. The
-// others get an error as their result.
-func confirmed(ctx context.Context, requests []*createRequest) (allowed []*createRequest) {
+	known := map[string]current{}
 	for _, r := range requests {
+		r.Result = Result{}
 		if r.confirm != nil {
-			r.member, r.Err = r.confirm(ctx)
-			r.confirm = nil
+			actor := r.member.ActorID()
+			c, ok := known[actor]
+			if !ok {
+				c.member, c.err = r.confirm(ctx)
+				known[actor] = c
+			}
+			r.member, r.confirm, r.Err = c.member, nil, c.err
 		}
 		if r.Err == nil {
 			_, r.Err = r.member.Enter(ctx, workspace.WriteLinks)
 		}
 		if r.Err == nil {
-			allowed = append(allowed, r)
+			permitted = append(permitted, r)
 		}
 	}
-	return allowed
+	return permitted
 }

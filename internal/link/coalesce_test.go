@@ -154,19 +154,25 @@ func TestCoalescer_SameURLConcurrently(t *testing.T) {
 	})
 }
 
+// refuseTitle makes the database refuse links with a title.
+func (b *bundle) refuseTitle(t *testing.T, title string) {
+	t.Helper()
+	statement := map[db.Kind]string{
+		db.Postgres: "ALTER TABLE links ADD CHECK (title <> '" + title + "')",
+		db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = '" + title + "' BEGIN SELECT RAISE(ABORT, " +
+			"'refused'); END",
+	}[b.DB.Kind]
+	if _, err := b.DB.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCoalescer_IsolatesRefusedInput: input that the database refuses fails only its own request.
 func TestCoalescer_IsolatesRefusedInput(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		statement := map[db.Kind]string{
-			db.Postgres: "ALTER TABLE links ADD CHECK (title <> 'refused')",
-			db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = 'refused' BEGIN SELECT RAISE(ABORT, " +
-				"'refused'); END",
-		}[d.Kind]
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-			t.Fatal(err)
-		}
+		b.refuseTitle(t, "refused")
 		release := b.hold(t, b.mine)
 		var asking sync.WaitGroup
 		failed := make([]error, 5)

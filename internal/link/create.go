@@ -71,17 +71,19 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *
 	return results[0].Link, results[0].Created, results[0].Err
 }
 
-// CreatePresumed is CreateMany for a member who may have been removed: it returns NotFound then.
+// CreatePresumed is CreateMany for a membership from memory. It returns NotFound or Forbidden if the member was removed
+// or lost the permission meanwhile.
 func (s *Store) CreatePresumed(ctx context.Context, p workspace.Presumed, in Batch) ([]Result, error) {
-	if m := p.Membership(); in.isPlain() && m.May(workspace.WriteLinks) {
+	m := p.Membership()
+	if !p.IsCurrent() && in.canCoalesce() && in.Links[0].canCombine(m) && m.May(workspace.WriteLinks) {
 		ctx, err := m.Enter(ctx, workspace.WriteLinks)
 		if err != nil {
 			return nil, err
 		}
-		one, err := s.createCoalesced(ctx, &createRequest{
+		result, err := s.createCoalesced(ctx, &createRequest{
 			member: m, confirm: p.Confirm, in: in.Links[0], operationID: in.OperationID,
 		})
-		return []Result{one}, err
+		return []Result{result}, err
 	}
 	m, err := p.Confirm(ctx)
 	if err != nil {
@@ -90,9 +92,15 @@ func (s *Store) CreatePresumed(ctx context.Context, p workspace.Presumed, in Bat
 	return s.CreateMany(ctx, m, in)
 }
 
-// isPlain reports whether the batch is one link that needs no preparation by statements of its own.
-func (in *Batch) isPlain() bool {
-	return len(in.Links) == 1 && in.IdempotencyKey == nil && in.Links[0].MaxClicks == nil && in.Links[0].Routing == nil
+// canCoalesce reports whether the batch is one link that can share the batch of other calls. Those with MaxClicks wait
+// until clicks are written, and those with an idempotency key return saved results.
+func (in *Batch) canCoalesce() bool {
+	return len(in.Links) == 1 && in.IdempotencyKey == nil && in.Links[0].MaxClicks == nil
+}
+
+// canCombine reports whether createCombined may create the link.
+func (in *New) canCombine(m workspace.Membership) bool {
+	return in.strategy(m) == Deterministic && in.Routing == nil && in.ExternalID == nil && in.Metadata == nil
 }
 
 // CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Equal
@@ -120,7 +128,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err := s.prepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
-	if len(in.Links) == 1 && key == nil && in.Links[0].MaxClicks == nil {
+	if in.canCoalesce() {
 		one, err := s.createCoalesced(ctx, &createRequest{member: m, in: in.Links[0], operationID: in.OperationID})
 		return []Result{one}, err
 	}

@@ -36,13 +36,13 @@ func (l *row) target() Target {
 	return t
 }
 
-// queryLink reads a link, with the others that are looked up at this time.
+// queryLink reads a link, in one statement with concurrent lookups.
 func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 	found, err := s.lookups.Do(ctx, at.space == root, at, s.selectLinks)
 	if errs.Is(err, errs.Unavailable) {
 		return "", err
 	}
-	if err != nil { // perhaps because of another link
+	if err != nil { // another link may be the reason
 		found, err = s.selectLinks(ctx, []subject{at})
 	}
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 	return linkEntry(at, &t), nil
 }
 
-// selectLinks reads links that all work at the root, or all below a slug or at a host. Those that do not exist are
-// missing from the result.
+// selectLinks reads links by their subjects, which all have the space root, or all have another. Links that do not exist
+// are missing from the result.
 func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]*row, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadDeadline)
 	defer cancel()
@@ -72,8 +72,9 @@ func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]
 	return found, err
 }
 
-// selectRows looks up each link by a unique index. On PostgreSQL the lateral join allows no other plan: the statement
-// is planned once, when there may be hardly any links.
+// selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once, perhaps when there are
+// hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks up each
+// key by itself.
 func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, err error) {
 	spaces, codes := make([]string, len(all)), make([]string, len(all))
 	for i, at := range all {

@@ -14,32 +14,39 @@ import (
 // maxRemembered is how many memberships a node remembers.
 const maxRemembered = 10_000
 
-// memory holds the newest memberships that this node has read on PostgreSQL.
+// memory holds the memberships that this node has read most recently on PostgreSQL.
 type memory = otter.Cache[proofKey, membershipRow]
 
-// Presumed is a membership that may have ended or changed since this node has read it. It saves the round trip of
-// Require to a statement that checks it itself, see Unchanged.
+// Presumed is a membership from this node's memory, which may be out of date. A statement that includes the condition of
+// Unchanged needs no separate Require.
 type Presumed struct {
 	membership Membership
-	confirm    func(ctx context.Context) (Membership, error)
+	// confirm is nil if the membership has just been read.
+	confirm func(ctx context.Context) (Membership, error)
 }
 
-// Membership returns the membership as this node remembers it. Whatever is done with it must depend on Unchanged.
+// Membership returns the membership as this node remembers it, for statements that include the condition of Unchanged.
 func (p Presumed) Membership() Membership { return p.membership }
 
+// IsCurrent reports whether the membership has just been read. It needs no further check.
+func (p Presumed) IsCurrent() bool { return p.confirm == nil }
+
 // Confirm returns the current membership. It returns NotFound.
-func (p Presumed) Confirm(ctx context.Context) (Membership, error) { return p.confirm(ctx) }
+func (p Presumed) Confirm(ctx context.Context) (Membership, error) {
+	if p.IsCurrent() {
+		return p.membership, nil
+	}
+	return p.confirm(ctx)
+}
 
 // Presume returns the actor's membership of a workspace from memory, if possible. It returns NotFound as Require does.
 func (s *Store) Presume(ctx context.Context, a account.Actor, workspaceID string) (Presumed, error) {
-	p := Presumed{confirm: func(ctx context.Context) (Membership, error) { return s.Require(ctx, a, workspaceID) }}
 	if row, known := s.remembered().GetIfPresent(keyOf(a, workspaceID, live)); known {
-		p.membership = row.membership(a)
-		return p, nil
+		confirm := func(ctx context.Context) (Membership, error) { return s.Require(ctx, a, workspaceID) }
+		return Presumed{row.membership(a), confirm}, nil
 	}
-	var err error
-	p.membership, err = s.Require(ctx, a, workspaceID)
-	return p, err
+	m, err := s.Require(ctx, a, workspaceID)
+	return Presumed{membership: m}, err
 }
 
 func (s *Store) remembered() *memory {
@@ -59,8 +66,9 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	}
 }
 
-// Unchanged adds to a statement what must hold so that presumed memberships of one workspace are current, and
-// returns the condition. It reports false if that is known not to hold, and on SQLite.
+// Unchanged adds values to a statement, and returns the condition that presumed memberships of one workspace are
+// current. Every change of the workspace, such as its quota, defaults or deletion, changes the row's xmin. API keys are
+// authenticated in each request. It reports false if the condition is known not to hold, and on SQLite.
 func Unchanged(statement *db.Combined, members ...Membership) (condition string, possible bool) {
 	version := members[0].version
 	var accounts, roles []string
@@ -68,7 +76,14 @@ func Unchanged(statement *db.Combined, members ...Membership) (condition string,
 		if m.version == "" || m.version != version {
 			return "", false
 		}
-		if m.key == nil && !slices.Contains(accounts, m.accountID) {
+		if m.key != nil {
+			continue
+		}
+		i := slices.Index(accounts, m.accountID)
+		if i >= 0 && roles[i] != string(m.role) {
+			return "", false
+		}
+		if i < 0 {
 			accounts, roles = append(accounts, m.accountID), append(roles, string(m.role))
 		}
 	}

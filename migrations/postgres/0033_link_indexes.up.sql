@@ -1,12 +1,12 @@
 -- online
--- What migration 0024 needs. Databases that have it from its first form, which locked the links for minutes,
--- keep it.
+-- Fills host_key and builds the indexes of migration 0024, which locked the links for minutes when it did so itself. On
+-- databases that it has migrated so, host_key is complete, and only links_of_workspace is built.
 DO $$
 DECLARE
     last TEXT := '';
 BEGIN
     LOOP
-        SET LOCAL ROLE linkforge_system;
+        SET LOCAL ROLE linkforge_system;  -- until COMMIT: the owner is subject to row-level security
         WITH batch AS (
             SELECT id FROM links WHERE id > last ORDER BY id LIMIT 1000
         ), missing AS (
@@ -24,9 +24,7 @@ END $$;
 -- With the columns of further filters: an index of their own for each would slow down creation.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS links_of_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at, created_by, host_key) WHERE purged_at IS NULL;
 -- next
-DROP INDEX CONCURRENTLY IF EXISTS links_in_workspace;
--- next
-ALTER INDEX links_of_workspace RENAME TO links_in_workspace;
+DROP INDEX CONCURRENTLY IF EXISTS links_in_workspace;  -- of fewer columns
 -- next
 CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS links_by_external_id ON links (workspace_id, external_id) WHERE external_id IS NOT NULL;
 -- next

@@ -1,1 +1,2 @@
--- PostgreSQL only: on SQLite migration 0024 does this, as no other node runs beside.
+DROP INDEX links_of_workspace;
+CREATE INDEX links_in_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at, created_by, host_key) WHERE purged_at IS NULL;

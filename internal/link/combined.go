@@ -11,20 +11,20 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// createAtOnce creates links of the usual kind on PostgreSQL, or finds them, in one round trip: the statement also
-// checks the memberships and the destinations. It reports false, with nothing written, for other links, if a check
-// fails, if the quota does not suffice, or if a unique index refuses a link: the caller finds out which by the
-// transaction that handles all cases.
-func (b *batch) createAtOnce(ctx context.Context) (done bool, err error) {
-	done, err = b.findOrCreateAtOnce(ctx)
+// createCombined creates or finds deterministic links without dependent rows on PostgreSQL, in one round trip: the
+// statement also checks the memberships and the destinations. It reports false, with nothing written, for other
+// links, if a check fails, if the quota does not suffice, if a link is deleted, or if a unique index refuses a link:
+// the transaction of insert finds out which.
+func (b *batch) createCombined(ctx context.Context) (done bool, err error) {
+	done, err = b.findOrCreateCombined(ctx)
 	switch {
 	case db.IsRefused(err):
 		done, err = false, nil // the transaction reports the value
 	case done:
 		b.finish()
 		b.announce(ctx)
-		// A link that was deleted must be revived.
-		done = !slices.ContainsFunc(b.items, (*item).pending)
+		// A link was deleted after the statement, which has checked the memberships.
+		done, b.isPresumed = !slices.ContainsFunc(b.items, (*item).pending), false
 	}
 	if !done && err == nil && b.isPresumed {
 		err = errPresumed
@@ -32,13 +32,16 @@ func (b *batch) createAtOnce(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-func (b *batch) findOrCreateAtOnce(ctx context.Context) (done bool, err error) {
+func (b *batch) findOrCreateCombined(ctx context.Context) (done bool, err error) {
 	if b.DB.Kind != db.Postgres || b.member.IsPublic() || b.key != nil || b.policy == AllOrNothing ||
-		slices.ContainsFunc(b.items, (*item).isUnusual) {
+		slices.ContainsFunc(b.items, (*item).needsTransaction) {
 		return false, nil
 	}
 	items := b.unresolved()
 	var members []workspace.Membership
+	for _, it := range b.items { // duplicates, too: they share the link with another member
+		members = append(members, it.member)
+	}
 	var urls []string
 	var hashes [][]byte
 	var records []*record
@@ -46,8 +49,8 @@ func (b *batch) findOrCreateAtOnce(ctx context.Context) (done bool, err error) {
 		if !b.assignCode(it) {
 			return false, nil
 		}
-		members, urls = append(members, it.member), append(urls, it.draft.CanonicalURL)
-		hashes, records = append(hashes, it.draft.CanonicalHash), append(records, recordOf(it.draft))
+		urls, hashes = append(urls, it.draft.CanonicalURL), append(hashes, it.draft.CanonicalHash)
+		records = append(records, recordOf(it.draft))
 	}
 	c := b.DB.Combine()
 	checks, possible := b.Destinations.Allowed(c, urls...)
@@ -60,40 +63,57 @@ func (b *batch) findOrCreateAtOnce(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	c.Add("checks", "SELECT WHERE "+checks)
-	// The lateral join is that of lookUp. The unique index is the cheapest plan even while there are hardly any links.
+	// The lateral join is that of lookUp, also for many links: the unique index is the cheapest plan for each hash, even
+	// while there are hardly any links.
 	c.Add("found", fmt.Sprintf(`SELECT link.* FROM checks, unnest(%s::BYTEA[]) AS wanted (hash) CROSS JOIN LATERAL (
-		SELECT * FROM links WHERE workspace_id = %s AND strategy = 'DETERMINISTIC' AND canonical_hash = wanted.hash OFFSET 0
+		SELECT * FROM links WHERE workspace_id = %s AND strategy = 'DETERMINISTIC' AND canonical_hash = wanted.hash AND deleted_at IS NULL
+		OFFSET 0
 	) AS link`, c.Of(hashes), c.Of(b.member.ID())))
 	b.addQuota(c, fmt.Sprintf("FROM checks, (SELECT %s::BIGINT - count(*) AS links FROM found) AS missing WHERE links > 0",
 		c.Of(len(items))), "links")
 	b.addInsertions(c, items, records, "input.canonical_hash NOT IN (SELECT canonical_hash FROM found)")
 	found, done, err := db.FindOrCreate[*Link](ctx, c, "found", "created", len(items))
+	b.isRolledBack = !done
 	if !done {
 		return false, err
 	}
-	found = slices.DeleteFunc(found, func(l *Link) bool { return l.ID == "" })
-	if err := b.useExisting(ctx, b.DB, items, found, nil, nil); err != nil {
-		return false, err
-	}
-	for _, it := range items {
-		if it.attempt == (Result{}) {
-			it.attempt = it.created()
-		}
-	}
+	b.settle(ctx, items, slices.DeleteFunc(found, func(l *Link) bool { return l.ID == "" })) // the row of NULLs
 	return true, nil
 }
 
-// isUnusual reports whether createAtOnce leaves the item to the transaction, for example because of its errors.
-func (it *item) isUnusual() bool {
-	return it.Err != nil || it.isComplex() || it.draft.Strategy != Deterministic || it.draft.ExternalID != nil ||
+// settle gives each item its link: one that was found, or else its draft, which was created.
+func (b *batch) settle(ctx context.Context, items []*item, found []*Link) {
+	existing := map[string]bool{}
+	for _, l := range found {
+		existing[string(l.CanonicalHash)] = true
+	}
+	var known []*item
+	for _, it := range items {
+		if existing[it.identity.hash] {
+			known = append(known, it)
+		} else {
+			it.attempt = it.created()
+		}
+	}
+	if err := b.useExisting(ctx, b.DB, known, found, nil, nil); err != nil {
+		for _, it := range known {
+			it.attempt = Result{Err: err}
+		}
+	}
+}
+
+// needsTransaction reports whether createCombined leaves the item to insert.
+func (it *item) needsTransaction() bool {
+	return it.Err != nil || it.hasDependentRows() || it.draft.Strategy != Deterministic || it.draft.ExternalID != nil ||
 		it.draft.MaxClicks != nil
 }
 
-// insertAtOnce creates the unresolved links with one statement on PostgreSQL. It reports false, with nothing
+// insertCombined creates the unresolved links with one statement on PostgreSQL. It reports false, with nothing
 // written, if the quota does not suffice or a unique index refuses a link, and for links of other kinds.
-func (b *batch) insertAtOnce(ctx context.Context) (created bool, err error) {
+func (b *batch) insertCombined(ctx context.Context) (created bool, err error) {
 	items := b.unresolved()
-	if b.DB.Kind != db.Postgres || b.member.IsPublic() || slices.ContainsFunc(b.items, (*item).isComplex) {
+	if b.DB.Kind != db.Postgres || b.isRolledBack || b.member.IsPublic() ||
+		slices.ContainsFunc(b.items, (*item).hasDependentRows) {
 		return false, nil
 	}
 	records := make([]*record, 0, len(items))
@@ -118,16 +138,16 @@ func (b *batch) insertAtOnce(ctx context.Context) (created bool, err error) {
 	return true, nil
 }
 
-// addQuota adds the part quota, which consumes a number of links, and returns whether the quota suffices. Without a
-// row of from, it returns none.
+// addQuota adds the part quota, which consumes a number of links and returns whether the quota suffices. The number and
+// from are SQL: if from selects no row, nothing is consumed, and the part has no row.
 func (b *batch) addQuota(c *db.Combined, from, links string) {
 	c.Add("quota", fmt.Sprintf(`INSERT INTO link_usage AS u (workspace_id, month, links) SELECT %s, %s, %s %s
 		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links <= %s AS suffices`,
 		c.Of(b.member.ID()), c.Of(hitquota.MonthOf(b.now).String()), links, from, c.Of(b.QuotaOf(b.member))))
 }
 
-// addInsertions adds the part created, which inserts those of the records that the condition selects if the quota
-// suffices, and what belongs to them.
+// addInsertions adds the part created, which inserts the records that the condition selects if the quota suffices, and
+// parts for their tags and events.
 func (b *batch) addInsertions(c *db.Combined, items []*item, records []*record, condition string) {
 	in := insertFor(records)
 	in.Rest = "WHERE (SELECT suffices FROM quota) AND " + condition + " " + in.Rest
@@ -137,8 +157,8 @@ func (b *batch) addInsertions(c *db.Combined, items []*item, records []*record, 
 	audit.Add(c, "input.target_id IN (SELECT id FROM created)", events...)
 }
 
-// isComplex reports whether the item has more to write than a link, its tags and its event.
-func (it *item) isComplex() bool {
+// hasDependentRows reports whether the item writes rows other than the link, its tags and its event.
+func (it *item) hasDependentRows() bool {
 	return it.upsert != nil ||
 		it.pending() && (it.draft.Routing != nil || it.draft.Metadata != "")
 }

@@ -1,0 +1,258 @@
+package link
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// TestCreatePresumed_SeesEveryChange: what a node remembers of a member never decides.
+func TestCreatePresumed_SeesEveryChange(t *testing.T) {
+	t.Parallel()
+	const fromMember = " WHERE workspace_id = ?0 AND account_id = ?1"
+	for name, c := range map[string]struct {
+		change string
+		want   string
+	}{
+		"nothing":             {"", "created with 302"},
+		"another workspace":   {"UPDATE workspaces SET updated_at = ?2 WHERE id <> ?0", "created with 302"},
+		"the member removed":  {"DELETE FROM members" + fromMember, errs.NotFound.Code()},
+		"a lower role":        {"UPDATE members SET role = 'VIEWER'" + fromMember, errs.Forbidden.Code()},
+		"a higher role":       {"UPDATE members SET role = 'ADMIN'" + fromMember, "created with 302"},
+		"another default":     {"UPDATE workspaces SET default_redirect_status = 301 WHERE id = ?0", "created with 301"},
+		"a lower quota":       {"UPDATE workspaces SET link_quota = 0 WHERE id = ?0", errs.QuotaExceeded.Code()},
+		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?2 WHERE id = ?0", errs.NotFound.Code()},
+		"a verified domain": {"INSERT INTO domains (id, workspace_id, host, token, created_at, verified_at) " +
+			"VALUES ('dom_a', ?0, 'www.example.com', 'a', ?2, ?2)", errs.UnsafeURL.Code()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := setup(t, d)
+				editor := b.remembered(t, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor))
+				if c.change != "" {
+					if _, err := d.NewRaw(c.change, b.mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				in := New{URL: "https://www.example.com/a"}
+				if got := editor.create(t, in); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				want := strings.Replace(c.want, "created", "found", 1)
+				if got := editor.create(t, in); got != want {
+					t.Errorf("afterwards: %s, want %s", got, want)
+				}
+				if used := b.usage(t); used != int64(len(b.all(t))) {
+					t.Errorf("%d links are %d of the quota", len(b.all(t)), used)
+				}
+			})
+		})
+	}
+}
+
+// caller is a member whose membership a node remembers.
+type caller struct {
+	b         *bundle
+	spaces    *workspace.Store
+	accountID string
+}
+
+// remembered returns a caller whose membership has been read before.
+func (b *bundle) remembered(t *testing.T, m workspace.Membership) caller {
+	t.Helper()
+	c := caller{b, workspacetest.Store(b.DB), m.AccountID()}
+	for _, want := range []bool{true, b.DB.Kind == db.SQLite} {
+		p, err := c.presume(t)
+		if err != nil || p.IsCurrent() != want {
+			t.Fatalf("current: %t, want %t: %v", p.IsCurrent(), want, err)
+		}
+	}
+	return c
+}
+
+func (c caller) presume(t *testing.T) (workspace.Presumed, error) {
+	t.Helper()
+	return c.spaces.Presume(t.Context(), account.Actor{AccountID: c.accountID}, c.b.mine.ID())
+}
+
+// createOne creates a link for the caller.
+func (c caller) createOne(t *testing.T, in New) Result {
+	t.Helper()
+	p, err := c.presume(t)
+	if err != nil {
+		return Result{Err: err}
+	}
+	results, err := c.b.CreatePresumed(t.Context(), p, Batch{Links: []*New{&in}})
+	if err != nil {
+		return Result{Err: err}
+	}
+	return results[0]
+}
+
+// create creates a link and describes the result.
+func (c caller) create(t *testing.T, in New) string {
+	t.Helper()
+	r := c.createOne(t, in)
+	switch {
+	case r.Err != nil:
+		return errs.From(r.Err).Kind.Code()
+	case r.Created:
+		return fmt.Sprint("created with ", r.Link.RedirectStatus)
+	}
+	return fmt.Sprint("found with ", r.Link.RedirectStatus)
+}
+
+// all returns the ids of all links of the workspace.
+func (b *bundle) all(t *testing.T) (ids []string) {
+	t.Helper()
+	err := b.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", b.mine.ID()).
+		Scan(db.AsSystem(t.Context()), &ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// TestCreatePresumed_ChecksEachCallerOfABatch: in one batch, some members are not permitted any more, one of them
+// requests the same link as another member, the database refuses an input, and one call is not presumed.
+func TestCreatePresumed_ChecksEachCallerOfABatch(t *testing.T) {
+	t.Parallel()
+	const lowered, removed = "UPDATE members SET role = 'VIEWER' WHERE account_id = ?", "DELETE FROM members WHERE account_id = ?"
+	type call struct {
+		change, path, title, want string
+	}
+	for name, calls := range map[string][]call{
+		"a duplicate": {
+			{"", "same", "", "created with 302"}, {removed, "same", "", errs.NotFound.Code()},
+			{lowered, "same", "", errs.Forbidden.Code()}, {"", "same", "", "found with 302"},
+		},
+		"refused input": {
+			{lowered, "a", "", errs.Forbidden.Code()}, {removed, "b", "", errs.NotFound.Code()},
+			{"", "c", "refused", errs.Internal.Code()}, {"", "same", "", "created with 302"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := setup(t, d)
+				b.refuseTitle(t, "refused")
+				callers, got, want := make([]caller, len(calls)), make([]string, len(calls)), []string{}
+				for i, c := range calls {
+					callers[i] = b.remembered(t, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor))
+					want = append(want, c.want)
+					if c.change == "" {
+						continue
+					}
+					if _, err := d.NewRaw(c.change, callers[i].accountID).Exec(db.AsSystem(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				release := b.hold(t, b.mine)
+				var running sync.WaitGroup
+				waiting := 0
+				for i, c := range calls {
+					in := New{URL: "https://www.example.com/" + c.path}
+					if c.title != "" {
+						in.Title = &c.title
+					}
+					running.Go(func() { got[i] = callers[i].create(t, in) })
+					if d.Kind == db.Postgres || c.change == "" { // without a memory, the others do not get so far
+						waiting++
+					}
+					b.awaitRequests(t, b.mine, waiting)
+				}
+				var routed Result
+				running.Go(func() {
+					in := New{URL: "https://www.example.com/routed", Routing: &routing.Change{}}
+					routed.Link, routed.Created, routed.Err = b.Create(t.Context(), b.mine, in)
+				})
+				b.awaitRequests(t, b.mine, waiting+1)
+				release()
+				running.Wait()
+				if diff := cmp.Diff(want, got); diff != "" || !routed.Created {
+					t.Errorf("%+v (-want +got):\n%s", routed, diff)
+				}
+				if links := b.all(t); len(links) != 2 || b.usage(t) != 2 {
+					t.Errorf("%d links, %d of the quota, want 2", len(links), b.usage(t))
+				}
+			})
+		})
+	}
+}
+
+// TestCreateCombined_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled ones, and equal
+// requests.
+func TestCreateCombined_MixesNewAndExistingLinks(t *testing.T) {
+	t.Parallel()
+	for name, isPresumed := range map[string]bool{"confirmed": false, "presumed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mixLinks(t, isPresumed)
+		})
+	}
+}
+
+func mixLinks(t *testing.T, isPresumed bool) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		member := b.remembered(t, b.mine)
+		create := func(in New) (*Link, bool, error) {
+			if !isPresumed {
+				return b.Create(t.Context(), b.mine, in)
+			}
+			r := member.createOne(t, in)
+			return r.Link, r.Created, r.Err
+		}
+		url := func(name string) New { return New{URL: "https://www.example.com/" + name} }
+		old, _ := b.create(t, url("old"))
+		deleted, _ := b.create(t, url("deleted"))
+		if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
+			t.Fatal(err)
+		}
+		disabled, _ := b.create(t, url("disabled"))
+		_, err := d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).Exec(db.AsSystem(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
+		got := make([]string, len(names))
+		release := b.hold(t, b.mine)
+		var callers sync.WaitGroup
+		for i, name := range names {
+			callers.Go(func() {
+				l, created, err := create(url(name))
+				switch {
+				case err != nil:
+					got[i] = errs.From(err).Kind.Code()
+				case created:
+					got[i] = "created"
+				default:
+					got[i] = map[string]string{old.ID: "old", deleted.ID: "deleted"}[l.ID]
+				}
+			})
+			b.awaitRequests(t, b.mine, i+1)
+		}
+		release()
+		callers.Wait()
+		want := []string{"old", "created", "", "deleted", errs.UnsafeURL.Code(), "created"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if used := b.usage(t); used != 5 {
+			t.Errorf("%d of the quota are used, want 5", used)
+		}
+	})
+}
