@@ -12,9 +12,9 @@ import (
 )
 
 // createCombined creates or finds deterministic links without dependent rows on PostgreSQL, in one round trip: the
-// statement also checks the memberships and the destinations. It reports false, with nothing written, for other
-// links, if a check fails, if the quota does not suffice, if a link is deleted, or if a unique index refuses a link:
-// the transaction of insert finds out which.
+// statement also checks the memberships and the destinations. It reports whether all items have their results. The
+// transaction of insert handles the others: it revives deleted links, and if the statement was rolled back, it finds out
+// whether a check has failed, the quota does not suffice, or a unique index has refused a link.
 func (b *batch) createCombined(ctx context.Context) (done bool, err error) {
 	done, err = b.findOrCreateCombined(ctx)
 	switch {
@@ -23,8 +23,7 @@ func (b *batch) createCombined(ctx context.Context) (done bool, err error) {
 	case done:
 		b.finish()
 		b.announce(ctx)
-		// A link was deleted after the statement, which has checked the memberships.
-		done, b.isPresumed = !slices.ContainsFunc(b.items, (*item).pending), false
+		done, b.isPresumed = !slices.ContainsFunc(b.items, (*item).pending), false // the statement has checked the members
 	}
 	if !done && err == nil && b.isPresumed {
 		err = errPresumed
@@ -66,8 +65,7 @@ func (b *batch) findOrCreateCombined(ctx context.Context) (done bool, err error)
 	// The lateral join is that of lookUp, also for many links: the unique index is the cheapest plan for each hash, even
 	// while there are hardly any links.
 	c.Add("found", fmt.Sprintf(`SELECT link.* FROM checks, unnest(%s::BYTEA[]) AS wanted (hash) CROSS JOIN LATERAL (
-		SELECT * FROM links WHERE workspace_id = %s AND strategy = 'DETERMINISTIC' AND canonical_hash = wanted.hash AND deleted_at IS NULL
-		OFFSET 0
+		SELECT * FROM links WHERE workspace_id = %s AND strategy = 'DETERMINISTIC' AND canonical_hash = wanted.hash OFFSET 0
 	) AS link`, c.Of(hashes), c.Of(b.member.ID())))
 	b.addQuota(c, fmt.Sprintf("FROM checks, (SELECT %s::BIGINT - count(*) AS links FROM found) AS missing WHERE links > 0",
 		c.Of(len(items))), "links")
