@@ -51,3 +51,26 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 		asking.Wait()
 	})
 }
+
+// TestUnchanged_NeedsOneStateOfEachMember: two calls may remember different roles of one account, or different states of
+// the workspace. No statement can find both current.
+func TestUnchanged_NeedsOneStateOfEachMember(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	team := b.create(t, b.ada, "team")
+	m, err := b.Require(t.Context(), b.ada, team.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower, earlier := m, m
+	lower.role, earlier.version = Viewer, "1"
+	for name, c := range map[string]struct {
+		other Membership
+		want  bool
+	}{"the same": {m, true}, "another role": {lower, false}, "another version": {earlier, false}, "no version": {team, false}} {
+		if _, possible := Unchanged(d.Combine(), m, c.other); possible != c.want {
+			t.Errorf("%s: possible: %t", name, possible)
+		}
+	}
+}
