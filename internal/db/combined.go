@@ -69,7 +69,9 @@ func (c *Combined) Query(ctx context.Context, name string, dest any) (err error)
 // FindOrCreate executes the statement if the parts named found and created return n rows together, and returns
 // those found, or one row of NULLs if there are none. Otherwise, or after a deadlock, it reports false, and nothing has
 // changed.
-func FindOrCreate[T any](ctx context.Context, c *Combined, found, created string, n int) (rows []T, done bool, err error) {
+func FindOrCreate[T any](
+	ctx context.Context, c *Combined, found, created string, n int,
+) (rows []T, done bool, err error) {
 	table := c.db.Dialect().Tables().Get(reflect.TypeFor[T]())
 	columns := make([]string, len(table.Fields))
 	for i, f := range table.Fields {

@@ -21,8 +21,8 @@ const (
 )
 
 // migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in
-// ASCII. onlineLock is that of online migrations: nodes of earlier versions wait for the other one in a statement, for
-// which CREATE INDEX CONCURRENTLY would wait.
+// ASCII. onlineLock is that of online migrations: earlier versions wait for migrationLock in a statement, and CREATE
+// INDEX CONCURRENTLY waits for all statements.
 const (
 	migrationLock = 0x6c696e6b666f7267
 	onlineLock    = migrationLock + 1
@@ -30,8 +30,7 @@ const (
 
 // A migration that waits for a table blocks later statements on it. Behind a long statement, such
 // as a dump's, it gives up after lockWait and retries after lockPause, for at most maxLockRetry.
-// While another node migrates, it tries again after nodePause: a statement that waits has a snapshot, for
-// which the other node's CREATE INDEX CONCURRENTLY would wait.
+// While another node migrates, it tries again after nodePause, for the same reason.
 const (
 	lockWait     = 500 * time.Millisecond
 	lockPause    = 2 * time.Second
@@ -225,7 +224,7 @@ func (d *DB) runOnline(ctx context.Context, tx bun.Tx, statements string) error 
 	if err != nil {
 		return err
 	}
-	for _, name := range invalid { // IF NOT EXISTS would accept what an interrupted migration has left
+	for _, name := range invalid { // an interrupted migration leaves them, and IF NOT EXISTS accepts them
 		if _, err := d.DB.DB.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
 			return err
 		}

@@ -253,8 +253,8 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 	return took
 }
 
-// TestMigrate_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY, which
-// waits for all statements that run.
+// TestMigrate_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY,
+// which waits for all statements that run.
 func TestMigrate_OnlineIsSerialized(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
@@ -269,6 +269,24 @@ func TestMigrate_OnlineIsSerialized(t *testing.T) {
 	}
 }
 
+// TestMigrate_OnlineHoldsNothingUp: meanwhile a node of an earlier version, which waits for its lock in a statement, gets
+// it, and no transaction that has written is open, for which readers of events would wait.
+func TestMigrate_OnlineHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Postgres(t)
+	const earlierLock = 0x6c696e6b666f7267
+	migrate(t, d, scripts(map[string]string{
+		"0001_table.up": "CREATE TABLE one (id TEXT)",
+		"0002_checks.up": fmt.Sprintf(`-- online
+DO $$ BEGIN ASSERT pg_try_advisory_xact_lock(%d), 'the lock is held'; END $$
+-- next
+DO $$ BEGIN
+	ASSERT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+		AND backend_xid IS NOT NULL), 'a transaction has written';
+END $$`, earlierLock),
+	}), "0001_table", "0002_checks")
+}
+
 // TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the one that failed have effect, and what
 // it left behind is removed.
 func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
@@ -281,9 +299,7 @@ func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
 			"CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS ones ON one (id)",
 		"0003_later.up": "CREATE TABLE later (id TEXT)",
 	})
-	if _, err := d.Migrate(ctx, scripts(map[string]string{"0001_table.up": "CREATE TABLE one (id TEXT)"}), noon); err != nil {
-		t.Fatal(err)
-	}
+	migrate(t, d, scripts(map[string]string{"0001_table.up": "CREATE TABLE one (id TEXT)"}), "0001_table")
 	write := func(statement string) {
 		t.Helper()
 		if _, err := d.ExecContext(ctx, statement); err != nil {
@@ -291,7 +307,8 @@ func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
 		}
 	}
 	write("INSERT INTO one VALUES ('a')")
-	if applied, err := d.Migrate(ctx, files, noon); len(applied) > 0 || err == nil || !strings.Contains(err.Error(), "0002_index") {
+	applied, err := d.Migrate(ctx, files, noon)
+	if len(applied) > 0 || err == nil || !strings.Contains(err.Error(), "0002_index") {
 		t.Fatalf("with a duplicate: applied %v, %v", applied, err)
 	}
 	write("DELETE FROM one")

@@ -81,8 +81,8 @@ func (g *Ledger) takeCombined(ctx context.Context, requests []*Request) error {
 		byKey[linkMonth{a.LinkID, months[i]}] = a
 	}
 	c := g.DB.Combine()
-	c.Add("wanted", fmt.Sprintf("SELECT * FROM unnest(%s::TEXT[], %s::TEXT[], %s::TIMESTAMPTZ[], %s::BIGINT[], %s::BIGINT[], "+
-		"%s::BIGINT[], %s::BOOLEAN[]) AS w (link_id, month, starts_at, hits, max_hits, number, is_known)",
+	c.Add("wanted", fmt.Sprintf("SELECT * FROM unnest(%s::TEXT[], %s::TEXT[], %s::TIMESTAMPTZ[], %s::BIGINT[], "+
+		"%s::BIGINT[], %s::BIGINT[], %s::BOOLEAN[]) AS w (link_id, month, starts_at, hits, max_hits, number, is_known)",
 		c.Of(links), c.Of(months), c.Of(starts), c.Of(wanted), c.Of(limits), c.Of(numbers), c.Of(known)))
 	c.Add("counted", "SELECT wanted.*, CASE WHEN is_known THEN 0 ELSE "+
 		g.Clicks.Since("wanted.link_id", "wanted.starts_at")+" END AS clicks FROM wanted OFFSET 0")

@@ -13,8 +13,8 @@ import (
 
 // createCombined creates or finds deterministic links without dependent rows on PostgreSQL, in one round trip: the
 // statement also checks the memberships and the destinations. It reports whether all items have their results. The
-// transaction of insert handles the others: it revives deleted links, and if the statement was rolled back, it finds out
-// whether a check has failed, the quota does not suffice, or a unique index has refused a link.
+// transaction of insert handles the others: it revives deleted links, and if the statement was rolled back, it finds
+// out whether a check has failed, the quota does not suffice, or a unique index has refused a link.
 func (b *batch) createCombined(ctx context.Context) (done bool, err error) {
 	done, err = b.findOrCreateCombined(ctx)
 	switch {

@@ -129,7 +129,10 @@ func (b *bundle) all(t *testing.T) (ids []string) {
 // requests the same link as another member, the database refuses an input, and one call is not presumed.
 func TestCreatePresumed_ChecksEachCallerOfABatch(t *testing.T) {
 	t.Parallel()
-	const lowered, removed = "UPDATE members SET role = 'VIEWER' WHERE account_id = ?", "DELETE FROM members WHERE account_id = ?"
+	const (
+		lowered = "UPDATE members SET role = 'VIEWER' WHERE account_id = ?"
+		removed = "DELETE FROM members WHERE account_id = ?"
+	)
 	type call struct {
 		change, path, title, want string
 	}

@@ -59,8 +59,8 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 	return linkEntry(at, &t), nil
 }
 
-// selectLinks reads links by their subjects, which all have the space root, or all have another. Links that do not exist
-// are missing from the result.
+// selectLinks reads links by their subjects, which all have the space root, or all have another. Links that do not
+// exist are missing from the result.
 func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]*row, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadDeadline)
 	defer cancel()
@@ -72,8 +72,8 @@ func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]
 	return found, err
 }
 
-// selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once, perhaps when there are
-// hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks up each
+// selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once, perhaps when there
+// are hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks up each
 // key by itself.
 func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, err error) {
 	spaces, codes := make([]string, len(all)), make([]string, len(all))

@@ -17,8 +17,8 @@ const maxRemembered = 10_000
 // memory holds the memberships that this node has read most recently on PostgreSQL.
 type memory = otter.Cache[proofKey, membershipRow]
 
-// Presumed is a membership from this node's memory, which may be out of date. A statement that includes the condition of
-// Unchanged needs no separate Require.
+// Presumed is a membership from this node's memory, which may be out of date. A statement that includes the condition
+// of Unchanged needs no separate Require.
 type Presumed struct {
 	membership Membership
 	// confirm is nil if the membership has just been read.

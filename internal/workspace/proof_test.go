@@ -52,8 +52,8 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 	})
 }
 
-// TestUnchanged_NeedsOneStateOfEachMember: two calls may remember different roles of one account, or different states of
-// the workspace. No statement can find both current.
+// TestUnchanged_NeedsOneStateOfEachMember: two calls may remember different roles of one account, or different states
+// of the workspace. No statement can find both current.
 func TestUnchanged_NeedsOneStateOfEachMember(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -68,7 +68,10 @@ func TestUnchanged_NeedsOneStateOfEachMember(t *testing.T) {
 	for name, c := range map[string]struct {
 		other Membership
 		want  bool
-	}{"the same": {m, true}, "another role": {lower, false}, "another version": {earlier, false}, "no version": {team, false}} {
+	}{
+		"the same": {m, true}, "another role": {lower, false}, "another version": {earlier, false},
+		"no version": {team, false},
+	} {
 		if _, possible := Unchanged(d.Combine(), m, c.other); possible != c.want {
 			t.Errorf("%s: possible: %t", name, possible)
 		}
