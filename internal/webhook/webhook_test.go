@@ -455,3 +455,16 @@ func TestOverlap_ChecksItsRange(t *testing.T) {
 		}
 	}
 }
+
+// TestDelivery_CountsClicksOfBatchesOnly: an event has no number of clicks.
+func TestDelivery_CountsClicksOfBatchesOnly(t *testing.T) {
+	t.Parallel()
+	event := webhook.Delivery{Type: audit.LinkCreated, Clicks: 3}
+	batch := webhook.Delivery{Type: audit.LinkClicked, Clicks: 3}
+	if n := event.ClickCount(); n != nil {
+		t.Errorf("an event has %d clicks", *n)
+	}
+	if n := batch.ClickCount(); n == nil || *n != 3 {
+		t.Errorf("a batch has %v clicks, want 3", n)
+	}
+}
