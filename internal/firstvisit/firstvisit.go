@@ -4,6 +4,7 @@
 package firstvisit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -15,18 +16,20 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// redisTimeout bounds a call: a redirect waits for it.
-const redisTimeout = 250 * time.Millisecond
+// defaultTimeout applies if Timeout is zero.
+const defaultTimeout = 250 * time.Millisecond
 
 // Visits are the visits of this day.
 type Visits struct {
 	Redis *redisx.Client
+	// Timeout bounds a call, for which a redirect waits; zero selects 250 ms.
+	Timeout time.Duration
 }
 
 // Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on that
 // UTC day. Of several simultaneous visits, exactly one is the first.
 func (v *Visits) Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.Timeout, defaultTimeout))
 	defer cancel()
 	day := click.DayOf(at)
 	key := fmt.Sprintf("visit:%d:%s:%s", day, linkID, strconv.FormatUint(uint64(visitor), 36))

@@ -13,7 +13,7 @@ import (
 // TestMark_OneVisitIsFirst marks the same visit many times at once.
 func TestMark_OneVisitIsFirst(t *testing.T) {
 	t.Parallel()
-	visits := &firstvisit.Visits{Redis: dbtest.Redis(t, "")}
+	visits := &firstvisit.Visits{Redis: dbtest.Redis(t, ""), Timeout: time.Minute}
 	now := time.Now()
 	mark := func(linkID string, visitor int64, at time.Time) bool {
 		isFirst, err := visits.Mark(t.Context(), linkID, visitor, at)
