@@ -2,7 +2,6 @@ package graph
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -10,11 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
@@ -50,7 +46,7 @@ type bundle struct {
 	db         *db.DB
 	tokens     account.Tokens
 	log        *bytes.Buffer
-	statements atomic.Int64
+	statements dbtest.Counter
 }
 
 func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
@@ -58,7 +54,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	b := &bundle{db: d, log: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(b.log, nil))
 	b.tokens = account.Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: time.Hour}
-	counted := &db.DB{DB: d.WithQueryHook(counter{&b.statements}), Kind: d.Kind}
+	counted := &db.DB{DB: d.WithQueryHook(&b.statements), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
 	links, err := link.NewStore(link.Config{
@@ -118,12 +114,6 @@ var bounds = sync.OnceValue(func() config.Bounds {
 
 // passwords are prepared once: it takes as long as hashing one.
 var passwords = sync.OnceValue(account.NewPasswords)
-
-// counter counts statements.
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
-func (c counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.n.Add(1) }
 
 // person is a user with a token and a workspace.
 type person struct {

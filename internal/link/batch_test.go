@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -335,7 +334,7 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		var statements counter
+		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
 		var in, others []*New
 		for i := range 50 {
@@ -356,12 +355,6 @@ func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 		}
 	})
 }
-
-// counter counts statements.
-type counter struct{ atomic.Int64 }
-
-func (c *counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
-func (c *counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.Add(1) }
 
 // TestBatch_LooksUpEachKeyByIndex by who makes others, although most workspaces are so small that
 // it were as well to read all their links: the statement is planned once, for the large ones too.

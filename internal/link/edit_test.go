@@ -232,7 +232,7 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		var statements counter
+		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
 		var in []*New
 		for i := range 60 {

@@ -300,7 +300,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		var statements counter
+		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
 		const links = 50
 		in := urls(0, links)

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -78,12 +75,6 @@ func TestResolver_MemoryIsBounded(t *testing.T) {
 	}
 }
 
-// statements counts statements.
-type statements struct{ atomic.Int64 }
-
-func (s *statements) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
-func (s *statements) AfterQuery(context.Context, *bun.QueryEvent)                        { s.Add(1) }
-
 // TestResolve_SharesStatements: visitors of different links share a statement, and none fails because of another one's
 // link.
 func TestResolve_SharesStatements(t *testing.T) {
@@ -107,7 +98,7 @@ func TestResolve_SharesStatements(t *testing.T) {
 				fmt.Sprint("lnk_", i), fmt.Sprint("ws_", i%2), fmt.Sprint("code-", i), fmt.Sprint("https://example.com/", i),
 				[]byte{byte(i)}, dbtest.Noon)
 		}
-		var counted statements
+		var counted dbtest.Counter
 		r := open(t, &db.DB{DB: d.WithQueryHook(&counted), Kind: d.Kind})
 		r.lookups.Serial = true // else a call that takes long does not hold the next one
 		if err := r.CatchUp(t.Context()); err != nil {
