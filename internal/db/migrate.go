@@ -30,7 +30,8 @@ const (
 
 // A migration that waits for a table blocks later statements on it. Behind a long statement, such
 // as a dump's, it gives up after lockWait and retries after lockPause, for at most maxLockRetry.
-// While another node migrates, it tries again after nodePause, for the same reason.
+// While another node migrates, it tries again after nodePause: a statement that waited would hold up
+// CREATE INDEX CONCURRENTLY.
 const (
 	lockWait     = 500 * time.Millisecond
 	lockPause    = 2 * time.Second

@@ -22,7 +22,7 @@ const defaultTimeout = 250 * time.Millisecond
 // Visits are the visits of this day.
 type Visits struct {
 	Redis *redisx.Client
-	// Timeout bounds a call, for which a redirect waits; zero selects 250 ms.
+	// Timeout bounds a call: a redirect waits for it. Zero selects 250 ms.
 	Timeout time.Duration
 }
 

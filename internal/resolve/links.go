@@ -73,8 +73,8 @@ func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]
 }
 
 // selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once, perhaps when there
-// are hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks up each
-// key by itself.
+// are hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks
+// up each key by itself.
 func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, err error) {
 	spaces, codes := make([]string, len(all)), make([]string, len(all))
 	for i, at := range all {
