@@ -245,6 +245,52 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	})
 }
 
+// TestPolicies_CreatorOnlyCreates checks that the creator role reads and inserts what a creation needs, in the listed
+// workspaces only.
+func TestPolicies_CreatorOnlyCreates(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := isolated(t)
+		const may = `SELECT table_name || ' ' || string_agg(DISTINCT privilege_type, ' ' ORDER BY privilege_type)
+			FROM (SELECT table_name, privilege_type, grantee FROM information_schema.table_privileges
+				UNION ALL SELECT table_name || '.' || column_name, privilege_type, grantee FROM information_schema.column_privileges
+					WHERE privilege_type = 'UPDATE') AS granted
+			WHERE grantee = 'linkforge_creator' GROUP BY table_name ORDER BY table_name`
+		want := []string{
+			"audit_events INSERT SELECT", "blocked_hosts SELECT", "link_tags INSERT SELECT", "link_text_queue INSERT",
+			"link_usage INSERT SELECT", "link_usage.links UPDATE", "links INSERT SELECT", "members SELECT",
+			"verified_hosts SELECT", "workspaces SELECT",
+		}
+		if diff := cmp.Diff(want, selectColumn(t, d, may)); diff != "" {
+			t.Errorf("the creator may (-want +got):\n%s", diff)
+		}
+		for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage"} {
+			for name, c := range map[string]struct {
+				ctx  context.Context
+				want []string
+			}{
+				"no workspace":     {db.AsCreator(t.Context()), []string{}},
+				"one workspace":    {db.AsCreator(t.Context(), own, "ws_unknown"), []string{own}},
+				"both":             {db.AsCreator(t.Context(), own, foreign), []string{foreign, own}},
+				"a list of a user": {db.InWorkspace(t.Context(), own+","+foreign, ""), []string{}},
+			} {
+				if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
+					t.Errorf("%s of %s (-want +seen):\n%s", table, name, diff)
+				}
+			}
+		}
+		for _, table := range []string{"links", "link_tags", "audit_events", "link_usage", "link_text_queue"} {
+			insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "2026-11", "2026-12", "$", "another").
+				Replace(rows[table])
+			_, err := d.DB.DB.ExecContext(db.AsCreator(t.Context(), own), insert)
+			if err == nil || !strings.Contains(err.Error(), "row-level security") {
+				t.Errorf("%s: %v", insert, err)
+			}
+		}
+	})
+}
+
 // TestPolicies_AreRequiredByServers checks that servers refuse a database with incomplete policies.
 func TestPolicies_AreRequiredByServers(t *testing.T) {
 	t.Parallel()

@@ -575,7 +575,7 @@ func (k *killer) bringTo(n int) {
 
 var (
 	makes  = regexp.MustCompile(`(?m)^CREATE (?:TABLE|VIEW|(?:UNIQUE )?INDEX) (\w+)`)
-	alters = regexp.MustCompile(`(?m)^ALTER (?:TABLE|POLICY \w+ ON) (\w+)`)
+	alters = regexp.MustCompile(`(?m)^(?:ALTER TABLE|(?:ALTER|CREATE) POLICY \w+ ON) (\w+)`)
 	// triggers and online indexes wait for writers, and for others like them.
 	triggers = regexp.MustCompile(`(?m)^CREATE TRIGGER .* ON (\w+) `)
 	online   = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY .* ON (\w+) `)

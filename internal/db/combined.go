@@ -66,24 +66,22 @@ func (c *Combined) Query(ctx context.Context, name string, dest any) (err error)
 	return err
 }
 
-// FindOrCreate executes the statement if the parts named found and created return n rows together, and returns
-// those found, or one row of NULLs if there are none. Otherwise, or after a deadlock, it reports false, and nothing has
-// changed.
-func FindOrCreate[T any](
-	ctx context.Context, c *Combined, found, created string, n int,
-) (rows []T, done bool, err error) {
-	table := c.db.Dialect().Tables().Get(reflect.TypeFor[T]())
-	columns := make([]string, len(table.Fields))
-	for i, f := range table.Fields {
-		columns[i] = found + "." + string(f.SQLName)
+// QueryUnlessZero executes the statement with the end, which divides by an expression that must not be zero. It scans the
+// rows into dest. If the expression is zero, or after a deadlock, it reports false, and nothing has changed. The
+// statement is traced by the named part.
+func (c *Combined) QueryUnlessZero(ctx context.Context, name, end string, dest any) (done bool, err error) {
+	query, ctx := c.statement(ctx, name, end)
+	return isDone(query.Scan(ctx, dest))
+}
+
+// Columns returns the list of the columns of a model, as the end of a statement must name them.
+func (c *Combined) Columns(table string, model any) string {
+	fields := c.db.Dialect().Tables().Get(reflect.TypeOf(model)).Fields
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = table + "." + string(f.SQLName)
 	}
-	// The left join evaluates the division also if no row is found, and the condition makes the planner keep it.
-	query, ctx := c.statement(ctx, created, fmt.Sprintf(`SELECT %s FROM (
-		SELECT 1 / ((SELECT count(*) FROM %s) + (SELECT count(*) FROM %s) = %s)::INT AS one) AS complete
-		LEFT JOIN %s ON TRUE WHERE complete.one = 1`,
-		strings.Join(columns, ", "), found, created, c.Of(n), found))
-	done, err = isDone(query.Scan(ctx, &rows))
-	return rows, done, err
+	return strings.Join(names, ", ")
 }
 
 // statement returns the statement with its end, and its context. It is traced by the main part.

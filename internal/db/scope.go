@@ -18,11 +18,13 @@ import (
 const (
 	tenantRole   = "linkforge_tenant"
 	resolverRole = "linkforge_resolver"
+	creatorRole  = "linkforge_creator"
 	systemRole   = "linkforge_system"
 	ownerRole    = "none" // the role that has connected
 )
 
-// scope bounds the visible rows of a statement: one workspace and the memberships of one account.
+// scope bounds the visible rows of a statement: one workspace, or a list for the role of creators, and the memberships of
+// one account.
 // The zero scope sees no tenant's rows. Statements of a brief scope have ListTimeout.
 type scope struct {
 	role, workspace, account string
@@ -55,6 +57,12 @@ func AsAccount(ctx context.Context, accountID string) context.Context {
 // links, slugs, domains and keys of all workspaces and change one column.
 func AsResolver(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: resolverRole})
+}
+
+// AsCreator returns a context whose statements create links in several workspaces: they see what that reads there, and
+// insert what it writes. Only the proofs of memberships of all these workspaces permit it.
+func AsCreator(ctx context.Context, workspaceIDs ...string) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: creatorRole, workspace: strings.Join(workspaceIDs, ",")})
 }
 
 // AsSystem returns a context whose statements see all workspaces: for jobs, the operator's
@@ -329,7 +337,7 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	if err := d.checkSessions(ctx); err != nil {
 		return err
 	}
-	for _, ctx := range []context.Context{InWorkspace(ctx, "", ""), AsResolver(ctx), AsSystem(ctx)} {
+	for _, ctx := range []context.Context{InWorkspace(ctx, "", ""), AsCreator(ctx), AsResolver(ctx), AsSystem(ctx)} {
 		var role string
 		var above, owns bool
 		err := d.NewRaw(`SELECT current_user, r.rolsuper OR r.rolbypassrls,

@@ -64,15 +64,15 @@ func TestCreatePresumed_SeesEveryChange(t *testing.T) {
 
 // caller is a member whose membership a node remembers.
 type caller struct {
-	b         *bundle
-	spaces    *workspace.Store
-	accountID string
+	b                      *bundle
+	spaces                 *workspace.Store
+	accountID, workspaceID string
 }
 
 // remembered returns a caller whose membership has been read before.
 func (b *bundle) remembered(t *testing.T, m workspace.Membership) caller {
 	t.Helper()
-	c := caller{b, workspacetest.Store(b.DB), m.AccountID()}
+	c := caller{b, workspacetest.Store(b.DB), m.AccountID(), m.ID()}
 	for _, want := range []bool{true, b.DB.Kind == db.SQLite} {
 		p, err := c.presume(t)
 		if err != nil || p.IsCurrent() != want {
@@ -84,7 +84,7 @@ func (b *bundle) remembered(t *testing.T, m workspace.Membership) caller {
 
 func (c caller) presume(t *testing.T) (workspace.Presumed, error) {
 	t.Helper()
-	return c.spaces.Presume(t.Context(), account.Actor{AccountID: c.accountID}, c.b.mine.ID())
+	return c.spaces.Presume(t.Context(), account.Actor{AccountID: c.accountID}, c.workspaceID)
 }
 
 // createOne creates a link for the caller.
@@ -117,7 +117,12 @@ func (c caller) create(t *testing.T, in New) string {
 // all returns the ids of all links of the workspace.
 func (b *bundle) all(t *testing.T) (ids []string) {
 	t.Helper()
-	err := b.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", b.mine.ID()).
+	return b.linksOf(t, b.mine.ID())
+}
+
+func (b *bundle) linksOf(t *testing.T, workspaceID string) (ids []string) {
+	t.Helper()
+	err := b.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", workspaceID).
 		Scan(db.AsSystem(t.Context()), &ids)
 	if err != nil {
 		t.Fatal(err)

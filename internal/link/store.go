@@ -82,6 +82,7 @@ type Store struct {
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
 	coalescer   coalescer
+	sharer      sharer
 	// samples reads the headers of visits to try.
 	samples    func() *visitor.Reader
 	collisions atomic.Int64

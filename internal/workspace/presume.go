@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/maypok86/otter/v2"
 
@@ -66,34 +65,29 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	}
 }
 
-// Unchanged adds values to a statement, and returns the condition that presumed memberships of one workspace are
-// current. Every change of the workspace, such as its quota, defaults or deletion, changes the row's xmin. API keys are
-// authenticated in each request. It reports false if the condition is known not to hold, and on SQLite.
+// Unchanged adds values to a statement, and returns the condition that presumed memberships are current. Every change of
+// a workspace, such as its quota, defaults or deletion, changes the row's xmin. API keys are authenticated in each
+// request. It reports false on SQLite, which has no row versions.
 func Unchanged(statement *db.Combined, members ...Membership) (condition string, possible bool) {
-	version := members[0].version
-	var accounts, roles []string
+	var ids, versions, spaces, accounts, roles []string
+	seen := map[[3]string]bool{}
 	for _, m := range members {
-		if m.version == "" || m.version != version {
+		if m.version == "" {
 			return "", false
 		}
-		if m.key != nil {
-			continue
+		if space := [3]string{m.ID(), m.version}; !seen[space] {
+			seen[space] = true
+			ids, versions = append(ids, m.ID()), append(versions, m.version)
 		}
-		i := slices.Index(accounts, m.accountID)
-		if i >= 0 && roles[i] != string(m.role) {
-			return "", false
-		}
-		if i < 0 {
-			accounts, roles = append(accounts, m.accountID), append(roles, string(m.role))
+		if member := [3]string{m.ID(), m.accountID, string(m.role)}; m.key == nil && !seen[member] {
+			seen[member] = true
+			spaces, accounts, roles = append(spaces, m.ID()), append(accounts, m.accountID), append(roles, string(m.role))
 		}
 	}
-	workspaceID := statement.Of(members[0].ID())
-	condition = fmt.Sprintf("EXISTS (SELECT FROM workspaces WHERE id = %s AND xmin::TEXT = %s AND deleted_at IS NULL)",
-		workspaceID, statement.Of(version))
-	if len(accounts) > 0 {
-		condition += fmt.Sprintf(` AND (SELECT count(*) FROM unnest(%s::TEXT[], %s::TEXT[]) AS presumed (account_id, role)
-			JOIN members USING (account_id, role) WHERE workspace_id = %s) = %s`,
-			statement.Of(accounts), statement.Of(roles), workspaceID, statement.Of(len(accounts)))
-	}
-	return condition, true
+	return fmt.Sprintf(`NOT EXISTS (SELECT FROM unnest(%s::TEXT[], %s::TEXT[]) AS presumed (id, version) WHERE version IS DISTINCT
+			FROM (SELECT xmin::TEXT FROM workspaces WHERE id = presumed.id AND deleted_at IS NULL))
+		AND NOT EXISTS (SELECT FROM unnest(%s::TEXT[], %s::TEXT[], %s::TEXT[]) AS presumed (workspace_id, account_id, role)
+			WHERE role IS DISTINCT FROM (SELECT members.role FROM members
+				WHERE members.workspace_id = presumed.workspace_id AND members.account_id = presumed.account_id))`,
+		statement.Of(ids), statement.Of(versions), statement.Of(spaces), statement.Of(accounts), statement.Of(roles)), true
 }

@@ -52,28 +52,40 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 	})
 }
 
-// TestUnchanged_NeedsOneStateOfEachMember: two calls may remember different roles of one account, or different states
-// of the workspace. No statement can find both current.
-func TestUnchanged_NeedsOneStateOfEachMember(t *testing.T) {
+// TestUnchanged_NeedsTheStateOfEachMember: two calls may remember different roles of one account, or different states of
+// a workspace. No statement can find both current.
+func TestUnchanged_NeedsTheStateOfEachMember(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	team := b.create(t, b.ada, "team")
+	team, other := b.create(t, b.ada, "team"), b.create(t, b.ada, "other")
 	m, err := b.Require(t.Context(), b.ada, team.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	lower, earlier := m, m
-	lower.role, earlier.version = Viewer, "1"
+	elsewhere, err := b.Require(t.Context(), b.ada, other.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower, earlier, swapped := m, m, elsewhere
+	lower.role, earlier.version, swapped.accountID = Viewer, "1", b.eve.AccountID
 	for name, c := range map[string]struct {
 		other Membership
-		want  bool
+		want  int
 	}{
-		"the same": {m, true}, "another role": {lower, false}, "another version": {earlier, false},
-		"no version": {team, false},
+		"the same": {m, 1}, "of another workspace": {elsewhere, 1}, "another role": {lower, 0},
+		"another version": {earlier, 0}, "of no member": {swapped, 0},
 	} {
-		if _, possible := Unchanged(d.Combine(), m, c.other); possible != c.want {
-			t.Errorf("%s: possible: %t", name, possible)
+		statement := d.Combine()
+		condition, possible := Unchanged(statement, m, c.other)
+		statement.Add("current", "SELECT 1 AS one WHERE "+condition)
+		var rows []struct{ One int }
+		err := statement.Query(db.AsCreator(t.Context(), team.ID(), other.ID()), "current", &rows)
+		if err != nil || !possible || len(rows) != c.want {
+			t.Errorf("%s: %d rows, want %d, possible: %t, %v", name, len(rows), c.want, possible, err)
 		}
+	}
+	if _, possible := Unchanged(d.Combine(), m, team); possible {
+		t.Error("a membership without a version is possible")
 	}
 }

@@ -1,0 +1,281 @@
+package link
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+const (
+	// known is the URL of the link that each neighbor has, and fresh one that none of them has.
+	known, fresh = "https://www.example.com/known", "https://www.example.com/fresh"
+	made, found  = "created with 302", "found with 302"
+)
+
+// neighbors are members of different workspaces, by the slug.
+type neighbors map[string]caller
+
+// neighbors returns members of new workspaces, which have a link each.
+func (b *bundle) neighbors(t *testing.T) neighbors {
+	t.Helper()
+	all := neighbors{}
+	for _, slug := range []string{"ada", "bob", "cyd", "dan"} {
+		m := workspacetest.New(t, b.DB, slug)
+		if _, _, err := b.Create(t.Context(), m, New{URL: known}); err != nil {
+			t.Fatal(err)
+		}
+		all[slug] = b.remembered(t, m)
+	}
+	return all
+}
+
+// create creates a link for each neighbor. On PostgreSQL they all wait for one statement.
+func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[string]string {
+	t.Helper()
+	b.sharer.Serial = true
+	held, over := make(chan struct{}), make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		_, _ = b.sharer.Do(context.WithoutCancel(t.Context()), struct{}{}, nil,
+			func(context.Context, []*share) (struct{}, error) {
+				close(held)
+				<-over
+				return struct{}{}, nil
+			})
+	})
+	<-held
+	var mu sync.Mutex
+	got := map[string]string{}
+	for slug, c := range all {
+		running.Go(func() {
+			result := c.create(t, in[slug])
+			mu.Lock()
+			defer mu.Unlock()
+			got[slug] = result
+		})
+	}
+	if b.DB.Kind == db.Postgres {
+		polltest.Until(t, "all wait", func() bool { return b.sharer.Waiting(struct{}{}) == len(all) })
+	}
+	close(over)
+	running.Wait()
+	return got
+}
+
+// expectExact expects that each workspace has used as much of its quota as it has links.
+func (all neighbors) expectExact(t *testing.T, b *bundle) {
+	t.Helper()
+	for slug, c := range all {
+		var used int
+		err := b.DB.NewSelect().Table("link_usage").Column("links").Where("workspace_id = ?", c.workspaceID).
+			Scan(db.AsSystem(t.Context()), &used)
+		if ids := b.linksOf(t, c.workspaceID); err != nil || used != len(ids) {
+			t.Errorf("%s: %d links are %d of the quota: %v", slug, len(ids), used, err)
+		}
+	}
+}
+
+// inAll returns the same link for each neighbor except Bob.
+func inAll(url string, bob New) map[string]New {
+	return map[string]New{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
+}
+
+// TestShared_IsOneStatement: links of different workspaces, new and known ones, cost one statement. Each has the tags and
+// the event of its own.
+func TestShared_IsOneStatement(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	var statements dbtest.Counter
+	b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
+	all, in := b.neighbors(t), map[string]New{}
+	all["dan"].create(t, New{URL: fresh})
+	for slug := range all {
+		in[slug] = New{URL: fresh, Tags: []string{slug}}
+	}
+	before := statements.Load()
+	got := all.create(t, b, in)
+	if n := statements.Load() - before; n != 1 {
+		t.Errorf("%d statements, want 1", n)
+	}
+	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	all.expectExact(t, b)
+	var own int
+	err := d.NewRaw(`SELECT count(*) FROM link_tags AS t JOIN links AS l ON l.id = t.link_id
+		JOIN workspaces AS w ON w.id = l.workspace_id AND w.slug = t.tag
+		JOIN audit_events AS e ON e.target_id = l.id AND e.workspace_id = w.id AND e.actor_id = l.created_by`).
+		Scan(db.AsSystem(t.Context()), &own)
+	if err != nil || own != 3 {
+		t.Errorf("%d links have their own tag and event, want 3: %v", own, err)
+	}
+}
+
+// TestShared_SeparatesWorkspaces: what keeps one workspace from its link does not keep the others from theirs. Some
+// causes concern the statement: then each has one of its own.
+func TestShared_SeparatesWorkspaces(t *testing.T) {
+	t.Parallel()
+	const mine = " WHERE workspace_id = ?0"
+	for name, c := range map[string]struct {
+		change string
+		in     New
+		want   string // of Bob, whose workspace has changed
+		// together is how the statement ends for a neighbor.
+		together string
+	}{
+		"a quota that is used up":   {"UPDATE link_usage SET links = 100" + mine, New{URL: fresh}, errs.QuotaExceeded.Code(), "created"},
+		"the first link of a month": {"DELETE FROM link_usage" + mine, New{URL: fresh}, made, "created"},
+		"a deleted link":            {"UPDATE links SET deleted_at = ?1" + mine, New{URL: known}, found, "created"},
+		"a disabled link":           {"UPDATE links SET disabled_at = ?1" + mine, New{URL: known}, errs.UnsafeURL.Code(), "created"},
+		"a removed member":          {"DELETE FROM members" + mine, New{URL: fresh}, errs.NotFound.Code(), "unchecked"},
+		"a lower role":              {"UPDATE members SET role = 'VIEWER'" + mine, New{URL: fresh}, errs.Forbidden.Code(), "unchecked"},
+		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", New{URL: fresh}, errs.NotFound.Code(),
+			"unchecked"},
+		"a refused title": {"", New{URL: fresh, Title: new("refused")}, errs.Internal.Code(), "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := setup(t, d)
+				b.refuseTitle(t, "refused")
+				all := b.neighbors(t)
+				shares := all.shares(t, b, inAll("https://www.example.com/together", c.in))
+				if c.change != "" {
+					if _, err := d.NewRaw(c.change, all["bob"].workspaceID, noon).Exec(db.AsSystem(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if d.Kind == db.Postgres {
+					if got := outcome(b.createAll(t.Context(), slices.Collect(maps.Values(shares))), shares["ada"]); got != c.together {
+						t.Errorf("the statement ends as %s, want %s", got, c.together)
+					}
+				}
+				got := all.create(t, b, inAll(fresh, c.in))
+				if diff := cmp.Diff(map[string]string{"ada": made, "bob": c.want, "cyd": made, "dan": made}, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				delete(all, "bob") // its usage may have been changed
+				all.expectExact(t, b)
+			})
+		})
+	}
+}
+
+// shares returns what the neighbors contribute to a statement. On SQLite they contribute nothing.
+func (all neighbors) shares(t *testing.T, b *bundle, in map[string]New) map[string]*share {
+	t.Helper()
+	shares := map[string]*share{}
+	for slug, c := range all {
+		p, err := c.presume(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := &batch{Store: b.Store, member: p.Membership(), now: noon, isPresumed: true}
+		one.add(p.Membership(), new(in[slug]), "")
+		one.validate()
+		if shares[slug], _ = one.share(); b.DB.Kind == db.Postgres && shares[slug] == nil {
+			t.Fatal("it cannot be shared")
+		}
+	}
+	return shares
+}
+
+// outcome describes how a statement ended for a share.
+func outcome(err error, sh *share) string {
+	switch {
+	case db.IsRefused(err):
+		return "refused"
+	case err != nil:
+		return err.Error()
+	case sh.isRolledBack:
+		return "rolled back"
+	case !sh.isChecked:
+		return "unchecked"
+	case sh.isCharged:
+		return "created"
+	}
+	return "found"
+}
+
+// TestShared_WaitsForNoTransaction: while a transaction consumes the quota of one workspace, the others get their links.
+func TestShared_WaitsForNoTransaction(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	all := b.neighbors(t)
+	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		const locking = "SELECT links FROM link_usage WHERE workspace_id = ? FOR UPDATE"
+		if _, err := tx.NewRaw(locking, all["bob"].workspaceID).Exec(ctx); err != nil {
+			return err
+		}
+		shares := all.shares(t, b, inAll(fresh, New{URL: fresh}))
+		waiting, end := context.WithTimeout(t.Context(), 10*time.Second)
+		defer end()
+		err := b.createAll(waiting, slices.Collect(maps.Values(shares)))
+		got := map[string]string{}
+		for slug, sh := range shares {
+			got[slug] = outcome(err, sh)
+		}
+		want := map[string]string{"ada": "created", "bob": "found", "cyd": "created", "dan": "created"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := all["bob"].create(t, New{URL: fresh}); got != made {
+		t.Errorf("afterwards: %s", got)
+	}
+	all.expectExact(t, b)
+}
+
+// TestShared_IsUndoneByRace: a transaction gives a link the URL while the statement creates one for it.
+func TestShared_IsUndoneByRace(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	all := b.neighbors(t)
+	shares := all.shares(t, b, inAll(fresh, New{URL: fresh}))
+	hash := shares["bob"].items[0].draft.CanonicalHash
+	done := make(chan error, 1)
+	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		const moving = "UPDATE links SET canonical_url = ?, canonical_hash = ? WHERE workspace_id = ?"
+		if _, err := tx.NewRaw(moving, fresh, hash, all["bob"].workspaceID).Exec(ctx); err != nil {
+			return err
+		}
+		go func() { done <- b.createAll(t.Context(), slices.Collect(maps.Values(shares))) }()
+		polltest.Until(t, "the statement waits", func() bool {
+			n, err := d.NewSelect().Table("pg_locks").Where("NOT granted").
+				Where("database = (SELECT oid FROM pg_database WHERE datname = current_database()) OR database IS NULL").
+				Count(db.AsSystem(t.Context()))
+			return err == nil && n > 0
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := outcome(<-done, shares["ada"]); got != "rolled back" {
+		t.Errorf("the statement ends as %s", got)
+	}
+	all.expectExact(t, b)
+	got := all.create(t, b, inAll(fresh, New{URL: fresh}))
+	if diff := cmp.Diff(map[string]string{"ada": made, "bob": found, "cyd": made, "dan": made}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	all.expectExact(t, b)
+}
