@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,13 +42,13 @@ func (b *bundle) neighbors(t *testing.T) neighbors {
 	return all
 }
 
-// create creates a link for each neighbor. On PostgreSQL they all wait for one statement.
-func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[string]string {
+// holdShared keeps statements from being shared until it is released.
+func (b *bundle) holdShared(t *testing.T) (release func()) {
 	t.Helper()
 	b.sharer.Serial = true
 	held, over := make(chan struct{}), make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
+	var holding sync.WaitGroup
+	holding.Go(func() {
 		_, _ = b.sharer.Do(context.WithoutCancel(t.Context()), struct{}{}, nil,
 			func(context.Context, []*share) (struct{}, error) {
 				close(held)
@@ -56,6 +57,17 @@ func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[stri
 			})
 	})
 	<-held
+	return func() {
+		close(over)
+		holding.Wait()
+	}
+}
+
+// create creates a link for each neighbor. On PostgreSQL they all wait for one statement.
+func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[string]string {
+	t.Helper()
+	release := b.holdShared(t)
+	var running sync.WaitGroup
 	var mu sync.Mutex
 	got := map[string]string{}
 	for slug, c := range all {
@@ -69,7 +81,7 @@ func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[stri
 	if b.DB.Kind == db.Postgres {
 		polltest.Until(t, "all wait", func() bool { return b.sharer.Waiting(struct{}{}) == len(all) })
 	}
-	close(over)
+	release()
 	running.Wait()
 	return got
 }
@@ -278,4 +290,35 @@ func TestShared_IsUndoneByRace(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	all.expectExact(t, b)
+}
+
+// TestShared_IsForPresumedMembers: a call whose membership was confirmed waits for nobody.
+func TestShared_IsForPresumedMembers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedPostgres(t))
+	defer b.holdShared(t)()
+	if _, created := b.create(t, New{URL: fresh}); !created {
+		t.Error("the link was there")
+	}
+}
+
+// TestFitting_BoundsStatements: texts that do not fit into a statement go into the next one.
+func TestFitting_BoundsStatements(t *testing.T) {
+	t.Parallel()
+	of := func(sizes ...int) (shares []*share) {
+		for _, n := range sizes {
+			shares = append(shares, &share{records: []*record{{Search: strings.Repeat("x", n)}}})
+		}
+		return shares
+	}
+	for _, c := range []struct {
+		sizes []int
+		want  int
+	}{
+		{[]int{1, 1, 1}, 3}, {[]int{statementBytes, 1}, 1}, {[]int{1, statementBytes, 1}, 2}, {[]int{2 * statementBytes}, 1},
+	} {
+		if got := fitting(of(c.sizes...)); got != c.want {
+			t.Errorf("%d of the sizes %d fit, want %d", got, c.sizes, c.want)
+		}
+	}
 }

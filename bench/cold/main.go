@@ -1,0 +1,209 @@
+// Command cold measures visits that the memory of a node does not serve, beside a constant net/http handler and an
+// earlier version: the first visits of links in a month, and popular links just after a start. A node starts before
+// each burst. All are measured in one run, in pairs, because machines differ and are shared: quote the ratios.
+//
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./cold -from REVISION -on postgres -rounds 5
+//
+// It exits with 1 after a wrong response, or when the clicks do not add up.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
+)
+
+var (
+	from        = flag.String("from", "", "git revision of the earlier version")
+	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
+	only        = flag.String("only", "", "the load to measure: first or zipf; empty for both")
+	rounds      = flag.Int("rounds", 5, "number of bursts of each target")
+	firsts      = flag.Int("firsts", 20_000, "number of links that a burst visits for the first time")
+	links       = flag.Int("links", 200_000, "number of links of which some are popular")
+	settling    = flag.Duration("settling", 8*time.Second, "time after the start that the second measurement of popular links omits")
+	burst       = flag.Duration("burst", 2*time.Second, "duration of that measurement")
+	connections = flag.Int("connections", 64, "number of connections")
+)
+
+const (
+	// skew is the exponent of the popularity, which must exceed 1 by a little.
+	skew = 1.0001
+	// zipfPlan is the number of different requests of a burst; it repeats them.
+	zipfPlan = 1 << 18
+	// firstTargets is how often a version is measured with first visits in a round, at most.
+	firstTargets = 2
+	maxRest      = 5 * time.Minute
+)
+
+func main() { rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(rig.URLOf(0))}) }
+
+// version is a server of one version, with its links.
+type version struct {
+	*rig.Run
+	rig.Target
+	binary   string
+	settings []string
+	process  *rig.Process
+	// database is where its links are.
+	database string
+	// fresh are the paths that were not visited yet, popular those of the other links.
+	fresh, popular []string
+	seen           int64
+}
+
+func run(r *rig.Run) {
+	if *from == "" {
+		rig.Failf("-from is missing: the revision to compare with")
+	}
+	binary := filepath.Join(r.Folder, "linkforge-before")
+	r.BuildRevision(*from, binary)
+	constant := r.Helper("constant", nil, "constant")
+	before, after := start(r, "before", binary), start(r, "after", r.Server)
+	var pairs []*rig.Pair
+	for _, l := range []struct {
+		short, name string
+		measure     func(*version) rig.Figures
+		load        rig.Load // of the constant handler
+	}{
+		{"first", "first visits", (*version).visitFirst, rig.Load{N: *firsts}},
+		{"zipf", "popular links, from the start", (*version).visitPopular, rig.Load{N: 1000, Burst: *settling}},
+		{"zipf", fmt.Sprint("popular links, after ", *settling), (*version).visitPopularLater, rig.Load{N: 1000, Burst: *burst}},
+	} {
+		if *only != "" && *only != l.short {
+			continue
+		}
+		l.load.Address, l.load.Requests = constant.Address, func(i int) string { return "/" + rig.Code(i) }
+		pairs = append(pairs,
+			&rig.Pair{
+				Name:     l.name + ", beside a constant handler",
+				Baseline: func() rig.Figures { return visitConstant(r, constant, l.load) },
+				Target:   func() rig.Figures { return l.measure(after) },
+			},
+			&rig.Pair{
+				Name:     l.name + ", beside the earlier version",
+				Baseline: func() rig.Figures { return l.measure(before) },
+				Target:   func() rig.Figures { return l.measure(after) },
+			})
+	}
+	r.MeasurePairs(*rounds, pairs)
+	fmt.Printf("%d and %d links, %d rounds, %d connections, %s, %s. Medians, with the minimum and the maximum.\n",
+		*firsts, *links, *rounds, *connections, *on, rig.Machine())
+	rig.TableOfPairs(pairs)
+	r.ReportMachine()
+	before.stopAndCount()
+	after.stopAndCount()
+}
+
+// start starts a server of a version with its own database, and creates its links.
+func start(r *rig.Run, name, binary string) *version {
+	v := &version{Run: r, binary: binary, database: filepath.Join(r.Folder, name+"-data", "linkforge.db")}
+	v.Name = name
+	const defaultCache, cachedLink = 256 << 20, 600 // LINKFORGE_CACHE_BYTES, and its part for a link: all links fit
+	v.settings = []string{"LINKFORGE_CACHE_BYTES=" + strconv.Itoa(max(defaultCache, *links*cachedLink))}
+	if *on == "postgres" {
+		r.OpenServices()
+		v.settings, v.database = append(v.settings, r.ServicesEnv()...), r.DatabaseURL
+		v.Beside = slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+	}
+	v.restart()
+	tenant := r.NewTenant(v.process.Address, "bench", &http.Transport{})
+	create := func(n int) (paths []string) {
+		for _, c := range tenant.Fill(n, 1000, 2, func(i int) map[string]any {
+			return map[string]any{"url": rig.URLOf(i), "strategy": "RANDOM"}
+		}) {
+			paths = append(paths, "/"+c.Link.Code)
+		}
+		return paths
+	}
+	r.Timed("creating the links of "+name, func() {
+		if *only != "zipf" {
+			v.fresh = create(firstTargets * *rounds * *firsts)
+		}
+		if *only != "first" {
+			v.popular = create(*links)
+		}
+	})
+	r.Rest(v.PIDs(), maxRest)
+	return v
+}
+
+// restart starts the server anew. It is idle then.
+func (v *version) restart() {
+	if v.process != nil {
+		v.process.Stop()
+	}
+	v.process = v.Serve(v.Name, v.binary, v.settings...)
+	v.Own = []int{v.process.PID}
+	v.Rest(v.PIDs(), maxRest)
+}
+
+// visitFirst visits links that were not visited before, each once.
+func (v *version) visitFirst() rig.Figures {
+	v.restart()
+	paths := v.fresh[:*firsts]
+	v.fresh = v.fresh[*firsts:]
+	return v.visit(rig.Load{N: *firsts, Requests: func(i int) string { return paths[i] }})
+}
+
+// visitPopular visits links by a Zipf distribution just after a start.
+func (v *version) visitPopular() rig.Figures {
+	v.restart()
+	return v.visit(v.zipf(*settling))
+}
+
+// visitPopularLater is visitPopular in the time that follows.
+func (v *version) visitPopularLater() rig.Figures {
+	v.restart()
+	v.drive(v.zipf(*settling))
+	return v.visit(v.zipf(*burst))
+}
+
+// zipf is a burst of visits by a Zipf distribution. Which links are popular does not depend on when they were created.
+func (v *version) zipf(burst time.Duration) rig.Load {
+	byRank := rand.New(rand.NewPCG(0, 0)).Perm(*links)
+	rank := rand.NewZipf(rand.New(rand.NewPCG(rand.Uint64(), 1)), skew, 1, uint64(*links-1))
+	return rig.Load{N: zipfPlan, Burst: burst, Requests: func(int) string { return v.popular[byRank[rank.Uint64()]] }}
+}
+
+// visit measures a burst of visits, and the work that they defer.
+func (v *version) visit(l rig.Load) rig.Figures {
+	began := rig.Used(v.Target)
+	o := v.drive(l)
+	v.Rest(v.PIDs(), maxRest)
+	return rig.FiguresOf(o, rig.Used(v.Target).Since(began))
+}
+
+func (v *version) drive(l rig.Load) rig.Outcome {
+	l.Address, l.Connections, l.Status = v.process.Address, *connections, http.StatusFound
+	o := v.Drive(v.Name, l)
+	v.seen += o.Right
+	return o
+}
+
+// visitConstant measures visits of the constant handler.
+func visitConstant(r *rig.Run, p *rig.Process, l rig.Load) rig.Figures {
+	l.Connections, l.Status = *connections, http.StatusFound
+	t := rig.Target{Name: "constant", Own: []int{p.PID}}
+	began := rig.Used(t)
+	return rig.FiguresOf(r.Drive(t.Name, l), rig.Used(t).Since(began))
+}
+
+// stopAndCount stops the server, and compares the clicks in its database with the redirects.
+func (v *version) stopAndCount() {
+	v.restart() // ingests the rest of the click log before it is ready
+	v.process.Stop()
+	const clicks = "SELECT coalesce(sum(clicks), 0) FROM click_totals WHERE subject_id <> workspace_id"
+	counted := v.Number(v.database, clicks)
+	if counted != v.seen {
+		v.Wrongf("%s: clicks counted %d, redirects seen %d", v.Name, counted, v.seen)
+	}
+	fmt.Printf("- %s: clicks counted %d, redirects seen %d.\n", v.Name, counted, v.seen)
+	rig.ReportWarnings(v.process)
+}
