@@ -29,7 +29,7 @@ const (
 type Batcher[K comparable, Q, A any] struct {
 	// MaxBatch is the largest number of requests in a call; zero selects 100.
 	MaxBatch int
-	// Serial makes calls of a key run one at a time. Otherwise a batch starts beside a call that has
+	// Serial makes calls of a key run one at a time. Otherwise a batch starts beside calls that have all
 	// run for longer than 10 ms.
 	Serial bool
 
@@ -40,6 +40,7 @@ type Batcher[K comparable, Q, A any] struct {
 // queue holds the batches of a key. It exists while a call of the key is running.
 type queue[Q, A any] struct {
 	running int
+	started time.Time // when the newest call started
 	waiting []*batch[Q, A]
 }
 
@@ -112,7 +113,7 @@ func (c *Batcher[K, Q, A]) join(key K, request Q) (b *batch[Q, A], isFirst bool)
 	if c.queues == nil {
 		c.queues = map[K]*queue[Q, A]{}
 	}
-	c.queues[key] = &queue[Q, A]{running: 1}
+	c.queues[key] = &queue[Q, A]{running: 1, started: time.Now()}
 	close(b.start)
 	return b, true
 }
@@ -123,7 +124,7 @@ func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]
 	var late <-chan time.Time
 	ended := ctx.Done()
 	if !c.Serial {
-		timer := time.NewTimer(maxWait)
+		timer := time.NewTimer(maxWait - c.age(key))
 		defer timer.Stop()
 		late, ended = timer.C, nil
 	}
@@ -142,6 +143,16 @@ func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]
 	return true
 }
 
+// age returns how long the newest call of the key has run.
+func (c *Batcher[K, Q, A]) age(key K) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.queues[key]; q != nil {
+		return time.Since(q.started)
+	}
+	return 0
+}
+
 // startThrough starts a batch and all batches that have waited longer.
 func (c *Batcher[K, Q, A]) startThrough(key K, b *batch[Q, A]) {
 	c.mu.Lock()
@@ -158,6 +169,7 @@ func (q *queue[Q, A]) startNext() {
 	close(q.waiting[0].start)
 	q.waiting = q.waiting[1:]
 	q.running++
+	q.started = time.Now()
 }
 
 // run sets the result of a batch, also if the call panics.

@@ -91,6 +91,25 @@ func TestBatcher_StartsBesideASlowCallAfterMaxWait(t *testing.T) {
 	})
 }
 
+// TestBatcher_DoesNotWaitForAnOldCall: only the newest call delays a batch, so that one that hangs delays nobody.
+func TestBatcher_DoesNotWaitForAnOldCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{duration: time.Second}
+		first := r.send(t, "a", 1)
+		time.Sleep(5 * maxWait)
+		second := r.send(t, "a", 2)
+		time.Sleep(maxWait / 2)
+		third := r.send(t, "a", 3)
+		first.Wait()
+		second.Wait()
+		third.Wait()
+		if got := fmt.Sprint(r.calls, r.starts); got != "[[1] [2] [3]] [0s 50ms 60ms]" {
+			t.Errorf("calls and their starts: %s", got)
+		}
+	})
+}
+
 // TestBatcher_CancelledCallerDoesNotCancelTheCall checks that a call continues for the other
 // callers, and that a cancelled caller returns at once.
 func TestBatcher_CancelledCallerDoesNotCancelTheCall(t *testing.T) {

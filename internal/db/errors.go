@@ -51,7 +51,7 @@ func explain(ctx context.Context, err error) error {
 	switch code := pgCode(err); {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case code == lockNotAvailable || code == queryCanceled:
+	case IsTimeout(err):
 		return errTooLong().Because(err)
 	case isUnavailable(err):
 		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
@@ -97,6 +97,12 @@ func IsRefused(err error) bool {
 	}
 	code := sqliteCode(err) & 0xff
 	return code == 18 || code == 19 || code == 20 // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
+}
+
+// IsTimeout reports whether PostgreSQL has cancelled a statement because it took too long, or waited too long for a lock.
+func IsTimeout(err error) bool {
+	code := pgCode(err)
+	return code == lockNotAvailable || code == queryCanceled
 }
 
 // NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with the attempted

@@ -39,6 +39,9 @@ func (c *scopedConn) startPipeline(ctx context.Context, wanted scope) pipeline {
 	if wanted.brief && waits.list != "0" {
 		waits.statement = waits.list
 	}
+	if wanted.impatient {
+		waits.lock = impatience
+	}
 	var values [][]byte
 	for _, text := range []string{wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock} {
 		values = append(values, []byte(text))

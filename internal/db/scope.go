@@ -25,10 +25,11 @@ const (
 
 // scope bounds the visible rows of a statement: one workspace, or a list for the role of creators, and the memberships of
 // one account.
-// The zero scope sees no tenant's rows. Statements of a brief scope have ListTimeout.
+// The zero scope sees no tenant's rows. Statements of a brief scope have ListTimeout, those of an
+// impatient one wait shorter for locks.
 type scope struct {
 	role, workspace, account string
-	brief                    bool
+	brief, impatient         bool
 }
 
 // has reports whether statements of another scope can run in this one: an equal one, or that of the
@@ -93,6 +94,17 @@ func (d *DB) Briefly(ctx context.Context) (context.Context, context.CancelFunc) 
 	s := scopeOf(ctx)
 	s.brief = true
 	return context.WithValue(ctx, scopeKey{}, s), func() {}
+}
+
+// impatience is how long an impatient statement waits for a lock, in milliseconds.
+const impatience = "100"
+
+// Impatiently returns a context in whose scope statements wait for a lock for a tenth of a second at most, and fail with
+// an error of IsTimeout: for those that several callers share. Call it after the scope is entered.
+func Impatiently(ctx context.Context) context.Context {
+	s := scopeOf(ctx)
+	s.impatient = true
+	return context.WithValue(ctx, scopeKey{}, s)
 }
 
 // patience holds a scope's timeouts as the server reads them.

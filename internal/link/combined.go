@@ -98,9 +98,9 @@ func (b *batch) insertCombined(ctx context.Context) (created bool, err error) {
 		return false, nil
 	}
 	c := b.DB.Combine()
-	c.Add("missing", fmt.Sprintf("SELECT %s AS workspace_id, %s::BIGINT AS links, %s::BIGINT AS quota",
-		c.Of(b.member.ID()), c.Of(len(items)), c.Of(b.QuotaOf(b.member))))
-	addQuota(c, "missing WHERE links <= quota", c.Of(hitquota.MonthOf(b.now).String()))
+	c.Add("missing", fmt.Sprintf("SELECT %s AS workspace_id, %s AS month, %s::BIGINT AS links, %s::BIGINT AS quota",
+		c.Of(b.member.ID()), c.Of(hitquota.MonthOf(b.now).String()), c.Of(len(items)), c.Of(b.QuotaOf(b.member))))
+	addQuota(c, "missing WHERE links <= quota")
 	addInsertions(c, []*share{{batch: b, items: items, records: records}}, "TRUE")
 	if created, err = c.ExecReturning(ctx, "created", len(items)); !created {
 		return false, err

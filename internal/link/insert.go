@@ -170,12 +170,7 @@ func statements(rows []*record) iter.Seq[[]*record] {
 		for len(rows) > 0 {
 			n, size := 0, 0
 			for n < len(rows) && (n == 0 || size < statementBytes) {
-				r := rows[n]
-				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) +
-					len(optional.Value(r.Note)) + len(r.Search) + len(r.Metadata) + 512
-				if r.Routing != nil {
-					size += routing.MaxStored
-				}
+				size += rows[n].size()
 				n++
 			}
 			if !yield(rows[:n]) {
@@ -184,6 +179,16 @@ func statements(rows []*record) iter.Seq[[]*record] {
 			rows = rows[n:]
 		}
 	}
+}
+
+// size returns about how many bytes the texts of the row have.
+func (r *record) size() int {
+	size := len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) + len(optional.Value(r.Note)) +
+		len(r.Search) + len(r.Metadata) + 512
+	if r.Routing != nil {
+		size += routing.MaxStored
+	}
+	return size
 }
 
 // fitsStatement reports whether the text of rows fits into one statement.

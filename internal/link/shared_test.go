@@ -155,7 +155,7 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 		"a lower role":              {"UPDATE members SET role = 'VIEWER'" + mine, New{URL: fresh}, errs.Forbidden.Code(), "unchecked"},
 		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", New{URL: fresh}, errs.NotFound.Code(),
 			"unchecked"},
-		"a refused title": {"", New{URL: fresh, Title: new("refused")}, errs.Internal.Code(), "refused"},
+		"a refused title": {"", New{URL: fresh, Title: new("refused")}, errs.Internal.Code(), "rolled back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,8 +207,6 @@ func (all neighbors) shares(t *testing.T, b *bundle, in map[string]New) map[stri
 // outcome describes how a statement ended for a share.
 func outcome(err error, sh *share) string {
 	switch {
-	case db.IsRefused(err):
-		return "refused"
 	case err != nil:
 		return err.Error()
 	case sh.isRolledBack:
@@ -292,14 +290,71 @@ func TestShared_IsUndoneByRace(t *testing.T) {
 	all.expectExact(t, b)
 }
 
-// TestShared_IsForPresumedMembers: a call whose membership was confirmed waits for nobody.
-func TestShared_IsForPresumedMembers(t *testing.T) {
+// TestShared_IsForSmallPresumedBatches: a call whose membership was confirmed waits for nobody, nor does one with much
+// text.
+func TestShared_IsForSmallPresumedBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedPostgres(t))
 	defer b.holdShared(t)()
 	if _, created := b.create(t, New{URL: fresh}); !created {
 		t.Error("the link was there")
 	}
+	few, many := &share{items: make([]*item, maxShare)}, &share{items: make([]*item, maxShare+1)}
+	long := &share{records: []*record{{Search: strings.Repeat("x", maxShareBytes)}}}
+	if !few.isSmall() || many.isSmall() || long.isSmall() {
+		t.Errorf("small: %t, %t, %t, want only the first", few.isSmall(), many.isSmall(), long.isSmall())
+	}
+}
+
+// TestShared_LeavesFailuresApart: a workspace that even a statement of its own does not serve shares none for a minute.
+func TestShared_LeavesFailuresApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedPostgres(t))
+	bob := b.neighbors(t)["bob"]
+	b.LinkQuota = 1
+	if got := bob.create(t, New{URL: fresh}); got != errs.QuotaExceeded.Code() {
+		t.Fatal(got)
+	}
+	b.LinkQuota = 100
+	release := b.holdShared(t)
+	if got := bob.create(t, New{URL: fresh + "/apart"}); got != made {
+		t.Error(got)
+	}
+	b.now = b.now.Add(apartFor)
+	var running sync.WaitGroup
+	running.Go(func() { bob.create(t, New{URL: fresh + "/shared"}) })
+	polltest.Until(t, "it waits", func() bool { return b.sharer.Waiting(struct{}{}) == 1 })
+	release()
+	running.Wait()
+}
+
+// TestShared_DoesNotWaitForForeignKeys: while a transaction holds the account of one caller, the others get their links.
+func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	all := b.neighbors(t)
+	var running sync.WaitGroup
+	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		const locking = "SELECT id FROM accounts WHERE id = ? FOR UPDATE"
+		if _, err := tx.NewRaw(locking, all["bob"].accountID).Exec(ctx); err != nil {
+			return err
+		}
+		running.Go(func() { all.create(t, b, inAll(fresh, New{URL: fresh})) })
+		polltest.Until(t, "the others have their links", func() bool {
+			var links int
+			for _, slug := range []string{"ada", "cyd", "dan"} {
+				links += len(b.linksOf(t, all[slug].workspaceID))
+			}
+			return links == 6
+		})
+		return nil
+	})
+	running.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.expectExact(t, b)
 }
 
 // TestFitting_BoundsStatements: texts that do not fit into a statement go into the next one.
@@ -315,7 +370,7 @@ func TestFitting_BoundsStatements(t *testing.T) {
 		sizes []int
 		want  int
 	}{
-		{[]int{1, 1, 1}, 3}, {[]int{statementBytes, 1}, 1}, {[]int{1, statementBytes, 1}, 2}, {[]int{2 * statementBytes}, 1},
+		{[]int{1, 1, 1}, 3}, {make([]int, maxShared), maxShared}, {make([]int, maxShared+1), maxShared}, {[]int{statementBytes, 1}, 1}, {[]int{1, statementBytes, 1}, 2}, {[]int{2 * statementBytes}, 1},
 	} {
 		if got := fitting(of(c.sizes...)); got != c.want {
 			t.Errorf("%d of the sizes %d fit, want %d", got, c.sizes, c.want)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/codecounter"
@@ -83,6 +84,7 @@ type Store struct {
 	idempotency idempotency.Store
 	coalescer   coalescer
 	sharer      sharer
+	apart       *apart
 	// samples reads the headers of visits to try.
 	samples    func() *visitor.Reader
 	collisions atomic.Int64
@@ -106,6 +108,7 @@ func NewStore(c Config) (*Store, error) {
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
 		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
+		apart:     otter.Must(&otter.Options[string, time.Time]{MaximumSize: maxApart}),
 		samples:   sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }
