@@ -172,7 +172,7 @@ var scopes = map[string][]string{
 	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
-	"AsCreator":   {"link.findOrCreate"},
+	"AsCreator":   {"link.createByStatement"},
 	"AsResolver": {
 		"link.At", "link.ByPastAddress", "link.WorkspaceOfChange", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query",
 		"link.WorkspacesOf",

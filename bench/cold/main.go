@@ -1,4 +1,4 @@
-// Command cold measures visits that the memory of a node does not serve, beside a constant net/http handler and an
+// Command cold measures visits that are not served from the memory of a node, beside a constant net/http handler and an
 // earlier version: the first visits of links in a month, and popular links just after a start. A node starts before
 // each burst. All are measured in one run, in pairs, because machines differ and are shared: quote the ratios.
 //
@@ -27,19 +27,20 @@ var (
 	rounds      = flag.Int("rounds", 5, "number of bursts of each target")
 	firsts      = flag.Int("firsts", 20_000, "number of links that a burst visits for the first time")
 	links       = flag.Int("links", 200_000, "number of links of which some are popular")
-	settling    = flag.Duration("settling", 8*time.Second, "time after the start that the second measurement of popular links omits")
-	burst       = flag.Duration("burst", 2*time.Second, "duration of that measurement")
+	settling    = flag.Duration("settling", 8*time.Second, "burst just after the start")
+	burst       = flag.Duration("burst", 2*time.Second, "duration of the burst after -settling")
 	connections = flag.Int("connections", 64, "number of connections")
 )
 
 const (
-	// skew is the exponent of the popularity, which must exceed 1 by a little.
+	// skew is the exponent of the popularity: 1, as far as rand.NewZipf permits.
 	skew = 1.0001
 	// zipfPlan is the number of different requests of a burst; it repeats them.
 	zipfPlan = 1 << 18
-	// firstTargets is how often a version is measured with first visits in a round, at most.
+	// firstTargets is the number of bursts of first visits of a version in a round, at most.
 	firstTargets = 2
-	maxRest      = 5 * time.Minute
+	// maxRest bounds the wait for deferred work. A start does the rest of it.
+	maxRest = 20 * time.Second
 )
 
 func main() { rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(rig.URLOf(0))}) }
@@ -74,7 +75,8 @@ func run(r *rig.Run) {
 	}{
 		{"first", "first visits", (*version).visitFirst, rig.Load{N: *firsts}},
 		{"zipf", "popular links, from the start", (*version).visitPopular, rig.Load{N: 1000, Burst: *settling}},
-		{"zipf", fmt.Sprint("popular links, after ", *settling), (*version).visitPopularLater, rig.Load{N: 1000, Burst: *burst}},
+		{"zipf", fmt.Sprint("popular links, after ", *settling), (*version).visitPopularLater,
+			rig.Load{N: 1000, Burst: *burst}},
 	} {
 		if *only != "" && *only != l.short {
 			continue
@@ -134,7 +136,7 @@ func start(r *rig.Run, name, binary string) *version {
 	return v
 }
 
-// restart starts the server anew. It is idle then.
+// restart restarts the server, and waits until it is idle.
 func (v *version) restart() {
 	if v.process != nil {
 		v.process.Stop()
@@ -165,7 +167,8 @@ func (v *version) visitPopularLater() rig.Figures {
 	return v.visit(v.zipf(*burst))
 }
 
-// zipf is a burst of visits by a Zipf distribution. Which links are popular does not depend on when they were created.
+// zipf is a burst of visits by a Zipf distribution. Which links are popular does not depend on when they were
+// created.
 func (v *version) zipf(burst time.Duration) rig.Load {
 	byRank := rand.New(rand.NewPCG(0, 0)).Perm(*links)
 	rank := rand.NewZipf(rand.New(rand.NewPCG(rand.Uint64(), 1)), skew, 1, uint64(*links-1))

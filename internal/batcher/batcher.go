@@ -1,6 +1,6 @@
 // Package batcher coalesces concurrent calls, of a database for example. Requests that arrive while
-// a call is running wait for it to end and share the next one; a request that arrives alone does
-// not wait.
+// a call is running share the next one, which starts when the call ends, or soon, see Serial. A request
+// that arrives alone does not wait.
 //
 // It does not cache: a batch is closed before its call begins, so a result is never older than the
 // request for it.
@@ -29,8 +29,8 @@ const (
 type Batcher[K comparable, Q, A any] struct {
 	// MaxBatch is the largest number of requests in a call; zero selects 100.
 	MaxBatch int
-	// Serial makes calls of a key run one at a time. Otherwise a batch starts beside calls that have all
-	// run for longer than 10 ms.
+	// Serial makes calls of a key run one at a time. Otherwise a batch also starts when the newest call
+	// has run for 10 ms.
 	Serial bool
 
 	mu     sync.Mutex
@@ -59,7 +59,8 @@ var errAborted = errors.New("a coalesced call was aborted")
 
 // Do adds a request to the next call of the key, and returns the result and the error of that call,
 // which all requests of the batch share. It returns early when the context ends; the call continues
-// for the other callers.
+// for the other callers. The first caller runs its call for all, with the values of its context: those of
+// a key must suit every request.
 func (c *Batcher[K, Q, A]) Do(
 	ctx context.Context, key K, request Q, call func(ctx context.Context, requests []Q) (A, error),
 ) (A, error) {
@@ -124,7 +125,7 @@ func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]
 	var late <-chan time.Time
 	ended := ctx.Done()
 	if !c.Serial {
-		timer := time.NewTimer(maxWait - c.age(key))
+		timer := time.NewTimer(maxWait - c.newestAge(key))
 		defer timer.Stop()
 		late, ended = timer.C, nil
 	}
@@ -143,8 +144,8 @@ func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]
 	return true
 }
 
-// age returns how long the newest call of the key has run.
-func (c *Batcher[K, Q, A]) age(key K) time.Duration {
+// newestAge returns how long the newest call of the key has run.
+func (c *Batcher[K, Q, A]) newestAge(key K) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[key]; q != nil {

@@ -66,9 +66,9 @@ func (c *Combined) Query(ctx context.Context, name string, dest any) (err error)
 	return err
 }
 
-// QueryUnlessZero executes the statement with the end, which divides by an expression that must not be zero. It scans the
-// rows into dest. If the expression is zero, or after a deadlock, it reports false, and nothing has changed. The
-// statement is traced by the named part.
+// QueryUnlessZero executes the statement with the end, which divides by an expression that must not be zero. It
+// scans the rows into dest. If the expression is zero, or after a deadlock, it reports false, and nothing has
+// changed. The statement is traced by the named part.
 func (c *Combined) QueryUnlessZero(ctx context.Context, name, end string, dest any) (done bool, err error) {
 	query, ctx := c.statement(ctx, name, end)
 	return isDone(query.Scan(ctx, dest))

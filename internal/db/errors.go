@@ -99,7 +99,8 @@ func IsRefused(err error) bool {
 	return code == 18 || code == 19 || code == 20 // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
 }
 
-// IsTimeout reports whether PostgreSQL has cancelled a statement because it took too long, or waited too long for a lock.
+// IsTimeout reports whether PostgreSQL has cancelled a statement because it took too long, or waited too long for a
+// lock.
 func IsTimeout(err error) bool {
 	code := pgCode(err)
 	return code == lockNotAvailable || code == queryCanceled

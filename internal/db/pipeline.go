@@ -39,8 +39,8 @@ func (c *scopedConn) startPipeline(ctx context.Context, wanted scope) pipeline {
 	if wanted.brief && waits.list != "0" {
 		waits.statement = waits.list
 	}
-	if wanted.impatient {
-		waits.lock = impatience
+	if wanted.shortLockTimeout {
+		waits.lock = shortLockTimeout
 	}
 	var values [][]byte
 	for _, text := range []string{wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock} {

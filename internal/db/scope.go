@@ -23,13 +23,11 @@ const (
 	ownerRole    = "none" // the role that has connected
 )
 
-// scope bounds the visible rows of a statement: one workspace, or a list for the role of creators, and the memberships of
-// one account.
-// The zero scope sees no tenant's rows. Statements of a brief scope have ListTimeout, those of an
-// impatient one wait shorter for locks.
+// scope bounds the visible rows of a statement: one workspace, or a list for the role of creators, and the
+// memberships of one account. The zero scope sees no tenant's rows. Statements of a brief scope have ListTimeout.
 type scope struct {
 	role, workspace, account string
-	brief, impatient         bool
+	brief, shortLockTimeout  bool
 }
 
 // has reports whether statements of another scope can run in this one: an equal one, or that of the
@@ -60,8 +58,8 @@ func AsResolver(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: resolverRole})
 }
 
-// AsCreator returns a context whose statements create links in several workspaces: they see what that reads there, and
-// insert what it writes. Only the proofs of memberships of all these workspaces permit it.
+// AsCreator returns a context whose statements create links in several workspaces: they see what that reads there,
+// and insert what it writes. Only the proofs of memberships of all these workspaces permit it.
 func AsCreator(ctx context.Context, workspaceIDs ...string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: creatorRole, workspace: strings.Join(workspaceIDs, ",")})
 }
@@ -96,14 +94,14 @@ func (d *DB) Briefly(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithValue(ctx, scopeKey{}, s), func() {}
 }
 
-// impatience is how long an impatient statement waits for a lock, in milliseconds.
-const impatience = "100"
+// shortLockTimeout is that of WithShortLockTimeout, in milliseconds.
+const shortLockTimeout = "100"
 
-// Impatiently returns a context in whose scope statements wait for a lock for a tenth of a second at most, and fail with
-// an error of IsTimeout: for those that several callers share. Call it after the scope is entered.
-func Impatiently(ctx context.Context) context.Context {
+// WithShortLockTimeout returns a context in whose scope statements wait at most 100 ms for a lock, and fail with an
+// error of IsTimeout: for those that several callers share. Call it after the scope is entered.
+func WithShortLockTimeout(ctx context.Context) context.Context {
 	s := scopeOf(ctx)
-	s.impatient = true
+	s.shortLockTimeout = true
 	return context.WithValue(ctx, scopeKey{}, s)
 }
 

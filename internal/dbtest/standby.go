@@ -114,6 +114,13 @@ func (p *Pair) Delay(t testing.TB, d time.Duration) {
 	p.standby.exec(t, "SELECT pg_reload_conf()")
 }
 
+// CrashPrimary stops the primary at once, and starts it again.
+func (p *Pair) CrashPrimary(t testing.TB) {
+	t.Helper()
+	p.primary.end()
+	p.primary.run(t)
+}
+
 // KillStandby stops the standby at once.
 func (p *Pair) KillStandby() { p.standby.end() }
 

@@ -168,8 +168,8 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (cre
 func statements(rows []*record) iter.Seq[[]*record] {
 	return func(yield func([]*record) bool) {
 		for len(rows) > 0 {
-			n, size := 0, 0
-			for n < len(rows) && (n == 0 || size < statementBytes) {
+			n, size := 1, rows[0].size()
+			for n < len(rows) && size+rows[n].size() <= statementBytes {
 				size += rows[n].size()
 				n++
 			}
@@ -191,13 +191,15 @@ func (r *record) size() int {
 	return size
 }
 
-// fitsStatement reports whether the text of rows fits into one statement.
-func fitsStatement(rows []*record) bool {
-	for first := range statements(rows) {
-		return len(first) == len(rows)
+func sizeOf(rows []*record) (size int) {
+	for _, r := range rows {
+		size += r.size()
 	}
-	return true
+	return size
 }
+
+// fitsStatement reports whether the text of rows fits into one statement.
+func fitsStatement(rows []*record) bool { return len(rows) <= 1 || sizeOf(rows) <= statementBytes }
 
 // findExisting gives items their existing links: the deterministic one for the URL, or the one with
 // both the custom code and the URL. An item fails if its custom code belongs to another URL, if the

@@ -28,8 +28,8 @@ const (
 // neighbors are members of different workspaces, by the slug.
 type neighbors map[string]caller
 
-// neighbors returns members of new workspaces, which have a link each.
-func (b *bundle) neighbors(t *testing.T) neighbors {
+// newNeighbors returns members of new workspaces, which have a link each.
+func (b *bundle) newNeighbors(t *testing.T) neighbors {
 	t.Helper()
 	all := neighbors{}
 	for _, slug := range []string{"ada", "bob", "cyd", "dan"} {
@@ -50,7 +50,7 @@ func (b *bundle) holdShared(t *testing.T) (release func()) {
 	var holding sync.WaitGroup
 	holding.Go(func() {
 		_, _ = b.sharer.Do(context.WithoutCancel(t.Context()), struct{}{}, nil,
-			func(context.Context, []*share) (struct{}, error) {
+			func(context.Context, []*contribution) (struct{}, error) {
 				close(held)
 				<-over
 				return struct{}{}, nil
@@ -104,14 +104,14 @@ func inAll(url string, bob New) map[string]New {
 	return map[string]New{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
 }
 
-// TestShared_IsOneStatement: links of different workspaces, new and known ones, cost one statement. Each has the tags and
-// the event of its own.
+// TestShared_IsOneStatement: links of different workspaces, new and known ones, cost one statement. Each has the
+// tags and the event of its own.
 func TestShared_IsOneStatement(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	var statements dbtest.Counter
 	b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-	all, in := b.neighbors(t), map[string]New{}
+	all, in := b.newNeighbors(t), map[string]New{}
 	all["dan"].create(t, New{URL: fresh})
 	for slug := range all {
 		in[slug] = New{URL: fresh, Tags: []string{slug}}
@@ -147,12 +147,15 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 		// together is how the statement ends for a neighbor.
 		together string
 	}{
-		"a quota that is used up":   {"UPDATE link_usage SET links = 100" + mine, New{URL: fresh}, errs.QuotaExceeded.Code(), "created"},
+		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, New{URL: fresh}, errs.QuotaExceeded.Code(),
+			"created"},
 		"the first link of a month": {"DELETE FROM link_usage" + mine, New{URL: fresh}, made, "created"},
 		"a deleted link":            {"UPDATE links SET deleted_at = ?1" + mine, New{URL: known}, found, "created"},
-		"a disabled link":           {"UPDATE links SET disabled_at = ?1" + mine, New{URL: known}, errs.UnsafeURL.Code(), "created"},
-		"a removed member":          {"DELETE FROM members" + mine, New{URL: fresh}, errs.NotFound.Code(), "unchecked"},
-		"a lower role":              {"UPDATE members SET role = 'VIEWER'" + mine, New{URL: fresh}, errs.Forbidden.Code(), "unchecked"},
+		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, New{URL: known}, errs.UnsafeURL.Code(),
+			"created"},
+		"a removed member": {"DELETE FROM members" + mine, New{URL: fresh}, errs.NotFound.Code(), "unchecked"},
+		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, New{URL: fresh}, errs.Forbidden.Code(),
+			"unchecked"},
 		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", New{URL: fresh}, errs.NotFound.Code(),
 			"unchecked"},
 		"a refused title": {"", New{URL: fresh, Title: new("refused")}, errs.Internal.Code(), "rolled back"},
@@ -162,15 +165,16 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
 				b.refuseTitle(t, "refused")
-				all := b.neighbors(t)
-				shares := all.shares(t, b, inAll("https://www.example.com/together", c.in))
+				all := b.newNeighbors(t)
+				parts := all.parts(t, b, inAll("https://www.example.com/together", c.in))
 				if c.change != "" {
 					if _, err := d.NewRaw(c.change, all["bob"].workspaceID, noon).Exec(db.AsSystem(t.Context())); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if d.Kind == db.Postgres {
-					if got := outcome(b.createAll(t.Context(), slices.Collect(maps.Values(shares))), shares["ada"]); got != c.together {
+					err := b.createByStatement(t.Context(), slices.Collect(maps.Values(parts)))
+					if got := outcome(err, parts["ada"]); got != c.together {
 						t.Errorf("the statement ends as %s, want %s", got, c.together)
 					}
 				}
@@ -185,10 +189,10 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 	}
 }
 
-// shares returns what the neighbors contribute to a statement. On SQLite they contribute nothing.
-func (all neighbors) shares(t *testing.T, b *bundle, in map[string]New) map[string]*share {
+// parts returns what the neighbors contribute to a statement of PostgreSQL.
+func (all neighbors) parts(t *testing.T, b *bundle, in map[string]New) map[string]*contribution {
 	t.Helper()
-	shares := map[string]*share{}
+	parts := map[string]*contribution{}
 	for slug, c := range all {
 		p, err := c.presume(t)
 		if err != nil {
@@ -197,48 +201,51 @@ func (all neighbors) shares(t *testing.T, b *bundle, in map[string]New) map[stri
 		one := &batch{Store: b.Store, member: p.Membership(), now: noon, isPresumed: true}
 		one.add(p.Membership(), new(in[slug]), "")
 		one.validate()
-		if shares[slug], _ = one.share(); b.DB.Kind == db.Postgres && shares[slug] == nil {
-			t.Fatal("it cannot be shared")
+		c, possible := one.contribution()
+		if possible != (b.DB.Kind == db.Postgres) {
+			t.Fatalf("a statement is possible: %t", possible)
 		}
+		parts[slug] = c
 	}
-	return shares
+	return parts
 }
 
 // outcome describes how a statement ended for a share.
-func outcome(err error, sh *share) string {
+func outcome(err error, c *contribution) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case sh.isRolledBack:
+	case c.isRolledBack:
 		return "rolled back"
-	case !sh.isChecked:
+	case !c.isChecked:
 		return "unchecked"
-	case sh.isCharged:
+	case c.isCharged:
 		return "created"
 	}
-	return "found"
+	return "not created"
 }
 
-// TestShared_WaitsForNoTransaction: while a transaction consumes the quota of one workspace, the others get their links.
+// TestShared_WaitsForNoTransaction: while a transaction consumes the quota of one workspace, the others get their
+// links.
 func TestShared_WaitsForNoTransaction(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	all := b.neighbors(t)
+	all := b.newNeighbors(t)
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		const locking = "SELECT links FROM link_usage WHERE workspace_id = ? FOR UPDATE"
 		if _, err := tx.NewRaw(locking, all["bob"].workspaceID).Exec(ctx); err != nil {
 			return err
 		}
-		shares := all.shares(t, b, inAll(fresh, New{URL: fresh}))
+		parts := all.parts(t, b, inAll(fresh, New{URL: fresh}))
 		waiting, end := context.WithTimeout(t.Context(), 10*time.Second)
 		defer end()
-		err := b.createAll(waiting, slices.Collect(maps.Values(shares)))
+		err := b.createByStatement(waiting, slices.Collect(maps.Values(parts)))
 		got := map[string]string{}
-		for slug, sh := range shares {
-			got[slug] = outcome(err, sh)
+		for slug, c := range parts {
+			got[slug] = outcome(err, c)
 		}
-		want := map[string]string{"ada": "created", "bob": "found", "cyd": "created", "dan": "created"}
+		want := map[string]string{"ada": "created", "bob": "not created", "cyd": "created", "dan": "created"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -258,16 +265,16 @@ func TestShared_IsUndoneByRace(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	all := b.neighbors(t)
-	shares := all.shares(t, b, inAll(fresh, New{URL: fresh}))
-	hash := shares["bob"].items[0].draft.CanonicalHash
+	all := b.newNeighbors(t)
+	parts := all.parts(t, b, inAll(fresh, New{URL: fresh}))
+	hash := parts["bob"].unresolved[0].draft.CanonicalHash
 	done := make(chan error, 1)
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		const moving = "UPDATE links SET canonical_url = ?, canonical_hash = ? WHERE workspace_id = ?"
 		if _, err := tx.NewRaw(moving, fresh, hash, all["bob"].workspaceID).Exec(ctx); err != nil {
 			return err
 		}
-		go func() { done <- b.createAll(t.Context(), slices.Collect(maps.Values(shares))) }()
+		go func() { done <- b.createByStatement(t.Context(), slices.Collect(maps.Values(parts))) }()
 		polltest.Until(t, "the statement waits", func() bool {
 			n, err := d.NewSelect().Table("pg_locks").Where("NOT granted").
 				Where("database = (SELECT oid FROM pg_database WHERE datname = current_database()) OR database IS NULL").
@@ -279,7 +286,7 @@ func TestShared_IsUndoneByRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := outcome(<-done, shares["ada"]); got != "rolled back" {
+	if got := outcome(<-done, parts["ada"]); got != "rolled back" {
 		t.Errorf("the statement ends as %s", got)
 	}
 	all.expectExact(t, b)
@@ -290,8 +297,8 @@ func TestShared_IsUndoneByRace(t *testing.T) {
 	all.expectExact(t, b)
 }
 
-// TestShared_IsForSmallPresumedBatches: a call whose membership was confirmed waits for nobody, nor does one with much
-// text.
+// TestShared_IsForSmallPresumedBatches: a call whose membership was confirmed waits for nobody, nor does one with
+// much text.
 func TestShared_IsForSmallPresumedBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedPostgres(t))
@@ -299,18 +306,20 @@ func TestShared_IsForSmallPresumedBatches(t *testing.T) {
 	if _, created := b.create(t, New{URL: fresh}); !created {
 		t.Error("the link was there")
 	}
-	few, many := &share{items: make([]*item, maxShare)}, &share{items: make([]*item, maxShare+1)}
-	long := &share{records: []*record{{Search: strings.Repeat("x", maxShareBytes)}}}
-	if !few.isSmall() || many.isSmall() || long.isSmall() {
-		t.Errorf("small: %t, %t, %t, want only the first", few.isSmall(), many.isSmall(), long.isSmall())
+	presumed := &batch{Store: b.Store, member: b.mine, isPresumed: true}
+	few := &contribution{batch: presumed, records: slices.Repeat([]*record{{}}, maxSharedLinks)}
+	many := &contribution{batch: presumed, records: slices.Repeat([]*record{{}}, maxSharedLinks+1)}
+	long := &contribution{batch: presumed, records: []*record{{Search: strings.Repeat("x", maxSharedBytes)}}}
+	if !few.mayShare() || many.mayShare() || long.mayShare() {
+		t.Errorf("they may share: %t, %t, %t, want only the first", few.mayShare(), many.mayShare(), long.mayShare())
 	}
 }
 
-// TestShared_LeavesFailuresApart: a workspace that even a statement of its own does not serve shares none for a minute.
-func TestShared_LeavesFailuresApart(t *testing.T) {
+// TestShared_BacksOffAfterFailure: a workspace that its own statement does not serve does not share for a minute.
+func TestShared_BacksOffAfterFailure(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedPostgres(t))
-	bob := b.neighbors(t)["bob"]
+	bob := b.newNeighbors(t)["bob"]
 	b.LinkQuota = 1
 	if got := bob.create(t, New{URL: fresh}); got != errs.QuotaExceeded.Code() {
 		t.Fatal(got)
@@ -320,7 +329,7 @@ func TestShared_LeavesFailuresApart(t *testing.T) {
 	if got := bob.create(t, New{URL: fresh + "/apart"}); got != made {
 		t.Error(got)
 	}
-	b.now = b.now.Add(apartFor)
+	b.now = b.now.Add(sharingBackoff)
 	var running sync.WaitGroup
 	running.Go(func() { bob.create(t, New{URL: fresh + "/shared"}) })
 	polltest.Until(t, "it waits", func() bool { return b.sharer.Waiting(struct{}{}) == 1 })
@@ -328,12 +337,13 @@ func TestShared_LeavesFailuresApart(t *testing.T) {
 	running.Wait()
 }
 
-// TestShared_DoesNotWaitForForeignKeys: while a transaction holds the account of one caller, the others get their links.
+// TestShared_DoesNotWaitForForeignKeys: while a transaction holds the account of one caller, the others get their
+// links.
 func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	all := b.neighbors(t)
+	all := b.newNeighbors(t)
 	var running sync.WaitGroup
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		const locking = "SELECT id FROM accounts WHERE id = ? FOR UPDATE"
@@ -357,22 +367,28 @@ func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
 	all.expectExact(t, b)
 }
 
-// TestFitting_BoundsStatements: texts that do not fit into a statement go into the next one.
-func TestFitting_BoundsStatements(t *testing.T) {
+// TestCountFitting_BoundsStatements: texts that do not fit into a statement go into the next one.
+func TestCountFitting_BoundsStatements(t *testing.T) {
 	t.Parallel()
-	of := func(sizes ...int) (shares []*share) {
+	of := func(sizes ...int) (parts []*contribution) {
 		for _, n := range sizes {
-			shares = append(shares, &share{records: []*record{{Search: strings.Repeat("x", n)}}})
+			parts = append(parts, &contribution{records: []*record{{Search: strings.Repeat("x", n)}}})
 		}
-		return shares
+		return parts
 	}
 	for _, c := range []struct {
 		sizes []int
 		want  int
 	}{
-		{[]int{1, 1, 1}, 3}, {make([]int, maxShared), maxShared}, {make([]int, maxShared+1), maxShared}, {[]int{statementBytes, 1}, 1}, {[]int{1, statementBytes, 1}, 2}, {[]int{2 * statementBytes}, 1},
+		{[]int{1, 1, 1}, 3},
+		{make([]int, maxStatementLinks), maxStatementLinks},
+		{make([]int, maxStatementLinks+1), maxStatementLinks},
+		{[]int{statementBytes, 1}, 1},
+		{[]int{1, statementBytes, 1}, 1},
+		{[]int{1, statementBytes / 2, 1}, 3},
+		{[]int{2 * statementBytes}, 1},
 	} {
-		if got := fitting(of(c.sizes...)); got != c.want {
+		if got := countFitting(of(c.sizes...)); got != c.want {
 			t.Errorf("%d of the sizes %d fit, want %d", got, c.sizes, c.want)
 		}
 	}

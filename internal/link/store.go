@@ -84,7 +84,7 @@ type Store struct {
 	idempotency idempotency.Store
 	coalescer   coalescer
 	sharer      sharer
-	apart       *apart
+	backoffs    *backoffs
 	// samples reads the headers of visits to try.
 	samples    func() *visitor.Reader
 	collisions atomic.Int64
@@ -108,7 +108,7 @@ func NewStore(c Config) (*Store, error) {
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
 		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
-		apart:     otter.Must(&otter.Options[string, time.Time]{MaximumSize: maxApart}),
+		backoffs:  otter.Must(&otter.Options[string, time.Time]{MaximumSize: maxBackoffs}),
 		samples:   sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }

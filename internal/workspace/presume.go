@@ -24,7 +24,8 @@ type Presumed struct {
 	confirm func(ctx context.Context) (Membership, error)
 }
 
-// Membership returns the membership as this node remembers it, for statements that include the condition of Unchanged.
+// Membership returns the membership as this node remembers it, for statements that include the condition of
+// Unchanged.
 func (p Presumed) Membership() Membership { return p.membership }
 
 // IsCurrent reports whether the membership has just been read. It needs no further check.
@@ -38,7 +39,8 @@ func (p Presumed) Confirm(ctx context.Context) (Membership, error) {
 	return p.confirm(ctx)
 }
 
-// Presume returns the actor's membership of a workspace from memory, if possible. It returns NotFound as Require does.
+// Presume returns the actor's membership of a workspace from memory, if possible. It returns NotFound as Require
+// does.
 func (s *Store) Presume(ctx context.Context, a account.Actor, workspaceID string) (Presumed, error) {
 	if row, known := s.remembered().GetIfPresent(keyOf(a, workspaceID, live)); known {
 		confirm := func(ctx context.Context) (Membership, error) { return s.Require(ctx, a, workspaceID) }
@@ -65,9 +67,9 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	}
 }
 
-// Unchanged adds values to a statement, and returns the condition that presumed memberships are current. Every change of
-// a workspace, such as its quota, defaults or deletion, changes the row's xmin. API keys are authenticated in each
-// request. It reports false on SQLite, which has no row versions.
+// Unchanged adds values to a statement, and returns the condition that presumed memberships are current. Every
+// change of a workspace, such as its quota, defaults or deletion, changes the row's xmin. API keys are
+// authenticated in each request. It reports false on SQLite, which has no row versions.
 func Unchanged(statement *db.Combined, members ...Membership) (condition string, possible bool) {
 	var ids, versions, spaces, accounts, roles []string
 	seen := map[[3]string]bool{}
@@ -84,8 +86,9 @@ func Unchanged(statement *db.Combined, members ...Membership) (condition string,
 			spaces, accounts, roles = append(spaces, m.ID()), append(accounts, m.accountID), append(roles, string(m.role))
 		}
 	}
-	return fmt.Sprintf(`NOT EXISTS (SELECT FROM unnest(%s::TEXT[], %s::TEXT[]) AS presumed (id, version) WHERE version IS DISTINCT
-			FROM (SELECT xmin::TEXT FROM workspaces WHERE id = presumed.id AND deleted_at IS NULL))
+	return fmt.Sprintf(`NOT EXISTS (SELECT FROM unnest(%s::TEXT[], %s::TEXT[]) AS presumed (id, version)
+			WHERE version IS DISTINCT FROM
+				(SELECT xmin::TEXT FROM workspaces WHERE id = presumed.id AND deleted_at IS NULL))
 		AND NOT EXISTS (SELECT FROM unnest(%s::TEXT[], %s::TEXT[], %s::TEXT[]) AS presumed (workspace_id, account_id, role)
 			WHERE role IS DISTINCT FROM (SELECT members.role FROM members
 				WHERE members.workspace_id = presumed.workspace_id AND members.account_id = presumed.account_id))`,

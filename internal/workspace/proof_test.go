@@ -52,8 +52,8 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 	})
 }
 
-// TestUnchanged_NeedsTheStateOfEachMember: two calls may remember different roles of one account, or different states of
-// a workspace. No statement can find both current.
+// TestUnchanged_NeedsTheStateOfEachMember: two calls may remember different roles of one account, or different
+// states of a workspace. No statement can find both current.
 func TestUnchanged_NeedsTheStateOfEachMember(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

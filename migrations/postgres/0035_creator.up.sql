@@ -1,6 +1,6 @@
 -- The role linkforge_creator creates links in several workspaces with one statement. It sees what a creation reads in
--- these workspaces, inserts what it writes, and consumes quotas. Its setting lists the workspaces, so that the policies
--- of linkforge_tenant, which compare it with one, show that role nothing.
+-- these workspaces, inserts what it writes, and consumes quotas. The setting linkforge.workspace has a list of workspaces
+-- for this role. The policies of linkforge_tenant compare the setting with one workspace, so a list shows that role nothing.
 DO $$
 DECLARE
     name TEXT := 'linkforge_creator';
@@ -24,8 +24,8 @@ GRANT SELECT, INSERT, UPDATE (links) ON link_usage TO linkforge_creator;
 GRANT INSERT ON link_text_queue TO linkforge_creator;
 GRANT USAGE ON SEQUENCE audit_events_seq TO linkforge_creator;
 
--- The subqueries split the list once for each statement. Unlike = ANY, array_position is no condition of an index, which
--- the planner would prefer to that of a key.
+-- The subqueries split the list once for each statement. array_position cannot be a condition of an index: with = ANY,
+-- the planner would read all rows of the workspaces instead of looking up a key.
 CREATE POLICY of_workspaces ON workspaces TO linkforge_creator
     USING (array_position((SELECT string_to_array(current_setting('linkforge.workspace', true), ',')), id) IS NOT NULL);
 CREATE POLICY of_workspaces ON members TO linkforge_creator
