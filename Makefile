@@ -14,7 +14,7 @@ IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-events: ## measure creations, changes and redirects beside an earlier vers
 
 bench-create: ## measure creations of links beside an earlier version and beside an empty query: ARGS, such as -from HEAD~1
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./create $(ARGS)
+
+bench-cold: ## measure first visits, and visits after a start, beside a constant handler and an earlier version: ARGS, such as -from HEAD~1
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./cold $(ARGS)
 
 walk: ## list the packages and functions that a redirect enters
 	cd bench && go run ./walk
