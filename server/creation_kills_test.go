@@ -82,8 +82,11 @@ func (c *creators) createOne(t *testing.T) error {
 	w := c.tenants[rand.IntN(len(c.tenants))].onServer(c.nodes[rand.IntN(len(c.nodes))])
 	url := fmt.Sprint("https://example.com/", rand.IntN(creations/2))
 	got, err := w.create(url)
-	if err != nil || len(got.Errors) > 0 {
-		return fmt.Errorf("creating a link: %v, %w", got.Errors, err)
+	if err != nil {
+		return fmt.Errorf("creating a link: %w", err)
+	}
+	if len(got.Errors) > 0 {
+		return fmt.Errorf("creating a link: %v", got.Errors)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,5 +131,11 @@ func (c *creators) compare(t *testing.T, b backend) {
 			t.Errorf("%d links are %d of the quota", count[w.workspaceID], used)
 		}
 	}
-	t.Logf("%d links, %d calls with a response", len(links), c.done.Load())
+	var shared int
+	err = d.NewRaw(`SELECT count(*) FROM (SELECT xid FROM audit_events WHERE action = 'LINK_CREATED' GROUP BY xid
+		HAVING count(DISTINCT workspace_id) > 1) AS statements`).Scan(db.AsSystem(t.Context()), &shared)
+	if d.Kind == db.Postgres && (err != nil || shared == 0) {
+		t.Errorf("%d statements created links in several workspaces: %v", shared, err)
+	}
+	t.Logf("%d links, %d calls with a response, %d shared statements", len(links), c.done.Load(), shared)
 }

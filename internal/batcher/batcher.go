@@ -32,6 +32,8 @@ type Batcher[K comparable, Q, A any] struct {
 	// Serial makes calls of a key run one at a time. Otherwise a batch also starts when the newest call
 	// has run for 10 ms.
 	Serial bool
+	// MaxRunning is the largest number of calls of a key at a time, unless they are serial; zero means no limit.
+	MaxRunning int
 
 	mu     sync.Mutex
 	queues map[K]*queue[Q, A]
@@ -136,12 +138,18 @@ func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]
 	}
 	select {
 	case <-b.start:
+		return true
 	case <-late:
 		c.startThrough(key, b)
 	case <-ended:
 		return false
 	}
-	return true
+	select {
+	case <-b.start:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // newestAge returns how long the newest call of the key has run.
@@ -154,12 +162,15 @@ func (c *Batcher[K, Q, A]) newestAge(key K) time.Duration {
 	return 0
 }
 
-// startThrough starts a batch and all batches that have waited longer.
+// startThrough starts a batch and all batches that have waited longer, as many as MaxRunning permits.
 func (c *Batcher[K, Q, A]) startThrough(key K, b *batch[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[key]; q != nil {
 		for range slices.Index(q.waiting, b) + 1 {
+			if c.MaxRunning > 0 && q.running >= c.MaxRunning {
+				return
+			}
 			q.startNext()
 		}
 	}

@@ -110,6 +110,28 @@ func TestBatcher_DoesNotWaitForAnOldCall(t *testing.T) {
 	})
 }
 
+// TestBatcher_RunsAtMostMaxRunningCalls: the requests that arrive meanwhile share the next one.
+func TestBatcher_RunsAtMostMaxRunningCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{batcher: Batcher[string, int, []int]{MaxRunning: 2}, duration: time.Second}
+		first := r.send(t, "a", 1, 2)
+		time.Sleep(maxWait)
+		later := r.send(t, "a", 3)
+		time.Sleep(2 * maxWait)
+		last := r.send(t, "a", 4)
+		first.Wait()
+		later.Wait()
+		last.Wait()
+		if got := fmt.Sprint(r.calls, r.starts); got != "[[1] [2] [3 4]] [0s 10ms 1s]" {
+			t.Errorf("calls and their starts: %s", got)
+		}
+		if len(r.batcher.queues) != 0 {
+			t.Errorf("%d keys remain", len(r.batcher.queues))
+		}
+	})
+}
+
 // TestBatcher_CancelledCallerDoesNotCancelTheCall checks that a call continues for the other
 // callers, and that a cancelled caller returns at once.
 func TestBatcher_CancelledCallerDoesNotCancelTheCall(t *testing.T) {

@@ -51,7 +51,7 @@ func explain(ctx context.Context, err error) error {
 	switch code := pgCode(err); {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case IsTimeout(err):
+	case code == lockNotAvailable || code == queryCanceled:
 		return errTooLong().Because(err)
 	case isUnavailable(err):
 		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
@@ -99,12 +99,8 @@ func IsRefused(err error) bool {
 	return code == 18 || code == 19 || code == 20 // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
 }
 
-// IsTimeout reports whether PostgreSQL has cancelled a statement because it took too long, or waited too long for a
-// lock.
-func IsTimeout(err error) bool {
-	code := pgCode(err)
-	return code == lockNotAvailable || code == queryCanceled
-}
+// IsLockTimeout reports whether PostgreSQL has cancelled a statement because it waited too long for a lock.
+func IsLockTimeout(err error) bool { return pgCode(err) == lockNotAvailable }
 
 // NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with the attempted
 // action.

@@ -98,7 +98,7 @@ func (d *DB) Briefly(ctx context.Context) (context.Context, context.CancelFunc) 
 const shortLockTimeout = "100"
 
 // WithShortLockTimeout returns a context in whose scope statements wait at most 100 ms for a lock, and fail with an
-// error of IsTimeout: for those that several callers share. Call it after the scope is entered.
+// error of IsLockTimeout: for those that several callers share. Call it after the scope is entered.
 func WithShortLockTimeout(ctx context.Context) context.Context {
 	s := scopeOf(ctx)
 	s.shortLockTimeout = true

@@ -44,7 +44,7 @@ func (s *Store) createRequested(ctx context.Context, requests []*createRequest) 
 	}
 	if db.IsRefused(err) && len(requests) > 1 {
 		for i := range requests { // one by one: no request fails because of another's input
-			_ = s.createBatch(ctx, requests[i:i+1])
+			_, _ = s.createRequested(ctx, requests[i:i+1])
 		}
 	}
 	return struct{}{}, nil

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,8 +23,8 @@ type sharer = batcher.Batcher[struct{}, *contribution, struct{}]
 const (
 	// maxSharedLinks and maxSharedBytes bound a batch that joins a shared statement: larger ones would delay the others.
 	maxSharedLinks, maxSharedBytes = 10, 64 << 10
-	// maxStatementLinks bounds the links of a shared statement.
-	maxStatementLinks = 200
+	// maxStatementLinks bounds the links of a shared statement, and maxStatements these statements of a node at a time.
+	maxStatementLinks, maxStatements = 200, 4
 	// sharingBackoff is how long a workspace does not share after its own statement has not served it.
 	sharingBackoff = time.Minute
 	// maxBackoffs is how many of these workspaces a node remembers.
@@ -44,6 +43,8 @@ type contribution struct {
 	urls       []string
 	records    []*record
 
+	// isShared means that other batches had the same statement.
+	isShared bool
 	// isChecked means that the destinations are allowed and the memberships current, isCharged that the quota was
 	// consumed and the links that did not exist were created. isRolledBack means that the statement had no effect.
 	isChecked, isCharged, isRolledBack bool
@@ -60,7 +61,8 @@ func (c *contribution) isServed() bool {
 // second attempt of a batch that a statement did not serve.
 func (c *contribution) mayShare() bool {
 	again, isKnown := c.batch.backoffs.GetIfPresent(c.batch.member.ID())
-	return c.batch.isPresumed && len(c.records) <= maxSharedLinks && sizeOf(c.records) <= maxSharedBytes &&
+	_, possible := c.batch.checks(c.batch.DB.Combine(), []*contribution{c})
+	return possible && c.batch.isPresumed && len(c.records) <= maxSharedLinks && sizeOf(c.records) <= maxSharedBytes &&
 		(!isKnown || !c.batch.now.Before(again))
 }
 
@@ -68,25 +70,30 @@ func (c *contribution) mayShare() bool {
 // and then alone, if that did not serve it. A workspace that its own statement does not serve does not share for a
 // while, as its input or state would undo the statements of others.
 func (s *Store) createTogetherOrAlone(ctx context.Context, c *contribution) error {
-	if c.mayShare() {
-		_, err := s.sharer.Do(ctx, struct{}{}, c, s.createTogether)
-		if err = cmp.Or(err, c.err); err != nil || c.isServed() {
-			return err
+	isTried := c.mayShare()
+	if isTried {
+		if _, err := s.sharer.Do(ctx, struct{}{}, c, s.createTogether); err != nil {
+			return err // c may still be in use
 		}
 	}
-	err := s.createByStatement(ctx, []*contribution{c})
-	if err == nil && !c.isServed() || db.IsRefused(err) || db.IsTimeout(err) {
+	if !isTried || c.isShared && c.err == nil && !c.isServed() {
+		c.err = s.createByStatement(ctx, []*contribution{c})
+	}
+	if c.err == nil && !c.isServed() || db.IsRefused(c.err) || db.IsLockTimeout(c.err) {
 		s.backoffs.Set(c.batch.member.ID(), c.batch.now.Add(sharingBackoff))
 	}
-	return err
+	return c.err
 }
 
 // createTogether executes as few statements as the bounds permit. Each contribution has the error of its own
 // statement.
 func (s *Store) createTogether(ctx context.Context, all []*contribution) (struct{}, error) {
 	for len(all) > 0 {
-		n := countFitting(all)
-		err := s.createByStatement(db.OwnedBy(ctx, sharedOwner), all[:n])
+		n, owned := countFitting(all), ctx
+		if n > 1 {
+			owned = db.OwnedBy(ctx, sharedOwner)
+		}
+		err := s.createByStatement(owned, all[:n])
 		for _, c := range all[:n] {
 			c.err = err
 		}
@@ -111,6 +118,9 @@ func countFitting(all []*contribution) int {
 // there are several, it skips quotas that are locked, waits at most 100 ms for other locks, and is rolled back if a
 // value is refused. If a check does not hold, it has no effect.
 func (s *Store) createByStatement(ctx context.Context, all []*contribution) error {
+	for _, c := range all {
+		c.isShared, c.isChecked, c.isCharged, c.isRolledBack, c.found = len(all) > 1, false, false, false, nil
+	}
 	statement := s.DB.Combine()
 	checks, possible := s.checks(statement, all)
 	if !possible {
@@ -132,7 +142,7 @@ func (s *Store) createByStatement(ctx context.Context, all []*contribution) erro
 	addInsertions(statement, all,
 		"(input.workspace_id, input.canonical_hash) NOT IN (SELECT workspace_id, canonical_hash FROM found)")
 	err := scanResults(ctx, statement, all)
-	if len(all) > 1 && (db.IsRefused(err) || db.IsTimeout(err)) {
+	if len(all) > 1 && (db.IsRefused(err) || db.IsLockTimeout(err)) {
 		for _, c := range all {
 			c.isRolledBack = true
 		}

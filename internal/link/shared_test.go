@@ -63,8 +63,15 @@ func (b *bundle) holdShared(t *testing.T) (release func()) {
 	}
 }
 
-// create creates a link for each neighbor. On PostgreSQL they all wait for one statement.
+// create creates a link for each neighbor, see start.
 func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[string]string {
+	t.Helper()
+	return all.start(t, b, in)()
+}
+
+// start starts to create a link for each neighbor. On PostgreSQL they all wait for one statement first. It returns a
+// function that waits for the results.
+func (all neighbors) start(t *testing.T, b *bundle, in map[string]New) (wait func() map[string]string) {
 	t.Helper()
 	release := b.holdShared(t)
 	var running sync.WaitGroup
@@ -82,8 +89,10 @@ func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[stri
 		polltest.Until(t, "all wait", func() bool { return b.sharer.Waiting(struct{}{}) == len(all) })
 	}
 	release()
-	running.Wait()
-	return got
+	return func() map[string]string {
+		running.Wait()
+		return got
+	}
 }
 
 // expectExact expects that each workspace has used as much of its quota as it has links.
@@ -260,38 +269,23 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 	all.expectExact(t, b)
 }
 
-// TestShared_IsUndoneByRace: a transaction gives a link the URL while the statement creates one for it.
-func TestShared_IsUndoneByRace(t *testing.T) {
+// TestShared_IsUndoneByTakenCode: a unique index refuses the link of one workspace, after its quota was consumed.
+func TestShared_IsUndoneByTakenCode(t *testing.T) {
 	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	b := setup(t, d)
+	b := setup(t, dbtest.MigratedPostgres(t))
 	all := b.newNeighbors(t)
 	parts := all.parts(t, b, inAll(fresh, New{URL: fresh}))
-	hash := parts["bob"].unresolved[0].draft.CanonicalHash
-	done := make(chan error, 1)
-	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		const moving = "UPDATE links SET canonical_url = ?, canonical_hash = ? WHERE workspace_id = ?"
-		if _, err := tx.NewRaw(moving, fresh, hash, all["bob"].workspaceID).Exec(ctx); err != nil {
-			return err
-		}
-		go func() { done <- b.createByStatement(t.Context(), slices.Collect(maps.Values(parts))) }()
-		polltest.Until(t, "the statement waits", func() bool {
-			n, err := d.NewSelect().Table("pg_locks").Where("NOT granted").
-				Where("database = (SELECT oid FROM pg_database WHERE datname = current_database()) OR database IS NULL").
-				Count(db.AsSystem(t.Context()))
-			return err == nil && n > 0
-		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	taken := custom(fresh+"/other", parts["bob"].unresolved[0].draft.Code)
+	if got := all["bob"].create(t, taken); got != made {
+		t.Fatal(got)
 	}
-	if got := outcome(<-done, parts["ada"]); got != "rolled back" {
+	err := b.createByStatement(t.Context(), slices.Collect(maps.Values(parts)))
+	if got := outcome(err, parts["ada"]); got != "rolled back" {
 		t.Errorf("the statement ends as %s", got)
 	}
 	all.expectExact(t, b)
 	got := all.create(t, b, inAll(fresh, New{URL: fresh}))
-	if diff := cmp.Diff(map[string]string{"ada": made, "bob": found, "cyd": made, "dan": made}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	all.expectExact(t, b)
@@ -344,13 +338,13 @@ func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
 	all := b.newNeighbors(t)
-	var running sync.WaitGroup
+	var wait func() map[string]string
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		const locking = "SELECT id FROM accounts WHERE id = ? FOR UPDATE"
 		if _, err := tx.NewRaw(locking, all["bob"].accountID).Exec(ctx); err != nil {
 			return err
 		}
-		running.Go(func() { all.create(t, b, inAll(fresh, New{URL: fresh})) })
+		wait = all.start(t, b, inAll(fresh, New{URL: fresh}))
 		polltest.Until(t, "the others have their links", func() bool {
 			var links int
 			for _, slug := range []string{"ada", "cyd", "dan"} {
@@ -360,9 +354,12 @@ func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
 		})
 		return nil
 	})
-	running.Wait()
 	if err != nil {
 		t.Fatal(err)
+	}
+	got := wait()
+	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	all.expectExact(t, b)
 }

@@ -108,6 +108,7 @@ func NewStore(c Config) (*Store, error) {
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
 		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
+		sharer:    sharer{MaxRunning: maxStatements},
 		backoffs:  otter.Must(&otter.Options[string, time.Time]{MaximumSize: maxBackoffs}),
 		samples:   sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
