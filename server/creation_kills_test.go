@@ -131,11 +131,14 @@ func (c *creators) compare(t *testing.T, b backend) {
 			t.Errorf("%d links are %d of the quota", count[w.workspaceID], used)
 		}
 	}
+	t.Logf("%d links, %d calls with a response", len(links), c.done.Load())
+	if d.Kind != db.Postgres {
+		return
+	}
 	var shared int
 	err = d.NewRaw(`SELECT count(*) FROM (SELECT xid FROM audit_events WHERE action = 'LINK_CREATED' GROUP BY xid
 		HAVING count(DISTINCT workspace_id) > 1) AS statements`).Scan(db.AsSystem(t.Context()), &shared)
-	if d.Kind == db.Postgres && (err != nil || shared == 0) {
+	if err != nil || shared == 0 {
 		t.Errorf("%d statements created links in several workspaces: %v", shared, err)
 	}
-	t.Logf("%d links, %d calls with a response, %d shared statements", len(links), c.done.Load(), shared)
 }

@@ -43,7 +43,7 @@ type contribution struct {
 	urls       []string
 	records    []*record
 
-	// isShared means that other batches had the same statement.
+	// isShared means that the last statement was a shared one.
 	isShared bool
 	// isChecked means that the destinations are allowed and the memberships current, isCharged that the quota was
 	// consumed and the links that did not exist were created. isRolledBack means that the statement had no effect.
@@ -77,7 +77,7 @@ func (s *Store) createTogetherOrAlone(ctx context.Context, c *contribution) erro
 		}
 	}
 	if !isTried || c.isShared && c.err == nil && !c.isServed() {
-		c.err = s.createByStatement(ctx, []*contribution{c})
+		c.err = s.createByStatement(ctx, false, c)
 	}
 	if c.err == nil && !c.isServed() || db.IsRefused(c.err) || db.IsLockTimeout(c.err) {
 		s.backoffs.Set(c.batch.member.ID(), c.batch.now.Add(sharingBackoff))
@@ -89,11 +89,8 @@ func (s *Store) createTogetherOrAlone(ctx context.Context, c *contribution) erro
 // statement.
 func (s *Store) createTogether(ctx context.Context, all []*contribution) (struct{}, error) {
 	for len(all) > 0 {
-		n, owned := countFitting(all), ctx
-		if n > 1 {
-			owned = db.OwnedBy(ctx, sharedOwner)
-		}
-		err := s.createByStatement(owned, all[:n])
+		n := countFitting(all)
+		err := s.createByStatement(db.OwnedBy(ctx, sharedOwner), true, all[:n]...)
 		for _, c := range all[:n] {
 			c.err = err
 		}
@@ -114,12 +111,12 @@ func countFitting(all []*contribution) int {
 	return len(all)
 }
 
-// createByStatement executes one statement for batches of different workspaces, and sets the results of each. If
-// there are several, it skips quotas that are locked, waits at most 100 ms for other locks, and is rolled back if a
-// value is refused. If a check does not hold, it has no effect.
-func (s *Store) createByStatement(ctx context.Context, all []*contribution) error {
+// createByStatement executes one statement for batches of different workspaces, and sets the results of each. A
+// shared one skips quotas that are locked, waits at most 100 ms for other locks, and is rolled back if a value is
+// refused. If a check does not hold, a statement has no effect.
+func (s *Store) createByStatement(ctx context.Context, isShared bool, all ...*contribution) error {
 	for _, c := range all {
-		c.isShared, c.isChecked, c.isCharged, c.isRolledBack, c.found = len(all) > 1, false, false, false, nil
+		c.isShared, c.isChecked, c.isCharged, c.isRolledBack, c.found = isShared, false, false, false, nil
 	}
 	statement := s.DB.Combine()
 	checks, possible := s.checks(statement, all)
@@ -133,7 +130,7 @@ func (s *Store) createByStatement(ctx context.Context, all []*contribution) erro
 		spaces = append(spaces, c.batch.member.ID())
 	}
 	ctx = db.AsCreator(ctx, spaces...)
-	if len(all) > 1 { // without the workspaces whose quota is locked, or has no row yet
+	if isShared { // without the workspaces whose quota is locked, or has no row yet
 		ctx, source = db.WithShortLockTimeout(ctx), "unlocked"
 		statement.Add(source, `SELECT missing.* FROM missing CROSS JOIN LATERAL (SELECT FROM link_usage AS u
 			WHERE u.workspace_id = missing.workspace_id AND u.month = missing.month FOR UPDATE SKIP LOCKED) AS usage`)
@@ -142,7 +139,7 @@ func (s *Store) createByStatement(ctx context.Context, all []*contribution) erro
 	addInsertions(statement, all,
 		"(input.workspace_id, input.canonical_hash) NOT IN (SELECT workspace_id, canonical_hash FROM found)")
 	err := scanResults(ctx, statement, all)
-	if len(all) > 1 && (db.IsRefused(err) || db.IsLockTimeout(err)) {
+	if isShared && (db.IsRefused(err) || db.IsLockTimeout(err)) {
 		for _, c := range all {
 			c.isRolledBack = true
 		}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -182,7 +183,7 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 					}
 				}
 				if d.Kind == db.Postgres {
-					err := b.createByStatement(t.Context(), slices.Collect(maps.Values(parts)))
+					err := b.createByStatement(t.Context(), true, slices.Collect(maps.Values(parts))...)
 					if got := outcome(err, parts["ada"]); got != c.together {
 						t.Errorf("the statement ends as %s, want %s", got, c.together)
 					}
@@ -249,10 +250,15 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 		parts := all.parts(t, b, inAll(fresh, New{URL: fresh}))
 		waiting, end := context.WithTimeout(t.Context(), 10*time.Second)
 		defer end()
-		err := b.createByStatement(waiting, slices.Collect(maps.Values(parts)))
+		err := b.createByStatement(waiting, true, slices.Collect(maps.Values(parts))...)
 		got := map[string]string{}
 		for slug, c := range parts {
 			got[slug] = outcome(err, c)
+		}
+		lone := all.parts(t, b, inAll(fresh+"/lone", New{URL: fresh + "/lone"}))["bob"]
+		_, err = b.createTogether(waiting, []*contribution{lone})
+		if got := outcome(errors.Join(err, lone.err), lone); got != "not created" {
+			t.Errorf("without others, the statement ends as %s", got)
 		}
 		want := map[string]string{"ada": "created", "bob": "not created", "cyd": "created", "dan": "created"}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -279,7 +285,7 @@ func TestShared_IsUndoneByTakenCode(t *testing.T) {
 	if got := all["bob"].create(t, taken); got != made {
 		t.Fatal(got)
 	}
-	err := b.createByStatement(t.Context(), slices.Collect(maps.Values(parts)))
+	err := b.createByStatement(t.Context(), true, slices.Collect(maps.Values(parts))...)
 	if got := outcome(err, parts["ada"]); got != "rolled back" {
 		t.Errorf("the statement ends as %s", got)
 	}
