@@ -310,31 +310,47 @@ func TestShared_IsForSmallPresumedBatches(t *testing.T) {
 	few := &contribution{batch: presumed, records: slices.Repeat([]*record{{}}, maxSharedLinks)}
 	many := &contribution{batch: presumed, records: slices.Repeat([]*record{{}}, maxSharedLinks+1)}
 	long := &contribution{batch: presumed, records: []*record{{Search: strings.Repeat("x", maxSharedBytes)}}}
-	if !few.mayShare() || many.mayShare() || long.mayShare() {
-		t.Errorf("they may share: %t, %t, %t, want only the first", few.mayShare(), many.mayShare(), long.mayShare())
+	loop := &contribution{batch: presumed, urls: []string{"http://sho.rt/loop"}}
+	if !few.mayShare() || many.mayShare() || long.mayShare() || loop.mayShare() {
+		t.Errorf("they may share: %t, %t, %t, %t, want only the first", few.mayShare(), many.mayShare(), long.mayShare(),
+			loop.mayShare())
 	}
 }
 
 // TestShared_BacksOffAfterFailure: a workspace that its own statement does not serve does not share for a minute.
 func TestShared_BacksOffAfterFailure(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedPostgres(t))
-	bob := b.newNeighbors(t)["bob"]
-	b.LinkQuota = 1
-	if got := bob.create(t, New{URL: fresh}); got != errs.QuotaExceeded.Code() {
-		t.Fatal(got)
+	for name, c := range map[string]struct {
+		quota int64
+		in    New
+		want  errs.Kind
+	}{
+		"a quota that is used up": {1, New{URL: fresh}, errs.QuotaExceeded},
+		"a refused title":         {100, New{URL: fresh, Title: new("refused")}, errs.Internal},
+		"an own host":             {100, New{URL: "http://sho.rt/loop"}, errs.UnsafeURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, dbtest.MigratedPostgres(t))
+			b.refuseTitle(t, "refused")
+			bob := b.newNeighbors(t)["bob"]
+			b.LinkQuota = c.quota
+			if got := bob.create(t, c.in); got != c.want.Code() {
+				t.Fatal(got)
+			}
+			b.LinkQuota = 100
+			release := b.holdShared(t)
+			if got := bob.create(t, New{URL: fresh + "/alone"}); got != made {
+				t.Error(got)
+			}
+			b.now = b.now.Add(sharingBackoff)
+			var running sync.WaitGroup
+			running.Go(func() { bob.create(t, New{URL: fresh + "/shared"}) })
+			polltest.Until(t, "it waits", func() bool { return b.sharer.Waiting(struct{}{}) == 1 })
+			release()
+			running.Wait()
+		})
 	}
-	b.LinkQuota = 100
-	release := b.holdShared(t)
-	if got := bob.create(t, New{URL: fresh + "/apart"}); got != made {
-		t.Error(got)
-	}
-	b.now = b.now.Add(sharingBackoff)
-	var running sync.WaitGroup
-	running.Go(func() { bob.create(t, New{URL: fresh + "/shared"}) })
-	polltest.Until(t, "it waits", func() bool { return b.sharer.Waiting(struct{}{}) == 1 })
-	release()
-	running.Wait()
 }
 
 // TestShared_DoesNotWaitForForeignKeys: while a transaction holds the account of one caller, the others get their
