@@ -353,6 +353,23 @@ func TestShared_BacksOffAfterFailure(t *testing.T) {
 	}
 }
 
+// TestShared_NeedsOneMoreStatement for a link that the shared one leaves out, such as the first of a month.
+func TestShared_NeedsOneMoreStatement(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	var statements dbtest.Counter
+	b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
+	bob := b.newNeighbors(t)["bob"]
+	b.now = b.now.AddDate(0, 1, 0)
+	before := statements.Load()
+	if got := bob.create(t, New{URL: fresh}); got != made {
+		t.Error(got)
+	}
+	if n := statements.Load() - before; n != 2 {
+		t.Errorf("%d statements, want 2", n)
+	}
+}
+
 // TestShared_DoesNotWaitForForeignKeys: while a transaction holds the account of one caller, the others get their
 // links.
 func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
