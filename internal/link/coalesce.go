@@ -12,7 +12,8 @@ import (
 
 // coalescer combines concurrent requests for single links, by workspace. Requests that arrive while
 // a batch of the workspace is being created would wait for the quota's row anyway: they wait here
-// and share the statements and the commit of the next batch.
+// and share the statements and the commit of the next batch. On PostgreSQL, batches of different
+// workspaces share a statement, see sharer.
 type coalescer = batcher.Batcher[string, *createRequest, struct{}]
 
 // createRequest is a request for one link.
