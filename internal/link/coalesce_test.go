@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -22,15 +23,23 @@ import (
 // hold blocks the creation of links in a workspace until it is released: requests meanwhile wait.
 func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	t.Helper()
+	return holdCalls(t, &b.coalescer, m.ID())
+}
+
+// holdCalls runs a call of the key until it is released. With a serial batcher, all requests of the key wait.
+func holdCalls[K comparable, Q any](
+	t *testing.T, calls *batcher.Batcher[K, Q, struct{}], key K,
+) (release func()) {
+	t.Helper()
 	held, over := make(chan struct{}), make(chan struct{})
+	var none Q
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = b.coalescer.Do(context.WithoutCancel(t.Context()), m.ID(), nil,
-			func(context.Context, []*createRequest) (struct{}, error) {
-				close(held)
-				<-over
-				return struct{}{}, nil
-			})
+		_, _ = calls.Do(context.WithoutCancel(t.Context()), key, none, func(context.Context, []Q) (struct{}, error) {
+			close(held)
+			<-over
+			return struct{}{}, nil
+		})
 	})
 	<-held
 	return func() {

@@ -60,10 +60,15 @@ func (c *contribution) isServed() bool {
 // mayShare reports whether the batch may share its statement. One with confirmed memberships does not: most are the
 // second attempt of a batch that a statement did not serve.
 func (c *contribution) mayShare() bool {
+	if !c.batch.isPresumed || len(c.records) > maxSharedLinks || sizeOf(c.records) > maxSharedBytes {
+		return false
+	}
 	again, isKnown := c.batch.backoffs.GetIfPresent(c.batch.member.ID())
+	if isKnown && c.batch.now.Before(again) {
+		return false
+	}
 	_, possible := c.batch.checks(c.batch.DB.Combine(), []*contribution{c})
-	return possible && c.batch.isPresumed && len(c.records) <= maxSharedLinks && sizeOf(c.records) <= maxSharedBytes &&
-		(!isKnown || !c.batch.now.Before(again))
+	return possible
 }
 
 // createTogetherOrAlone executes the statement of a contribution: first together with those of other workspaces,

@@ -47,21 +47,7 @@ func (b *bundle) newNeighbors(t *testing.T) neighbors {
 func (b *bundle) holdShared(t *testing.T) (release func()) {
 	t.Helper()
 	b.sharer.Serial = true
-	held, over := make(chan struct{}), make(chan struct{})
-	var holding sync.WaitGroup
-	holding.Go(func() {
-		_, _ = b.sharer.Do(context.WithoutCancel(t.Context()), struct{}{}, nil,
-			func(context.Context, []*contribution) (struct{}, error) {
-				close(held)
-				<-over
-				return struct{}{}, nil
-			})
-	})
-	<-held
-	return func() {
-		close(over)
-		holding.Wait()
-	}
+	return holdCalls(t, &b.sharer, struct{}{})
 }
 
 // create creates a link for each neighbor, see start.
