@@ -60,11 +60,7 @@ type version struct {
 }
 
 func run(r *rig.Run) {
-	if *from == "" {
-		rig.Failf("-from is missing: the revision to compare with")
-	}
-	binary := filepath.Join(r.Folder, "linkforge-before")
-	r.BuildRevision(*from, binary)
+	binary := r.BuildEarlier(*from)
 	constant := r.Helper("constant", nil, "constant")
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	var pairs []*rig.Pair
@@ -112,7 +108,7 @@ func start(r *rig.Run, name, binary string) *version {
 	if *on == "postgres" {
 		r.OpenServices()
 		v.settings, v.database = append(v.settings, r.ServicesEnv()...), r.DatabaseURL
-		v.Beside = slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+		v.Beside = slices.Clone(r.ServicePIDs)
 	}
 	v.restart()
 	tenant := r.NewTenant(v.process.Address, "bench", &http.Transport{})

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -54,11 +53,7 @@ type version struct {
 }
 
 func run(r *rig.Run) {
-	if *from == "" {
-		rig.Failf("-from is missing: the revision to compare with")
-	}
-	binary := filepath.Join(r.Folder, "linkforge-before")
-	r.BuildRevision(*from, binary)
+	binary := r.BuildEarlier(*from)
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	var pairs []*rig.Pair
 	empty := load{"empty query", `"__typename"`, *connections, false, func(*version, int) string {
@@ -104,7 +99,7 @@ func start(r *rig.Run, name, binary string) *version {
 	var env []string
 	if *on == "postgres" {
 		r.OpenServices()
-		env, v.Beside = r.ServicesEnv(), slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+		env, v.Beside = r.ServicesEnv(), slices.Clone(r.ServicePIDs)
 	}
 	v.process = r.Serve(name, binary, append(env, "LINKFORGE_MAX_WORKSPACES="+fmt.Sprint(*workspaces))...)
 	v.Name, v.Own = name, []int{v.process.PID}

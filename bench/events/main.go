@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -52,11 +51,7 @@ func run(r *rig.Run) {
 	var pairs []*rig.Pair
 	var all []*rig.Process
 	if *only != "webhooks" {
-		if *from == "" {
-			rig.Failf("-from is missing: the revision to compare with")
-		}
-		binary := filepath.Join(r.Folder, "linkforge-before")
-		r.BuildRevision(*from, binary)
+		binary := r.BuildEarlier(*from)
 		before, after := start(r, "before", binary), start(r, "after", r.Server)
 		pairs, all = pairsOf(r, before, after), []*rig.Process{before.process, after.process}
 	}
@@ -106,7 +101,7 @@ func start(r *rig.Run, name, binary string, env ...string) *version {
 	v := &version{}
 	if *on == "postgres" {
 		r.OpenServices()
-		env, v.Beside = append(r.ServicesEnv(), env...), slices.Compact(slices.Sorted(slices.Values(r.ServicePIDs)))
+		env, v.Beside = append(r.ServicesEnv(), env...), slices.Clone(r.ServicePIDs)
 	}
 	v.process = r.Serve(name, binary, env...)
 	v.Name, v.Own = name, []int{v.process.PID}

@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -51,11 +50,7 @@ func run(r *rig.Run) {
 		g.report()
 		return
 	}
-	if *from == "" {
-		rig.Failf("-from is missing: the revision to compare with")
-	}
-	binary := filepath.Join(r.Folder, "linkforge-before")
-	r.BuildRevision(*from, binary)
+	binary := r.BuildEarlier(*from)
 	before, after := start(r, "before", binary, 0), start(r, "after", r.Server, routedLinks)
 	for _, v := range []*version{before, after} {
 		v.warmUp(r)

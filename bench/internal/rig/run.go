@@ -243,6 +243,16 @@ func (r *Run) BuildRevision(revision, binary string) {
 	r.Build(source, binary)
 }
 
+// BuildEarlier builds the server from the git revision of the flag -from, and returns the binary.
+func (r *Run) BuildEarlier(from string) (binary string) {
+	if from == "" {
+		Failf("-from is missing: the revision to compare with")
+	}
+	binary = filepath.Join(r.Folder, "linkforge-before")
+	r.BuildRevision(from, binary)
+	return binary
+}
+
 // Program returns the path of a program that the run needs. Debian has PostgreSQL's and daemons in
 // folders that are not on PATH.
 func Program(name string) string {

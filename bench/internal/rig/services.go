@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,11 +34,18 @@ func (r *Run) OpenServices() {
 	r.In(r.DatabaseURL, false, func(d *sql.DB) {
 		Check(d.QueryRowContext(r, "SELECT pg_backend_pid()").Scan(&session))
 		if s, err := stat(session); err == nil && strings.HasPrefix(s.Comm, "postgres") {
-			r.ServicePIDs = append(r.ServicePIDs, s.PPID)
+			r.addService(s.PPID)
 		}
 	})
 	pid, _ := strconv.Atoi(Must(r.Redis.InfoMap(r, "server").Result())["Server"]["process_id"])
 	if s, err := stat(pid); err == nil && strings.HasPrefix(s.Comm, "redis") {
+		r.addService(pid)
+	}
+}
+
+// addService adds a process to ServicePIDs: the same ones serve each call of OpenServices.
+func (r *Run) addService(pid int) {
+	if !slices.Contains(r.ServicePIDs, pid) {
 		r.ServicePIDs = append(r.ServicePIDs, pid)
 	}
 }
