@@ -68,6 +68,10 @@ func (d *DB) ForChange(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "
 // SkipLocked is ForUpdate that leaves out rows that others have locked.
 func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "UPDATE SKIP LOCKED") }
 
+// Keep prevents that others delete the rows of a query until the transaction ends, and leaves out rows that
+// others have locked. They can be changed, except for their keys.
+func (d *DB) Keep(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "KEY SHARE SKIP LOCKED") }
+
 func (d *DB) lock(q *bun.SelectQuery, mode string) *bun.SelectQuery {
 	if d.Kind == Postgres {
 		return q.For(mode)

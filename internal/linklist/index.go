@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -54,7 +55,7 @@ func (s *Store) IndexAll(ctx context.Context) error {
 	}
 }
 
-// indexSome indexes a batch of links and returns their number.
+// indexSome indexes or queues a batch of links and returns their number.
 func (s *Store) indexSome(ctx context.Context) (n int, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), indexDeadline)
 	defer cancel()
@@ -66,10 +67,14 @@ func (s *Store) indexSome(ctx context.Context) (n int, err error) {
 			return err
 		}
 		ids, err := s.dequeue(ctx, tx)
-		if n = len(ids); err != nil || n == 0 {
+		if err != nil {
 			return err
 		}
-		return s.reindex(ctx, tx, ids)
+		if n = len(ids); n > 0 {
+			return s.reindex(ctx, tx, ids)
+		}
+		n, err = s.queueOlder(ctx, tx)
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("indexing texts: %w", err)
@@ -99,7 +104,9 @@ func (s *Store) leadsIndexing(ctx context.Context, tx bun.Tx) (first bool, err e
 	return first, tx.NewRaw("SELECT pg_try_advisory_xact_lock(hashtext('linkforge.link_texts'))").Scan(ctx, &first)
 }
 
-// dequeue removes links from the queue or, when that is empty, from those that are older than it.
+// dequeue removes links from the queue and returns their IDs. It leaves those that others have locked in it:
+// whoever locks links takes them in the order of their IDs, and the index in any order, so waiting could
+// deadlock.
 func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (ids []string, err error) {
 	var queued []struct {
 		Number int64
@@ -108,11 +115,8 @@ func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (ids []string, err error
 	}
 	if err := tx.NewSelect().TableExpr("link_text_queue AS q").Join("LEFT JOIN links AS l ON l.id = q.link_id").
 		ColumnExpr("q.number, q.link_id, COALESCE(length(l.search), 0) AS length").Order("q.number").Limit(indexBatch).
-		Scan(ctx, &queued); err != nil {
+		Scan(ctx, &queued); err != nil || len(queued) == 0 {
 		return nil, err
-	}
-	if len(queued) == 0 {
-		return s.dequeueOlder(ctx, tx)
 	}
 	var numbers []int64
 	for length := 0; len(numbers) < len(queued) && length < indexLength[s.DB.Kind]; {
@@ -120,37 +124,46 @@ func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (ids []string, err error
 		numbers, ids = append(numbers, next.Number), append(ids, next.LinkID)
 		length += next.Length
 	}
-	_, err = tx.NewDelete().Table("link_text_queue").Where("number IN (?)", bun.In(numbers)).Exec(ctx)
-	return ids, err
+	var kept, removed []string
+	if err := s.DB.Keep(tx.NewSelect().Table("links").Column("id").Where("id IN (?)", bun.In(ids))).
+		Scan(ctx, &kept); err != nil {
+		return nil, err
+	}
+	err = tx.NewDelete().TableExpr("link_text_queue").Where("number IN (?)", bun.In(numbers)).
+		Where("(link_id IN (?) OR link_id NOT IN (SELECT id FROM links WHERE id IN (?)))", bun.In(kept), bun.In(ids)).
+		Returning("link_id").Scan(ctx, &removed)
+	return removed, err
 }
 
-// dequeueOlder returns links of before the queue that have not been indexed. SQLite has none.
-func (s *Store) dequeueOlder(ctx context.Context, tx bun.Tx) (ids []string, err error) {
+// queueOlder queues links of before the queue and returns their number. SQLite has none.
+func (s *Store) queueOlder(ctx context.Context, tx bun.Tx) (n int, err error) {
 	if s.DB.Kind == db.SQLite {
-		return nil, nil
+		return 0, nil
 	}
 	var after string
 	err = tx.NewSelect().Table("link_text_backfill").Column("after_id").Scan(ctx, &after)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if err := tx.NewSelect().Table("links").Column("id").Where("id > ?", after).Order("id").Limit(indexBatch).
+	var ids []string
+	if err := tx.NewRaw("INSERT INTO link_text_queue (link_id, workspace_id) "+
+		"SELECT id, workspace_id FROM links WHERE id > ? ORDER BY id LIMIT ? RETURNING link_id", after, indexBatch).
 		Scan(ctx, &ids); err != nil {
-		return nil, err
+		return 0, err
 	}
-	return ids, advance(ctx, tx, ids)
+	return len(ids), advance(ctx, tx, ids)
 }
 
-// advance notes that links have been indexed; without any, all have.
+// advance notes that links have been queued; without any, all have.
 func advance(ctx context.Context, tx bun.Tx, ids []string) (err error) {
 	if len(ids) == 0 {
 		_, err = tx.NewDelete().Table("link_text_backfill").Where("TRUE").Exec(ctx)
 		return err
 	}
-	_, err = tx.NewUpdate().Table("link_text_backfill").Set("after_id = ?", ids[len(ids)-1]).Where("TRUE").Exec(ctx)
+	_, err = tx.NewUpdate().Table("link_text_backfill").Set("after_id = ?", slices.Max(ids)).Where("TRUE").Exec(ctx)
 	return err
 }
 

@@ -1,8 +1,11 @@
 package linklist
 
 import (
+	"context"
 	"fmt"
 	"testing"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -89,5 +92,47 @@ func TestIndex_CoversOlderLinks(t *testing.T) {
 	}
 	if n, err := d.NewSelect().Table("link_texts").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
 		t.Errorf("%d texts are indexed, want 1: %v", n, err)
+	}
+}
+
+// TestIndex_WaitsForNoLink: links that a change has locked stay in the queue, and the others are indexed meanwhile.
+func TestIndex_WaitsForNoLink(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	changed := b.create(t, link.New{URL: "https://example.com/changed"})
+	b.create(t, link.New{URL: "https://example.com/other"})
+	removed := b.create(t, link.New{URL: "https://example.com/removed"})
+	ctx := db.AsSystem(t.Context())
+	waiting := func() int64 {
+		t.Helper()
+		if err := b.IndexAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n, err := d.NewSelect().Table("link_text_queue").Count(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// A queued link that does not exist, as after the deletion of one that has changed its workspace.
+	_, err := d.ExecContext(ctx, "UPDATE link_text_queue SET link_id = 'none' WHERE link_id = ?", removed.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewRaw("SELECT id FROM links WHERE id = ? FOR UPDATE", changed.ID).Exec(ctx); err != nil {
+			return err
+		}
+		if n := waiting(); n != 1 {
+			t.Errorf("%d texts wait while one link is locked, want 1", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := waiting(); n != 0 {
+		t.Errorf("%d texts wait after the change, want 0", n)
 	}
 }
