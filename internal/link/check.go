@@ -208,7 +208,8 @@ func (s *Store) RequestChecks(ctx context.Context, linkID string) error {
 }
 
 // PostponeChecks postpones the check of URLs that DueChecks has returned, without changing their
-// results. A link whose URL has changed since is not postponed.
+// results. Links whose URL has changed since are not postponed, nor those that others have locked: they wait for
+// CheckLease.
 func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
 	urls := make([][]string, 0, len(due))
 	for _, d := range due {
@@ -216,13 +217,16 @@ func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) 
 	}
 	ctx = db.AsSystem(ctx)
 	postponed := []assignment{{"check_at", db.Instant(until)}}
-	_, err := s.applyMachine(postponed...).Where("(id, original_url) IN (?)", bun.In(urls)).
-		Where("check_at > ?", s.now()).Exec(ctx)
+	links := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("(id, original_url) IN (?)", bun.In(urls)).
+		Where("check_at > ?", s.now())
+	_, err := s.applyMachine(postponed...).Where("id IN (?)", s.DB.SkipLocked(links)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("postponing destinations: %w", err)
 	}
-	_, err = setColumns(s.DB.NewUpdate().Table("link_urls"), postponed).Where("(link_id, url) IN (?)", bun.In(urls)).
-		Where("check_at > ?", s.now()).Exec(ctx)
+	positions := s.DB.NewSelect().Table("link_urls").Column("link_id", "field").
+		Where("(link_id, url) IN (?)", bun.In(urls)).Where("check_at > ?", s.now())
+	_, err = setColumns(s.DB.NewUpdate().Table("link_urls"), postponed).
+		Where("(link_id, field) IN (?)", s.DB.SkipLocked(positions)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("postponing URLs of routings: %w", err)
 	}

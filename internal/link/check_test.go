@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,6 +199,32 @@ func TestStore_PostponeChecks(t *testing.T) {
 			t.Errorf("due (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestPostponeChecks_WaitsForNoLock postpones several URLs while one link and one URL of a routing are locked: only
+// the others are postponed further than by DueChecks.
+func TestPostponeChecks_WaitsForNoLock(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	b.create(t, New{URL: "https://example.com/locked"})
+	b.routed(t, "locked/target", "ended", "pending")
+	due, err := b.DueChecks(t.Context(), 100)
+	if err != nil || len(due) != 5 {
+		t.Fatalf("%d due: %v", len(due), err)
+	}
+	dbtest.WhileLocked(t, d, "links", "original_url = 'https://example.com/locked'", func(ctx context.Context) {
+		dbtest.WhileLocked(t, d, "link_urls", "url = 'https://example.com/locked/target'", func(context.Context) {
+			if err := b.PostponeChecks(ctx, due, noon.Add(2*CheckLease)); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	b.now = noon.Add(CheckLease)
+	want := []string{"https://example.com/locked", "https://example.com/locked/target"}
+	if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
+		t.Errorf("due after the lease (-want +got):\n%s", diff)
+	}
 }
 
 // routed creates a link with a target and fallback URLs.

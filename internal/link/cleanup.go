@@ -111,7 +111,7 @@ func (s *Store) forgetHistory(ctx context.Context, tx bun.Tx, links []*Link) err
 	if err := audit.ForgetValues(ctx, tx, ids...); err != nil {
 		return err
 	}
-	if err := webhook.ForgetBodies(ctx, tx, workspaces, ids); err != nil {
+	if err := webhook.ForgetBodies(ctx, s.DB, tx, workspaces, ids); err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, events...)

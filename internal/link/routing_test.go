@@ -129,6 +129,25 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	})
 }
 
+// TestStore_WritesMaximaInTheirOrder: returned leases lock several targets in the order of their IDs.
+func TestStore_WritesMaximaInTheirOrder(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	rule := &routing.Rule{}
+	for range 8 {
+		rule.Targets = append(rule.Targets, &routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
+	}
+	b.create(t, New{URL: "https://example.com/own", Routing: &routing.Change{
+		Rules: optional.Set([]*routing.Rule{rule}),
+	}})
+	var written []string // ctid has the order of the writes
+	err := d.NewSelect().Table("target_grants").Column("target_id").Order("ctid").Scan(db.AsSystem(t.Context()), &written)
+	if err != nil || len(written) != 8 || !slices.IsSorted(written) {
+		t.Errorf("written are %s, %v", written, err)
+	}
+}
+
 // TestStore_DisabledLinkKeepsItsURLs: a member who could change them would get around the operator.
 func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 	t.Parallel()

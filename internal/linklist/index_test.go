@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -103,36 +101,29 @@ func TestIndex_WaitsForNoLink(t *testing.T) {
 	changed := b.create(t, link.New{URL: "https://example.com/changed"})
 	b.create(t, link.New{URL: "https://example.com/other"})
 	removed := b.create(t, link.New{URL: "https://example.com/removed"})
-	ctx := db.AsSystem(t.Context())
-	waiting := func() int64 {
+	waiting := func(ctx context.Context) int64 {
 		t.Helper()
-		if err := b.IndexAll(t.Context()); err != nil {
+		if err := b.IndexAll(ctx); err != nil {
 			t.Fatal(err)
 		}
-		n, err := d.NewSelect().Table("link_text_queue").Count(ctx)
+		n, err := d.NewSelect().Table("link_text_queue").Count(db.AsSystem(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
 	// A queued link that does not exist, as after the deletion of one that has changed its workspace.
-	_, err := d.ExecContext(ctx, "UPDATE link_text_queue SET link_id = 'none' WHERE link_id = ?", removed.ID)
+	const rename = "UPDATE link_text_queue SET link_id = 'none' WHERE link_id = ?"
+	_, err := d.ExecContext(db.AsSystem(t.Context()), rename, removed.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewRaw("SELECT id FROM links WHERE id = ? FOR UPDATE", changed.ID).Exec(ctx); err != nil {
-			return err
-		}
-		if n := waiting(); n != 1 {
+	dbtest.WhileLocked(t, d, "links", "id = '"+changed.ID+"'", func(ctx context.Context) {
+		if n := waiting(ctx); n != 1 {
 			t.Errorf("%d texts wait while one link is locked, want 1", n)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := waiting(); n != 0 {
+	if n := waiting(t.Context()); n != 0 {
 		t.Errorf("%d texts wait after the change, want 0", n)
 	}
 }

@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -235,12 +237,19 @@ func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Links.CleanUp(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
+		if d.Kind == db.Postgres { // a change of several deliveries waits for the lock of their webhook
+			dbtest.WhileLocked(t, d, "webhooks", "id = '"+w.ID+"'", func(ctx context.Context) {
+				if err := b.Links.CleanUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("purging while the webhook is locked: %v", err)
+				}
+			})
 		}
-		if n := b.bodies(t); n != 1 {
-			t.Errorf("%d bodies after the purge, want that of the other link", n)
-		}
+		until(t, "only the body of the other link remains", func() bool { // after the interrupted purge, too
+			if err := b.Links.CleanUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return b.bodies(t) == 1
+		})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -222,10 +223,18 @@ func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 
 // ForgetBodies removes the bodies of waiting deliveries that may have data of purged links. They are rendered again
 // before they are sent.
-func ForgetBodies(ctx context.Context, tx bun.Tx, workspaceIDs, linkIDs []string) error {
-	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").
-		Where("webhook_id IN (?)", tx.NewSelect().Model((*Webhook)(nil)).Column("id").
-			Where("workspace_id IN (?)", bun.In(workspaceIDs))).
+func ForgetBodies(ctx context.Context, d *db.DB, tx bun.Tx, workspaceIDs, linkIDs []string) error {
+	var ids []string
+	// Whoever changes several deliveries holds the lock of their webhook.
+	webhooks := tx.NewSelect().Model((*Webhook)(nil)).Column("id").
+		Where("workspace_id IN (?)", bun.In(workspaceIDs)).Order("id")
+	if err := d.ForChange(webhooks).Scan(ctx, &ids); err != nil {
+		return fmt.Errorf("locking webhooks: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").Where("webhook_id IN (?)", bun.In(ids)).
 		Where("status = ?", Waiting).Where("subject_id IN (?) OR type = ?", bun.In(linkIDs), audit.LinkClicked).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("removing the bodies of deliveries: %w", err)

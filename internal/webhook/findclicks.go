@@ -118,7 +118,8 @@ func (d *Dispatcher) addExpired(ctx context.Context, now time.Time) error {
 }
 
 // moveIdle moves the positions that have not moved for idleClicks past the clicks of other workspaces, before they
-// expire. Webhooks whose workspaces may have clicks after them are behind.
+// expire. Webhooks whose workspaces may have clicks after them are behind. Those that others have locked are left for
+// the next time.
 func (d *Dispatcher) moveIdle(ctx context.Context, now time.Time) error {
 	from, to := now.Add(-clickstream.Life), now.Add(-idleClicks)
 	first, err := d.firstOfClicks(ctx, from, to)
@@ -131,15 +132,17 @@ func (d *Dispatcher) moveIdle(ctx context.Context, now time.Time) error {
 	}
 	moved := &Webhook{}
 	moved.setClicks(found.Reached)
-	q := d.DB.NewUpdate().Model(moved).Column("click_xid", "click_batch", "click_id", "clicks_at").
+	idle := d.DB.NewSelect().Model((*Webhook)(nil)).Column("id").
 		Where("wants_clicks").Where("clicks_at > ?", db.Instant(from)).Where("clicks_at <= ?", db.Instant(to))
 	if !found.IsEmpty() {
 		if err := d.addWithClicks(ctx, found, to); err != nil {
 			return err
 		}
-		q = q.Where("workspace_id NOT IN (?)", d.withClicks(found))
+		idle.Where("workspace_id NOT IN (?)", d.withClicks(found))
 	}
-	if _, err := q.Exec(ctx); err != nil {
+	_, err = d.DB.NewUpdate().Model(moved).Column("click_xid", "click_batch", "click_id", "clicks_at").
+		Where("id IN (?)", d.DB.SkipLocked(idle)).Exec(ctx)
+	if err != nil {
 		return fmt.Errorf("moving the positions of webhooks among clicks: %w", err)
 	}
 	return nil

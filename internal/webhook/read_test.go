@@ -164,6 +164,40 @@ func TestDispatcher_SendsWhileItReads(t *testing.T) {
 	})
 }
 
+// TestDispatcher_MovesPositionsOfWebhooksThatAreNotLocked moves the positions among events and clicks of two webhooks,
+// one of which is locked.
+func TestDispatcher_MovesPositionsOfWebhooksThatAreNotLocked(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b, r := setup(t, d), newReceiver(t)
+	free, _ := b.create(t, r.URL, audit.DomainLost, audit.LinkClicked)
+	locked, _ := b.create(t, r.URL, audit.DomainLost, audit.LinkClicked)
+	b.write(t, audit.LinkUpdated, newLinkID())
+	until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
+	b.clock.advance(time.Hour + time.Second)
+	dbtest.WhileLocked(t, d, "webhooks", "id = '"+locked.ID+"'", func(ctx context.Context) {
+		if _, err := b.dispatcher.FindEvents(ctx); err != nil {
+			t.Error(err)
+		}
+		b.recorder(t)(1, workspacetest.New(t, d, "other"))
+		if _, err := b.dispatcher.FindClicks(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct {
+		webhook *webhook.Webhook
+		moves   bool
+	}{{free, true}, {locked, false}} {
+		got := b.reload(t, c.webhook.ID)
+		if moved := got.Position != c.webhook.Position; moved != c.moves {
+			t.Errorf("position among events %v after %v, want moved: %t", got.Position, c.webhook.Position, c.moves)
+		}
+		if moved := got.ClicksAt.After(c.webhook.ClicksAt); moved != c.moves {
+			t.Errorf("position among clicks of %s after %s, want moved: %t", got.ClicksAt, c.webhook.ClicksAt, c.moves)
+		}
+	}
+}
+
 // TestDispatcher_MovesPositionsPastOtherEvents compares positions with the log: only a matching event makes a webhook
 // fall behind.
 func TestDispatcher_MovesPositionsPastOtherEvents(t *testing.T) {
