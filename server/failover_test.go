@@ -40,18 +40,25 @@ func count(all []*crowd) (seen int64) {
 	return seen
 }
 
-// expectOnly wants every visitor answered redirects, or the status, and returns the time of the
-// slowest redirect.
+// expectOnly wants every visitor to receive redirects or the status, and returns the time of the slowest redirect.
+// Where processors are busy, statements of PostgreSQL may take longer than a visitor waits: one of twenty responses
+// may be 503. A visit that needs Redis would fail more often.
 func expectOnly(t *testing.T, status int, all []*crowd) (slowest time.Duration) {
 	t.Helper()
+	unavailable := 0
 	for _, v := range all {
 		v.end()
 		others := v.others()
+		unavailable += others[http.StatusServiceUnavailable]
 		delete(others, status)
+		delete(others, http.StatusServiceUnavailable)
 		if len(others) > 0 || v.unsure.Load() > 0 {
 			t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
 		}
 		slowest = max(slowest, time.Duration(v.slowest.Load()))
+	}
+	if int64(unavailable) > count(all)/20 {
+		t.Errorf("%d responses are 503, and %d redirects", unavailable, count(all))
 	}
 	return slowest.Round(time.Millisecond)
 }

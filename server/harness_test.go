@@ -347,13 +347,20 @@ func (s *server) launch() {
 	})
 }
 
-// inspect fails the test when a server has said what none should.
+// inspect fails the test when a server has said what none should. After a failure it shows the server's warnings.
 func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 	said := content(t, err)
 	for _, alarm := range alarms {
 		if at := strings.Index(said, alarm); at >= 0 {
 			t.Errorf("the server's stderr holds %q:\n%.5000s", alarm, said[max(0, at-100):])
 			break
+		}
+	}
+	if t.Failed() {
+		for line := range strings.Lines(said) {
+			if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+				t.Logf("%.500s", line)
+			}
 		}
 	}
 	out.Close()
