@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,27 +43,38 @@ func count(all []*crowd) (seen int64) {
 	return seen
 }
 
-// expectOnly wants every visitor to receive redirects or the status, and returns the time of the slowest redirect.
-// Where processors are busy, statements of PostgreSQL may take longer than a visitor waits: one of twenty responses
-// may be 503. A visit that needs Redis would fail more often.
-func expectOnly(t *testing.T, status int, all []*crowd) (slowest time.Duration) {
+// expectOnly requires that visitors receive redirects or the status, and returns the time of the slowest redirect.
+// Responses with 503 are permitted if a node says that PostgreSQL took longer than visitors wait, as it may where
+// processors are busy.
+func expectOnly(t *testing.T, status int, all []*crowd, nodes []*server) (slowest time.Duration) {
 	t.Helper()
-	unavailable := 0
 	for _, v := range all {
 		v.end()
+	}
+	isLate := slices.ContainsFunc(nodes, (*server).hasLateDatabase)
+	for _, v := range all {
 		others := v.others()
-		unavailable += others[http.StatusServiceUnavailable]
 		delete(others, status)
-		delete(others, http.StatusServiceUnavailable)
+		if isLate {
+			t.Logf("PostgreSQL was late: %d responses are 503", others[http.StatusServiceUnavailable])
+			delete(others, http.StatusServiceUnavailable)
+		}
 		if len(others) > 0 || v.unsure.Load() > 0 {
 			t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
 		}
 		slowest = max(slowest, time.Duration(v.slowest.Load()))
 	}
-	if int64(unavailable) > count(all)/20 {
-		t.Errorf("%d responses are 503, and %d redirects", unavailable, count(all))
-	}
 	return slowest.Round(time.Millisecond)
+}
+
+// hasLateDatabase reports whether the server has abandoned a request for hits that took too long.
+func (s *server) hasLateDatabase() bool {
+	for line := range strings.Lines(content(s.t, s.err)) {
+		if strings.Contains(line, "hits unavailable") && strings.Contains(line, context.DeadlineExceeded.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestFailover_KeepsRedirecting kills a Redis master under load on two nodes; its replica takes
@@ -101,7 +115,7 @@ func TestFailover_KeepsRedirecting(t *testing.T) {
 			others = append(others, gather(t, nodes[i%2], l.path(nodes[0]), 1, 50*time.Millisecond))
 		}
 		polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 { return count(counted) })
-		slowest := expectOnly(t, http.StatusTooManyRequests, append(others, counted...))
+		slowest := expectOnly(t, http.StatusTooManyRequests, append(others, counted...), nodes)
 		for _, node := range nodes {
 			node.stop()
 		}

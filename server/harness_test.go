@@ -347,7 +347,10 @@ func (s *server) launch() {
 	})
 }
 
-// inspect fails the test when a server has said what none should. After a failure it shows the server's warnings.
+// maxWarnings is how many warnings of a server are shown after a failure.
+const maxWarnings = 20
+
+// inspect fails the test if the server's log contains an alarm. After any failure it shows the server's warnings.
 func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 	said := content(t, err)
 	for _, alarm := range alarms {
@@ -357,9 +360,12 @@ func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 		}
 	}
 	if t.Failed() {
+		shown := 0
 		for line := range strings.Lines(said) {
-			if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
-				t.Logf("%.500s", line)
+			isWarning := strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR")
+			if isWarning && shown < maxWarnings {
+				shown++
+				t.Logf("%.500s", strings.TrimSpace(line))
 			}
 		}
 	}

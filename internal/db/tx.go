@@ -65,12 +65,16 @@ func (d *DB) ForUpdate(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "
 // ForChange is ForUpdate without blocking inserts of rows that refer to the locked ones.
 func (d *DB) ForChange(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "NO KEY UPDATE") }
 
-// SkipLocked is ForUpdate that leaves out rows that others have locked.
-func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "UPDATE SKIP LOCKED") }
+// SkipLocked is ForChange that leaves out rows that others have locked.
+func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery {
+	return d.lock(q, "NO KEY UPDATE SKIP LOCKED")
+}
 
-// Keep prevents that others delete the rows of a query until the transaction ends, and leaves out rows that
-// others have locked. They can be changed, except for their keys.
-func (d *DB) Keep(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "KEY SHARE SKIP LOCKED") }
+// ForReference locks rows that the transaction will refer to against deletion and changes of their keys, and
+// leaves out rows that others have locked by ForUpdate.
+func (d *DB) ForReference(q *bun.SelectQuery) *bun.SelectQuery {
+	return d.lock(q, "KEY SHARE SKIP LOCKED")
+}
 
 func (d *DB) lock(q *bun.SelectQuery, mode string) *bun.SelectQuery {
 	if d.Kind == Postgres {

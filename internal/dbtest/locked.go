@@ -11,11 +11,11 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// lockedDeadline bounds what waits for a locked row.
-const lockedDeadline = 3 * time.Second
+// lockedDeadline bounds what tests do while a row is locked.
+const lockedDeadline = 10 * time.Second
 
-// WhileLocked calls f while another transaction has locked one row of a PostgreSQL table, which the condition selects.
-// The context ends after some seconds, so that what waits for the row fails.
+// WhileLocked calls f while another transaction locks the one row of a PostgreSQL table that matches the condition.
+// The context ends after lockedDeadline, so that what waits for the row fails.
 func WhileLocked(t testing.TB, d *db.DB, table, condition string, f func(ctx context.Context)) {
 	t.Helper()
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {

@@ -74,11 +74,9 @@ func (g *Ledger) takeCombined(ctx context.Context, requests []*Request) error {
 	n := len(requests)
 	links, months, starts := make([]string, n), make([]string, n), make([]time.Time, n)
 	wanted, limits, numbers, known := make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)
-	byKey := make(map[linkMonth]*Request, n)
 	for i, a := range requests {
 		links[i], months[i], starts[i] = a.LinkID, a.Month.String(), a.Month.Start
 		wanted[i], limits[i], numbers[i], known[i] = a.Want, a.Limit, a.Number, a.Known
-		byKey[linkMonth{a.LinkID, months[i]}] = a
 	}
 	c := g.DB.Combine()
 	c.Add("wanted", fmt.Sprintf("SELECT * FROM unnest(%s::TEXT[], %s::TEXT[], %s::TIMESTAMPTZ[], %s::BIGINT[], "+
@@ -98,15 +96,20 @@ func (g *Ledger) takeCombined(ctx context.Context, requests []*Request) error {
 	if err := c.Query(ctx, "charged", &results); err != nil {
 		return err
 	}
-	for _, row := range results {
-		byKey[linkMonth{row.LinkID, row.Month}].answer(&row)
-	}
+	answerAll(requests, results)
 	return nil
 }
 
-// answer sets the result of a request from its row.
-func (a *Request) answer(row *hitUsage) {
-	a.Granted, a.Left = row.Granted, max(0, a.Limit-row.Hits)
+// answerAll copies result rows to their requests.
+func answerAll(requests []*Request, rows []hitUsage) {
+	byKey := make(map[linkMonth]*Request, len(requests))
+	for _, a := range requests {
+		byKey[linkMonth{a.LinkID, a.Month.String()}] = a
+	}
+	for _, row := range rows {
+		a := byKey[linkMonth{row.LinkID, row.Month}]
+		a.Granted, a.Left = row.Granted, max(0, a.Limit-row.Hits)
+	}
 }
 
 func (g *Ledger) takeInTx(ctx context.Context, requests []*Request) error {
@@ -115,13 +118,11 @@ func (g *Ledger) takeInTx(ctx context.Context, requests []*Request) error {
 		return err
 	}
 	rows := make([]hitUsage, len(requests))
-	byKey := make(map[linkMonth]*Request, len(requests))
 	for i, a := range requests {
 		key := linkMonth{a.LinkID, a.Month.String()}
 		granted := max(0, min(a.Want, a.Limit-recorded[key]))
 		rows[i] = hitUsage{LinkID: key.linkID, Month: key.month, Hits: recorded[key] + granted, Granted: granted,
 			MaxHits: a.Limit, ChangedAt: db.Instant(g.Now())}
-		byKey[key] = a
 	}
 	sortUsage(rows)
 	return g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -129,12 +130,12 @@ func (g *Ledger) takeInTx(ctx context.Context, requests []*Request) error {
 		if err := db.InsertReturning(ctx, tx, g.charge(), rows, &results); err != nil {
 			return err
 		}
+		answerAll(requests, results)
 		var leases []leaseRow
-		for _, row := range results {
-			a := byKey[linkMonth{row.LinkID, row.Month}]
-			if a.answer(&row); a.Granted > 0 {
-				leases = append(leases, leaseRow{LogID: g.LogID, Number: a.Number, LinkID: a.LinkID, Month: row.Month,
-					Hits: a.Granted})
+		for _, a := range requests {
+			if a.Granted > 0 {
+				leases = append(leases, leaseRow{LogID: g.LogID, Number: a.Number, LinkID: a.LinkID,
+					Month: a.Month.String(), Hits: a.Granted})
 			}
 		}
 		return db.InsertRows(ctx, tx, db.Insert{}, leases)

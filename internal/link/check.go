@@ -208,8 +208,7 @@ func (s *Store) RequestChecks(ctx context.Context, linkID string) error {
 }
 
 // PostponeChecks postpones the check of URLs that DueChecks has returned, without changing their
-// results. Links whose URL has changed since are not postponed, nor those that others have locked: they wait for
-// CheckLease.
+// results. Links whose URL has changed since are not postponed. Locked links are due again when CheckLease ends.
 func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
 	urls := make([][]string, 0, len(due))
 	for _, d := range due {
@@ -217,20 +216,28 @@ func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) 
 	}
 	ctx = db.AsSystem(ctx)
 	postponed := []assignment{{"check_at", db.Instant(until)}}
-	links := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("(id, original_url) IN (?)", bun.In(urls)).
-		Where("check_at > ?", s.now())
-	_, err := s.applyMachine(postponed...).Where("id IN (?)", s.DB.SkipLocked(links)).Exec(ctx)
-	if err != nil {
+	if err := s.postponeDestinations(ctx, urls, postponed); err != nil {
 		return fmt.Errorf("postponing destinations: %w", err)
 	}
-	positions := s.DB.NewSelect().Table("link_urls").Column("link_id", "field").
-		Where("(link_id, url) IN (?)", bun.In(urls)).Where("check_at > ?", s.now())
-	_, err = setColumns(s.DB.NewUpdate().Table("link_urls"), postponed).
-		Where("(link_id, field) IN (?)", s.DB.SkipLocked(positions)).Exec(ctx)
-	if err != nil {
+	if err := s.postponeRoutingURLs(ctx, urls, postponed); err != nil {
 		return fmt.Errorf("postponing URLs of routings: %w", err)
 	}
 	return nil
+}
+
+func (s *Store) postponeDestinations(ctx context.Context, urls [][]string, postponed []assignment) error {
+	links := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("(id, original_url) IN (?)", bun.In(urls)).
+		Where("check_at > ?", s.now())
+	_, err := s.applyMachine(postponed...).Where("id IN (?)", s.DB.SkipLocked(links)).Exec(ctx)
+	return err
+}
+
+func (s *Store) postponeRoutingURLs(ctx context.Context, urls [][]string, postponed []assignment) error {
+	positions := s.DB.NewSelect().Table("link_urls").Column("link_id", "field").
+		Where("(link_id, url) IN (?)", bun.In(urls)).Where("check_at > ?", s.now())
+	_, err := setColumns(s.DB.NewUpdate().Table("link_urls"), postponed).
+		Where("(link_id, field) IN (?)", s.DB.SkipLocked(positions)).Exec(ctx)
+	return err
 }
 
 // URLCheck is the last check of one URL of a link.

@@ -201,9 +201,9 @@ func TestStore_PostponeChecks(t *testing.T) {
 	})
 }
 
-// TestPostponeChecks_WaitsForNoLock postpones several URLs while one link and one URL of a routing are locked: only
-// the others are postponed further than by DueChecks.
-func TestPostponeChecks_WaitsForNoLock(t *testing.T) {
+// TestPostponeChecks_SkipsLockedRows postpones several URLs while one link and one URL of a routing are locked: only
+// the others are postponed beyond CheckLease.
+func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)

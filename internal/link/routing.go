@@ -78,7 +78,7 @@ func (s *Store) writeRouting(ctx context.Context, tx bun.Tx, rewrites []rewrite)
 	for _, c := range routed {
 		grants = append(grants, c.grantRows()...)
 	}
-	// In the order in which returned leases lock them.
+	// Sorted by ID, as when leases are returned, so that neither waits for the other in a circle.
 	slices.SortFunc(grants, func(a, b targetGrant) int { return strings.Compare(a.TargetID, b.TargetID) })
 	const raise = "ON CONFLICT (target_id) DO UPDATE SET max_clicks = excluded.max_clicks"
 	if err := db.InsertRows(ctx, tx, db.Insert{Rest: raise}, grants); err != nil {

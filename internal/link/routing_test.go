@@ -129,8 +129,8 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	})
 }
 
-// TestStore_WritesMaximaInTheirOrder: returned leases lock several targets in the order of their IDs.
-func TestStore_WritesMaximaInTheirOrder(t *testing.T) {
+// TestStore_LocksTargetsInOrder: returned leases lock several targets in the order of their IDs.
+func TestStore_LocksTargetsInOrder(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)

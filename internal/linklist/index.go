@@ -27,8 +27,9 @@ const (
 	indexDeadline = 30 * time.Second
 )
 
-// indexLength bounds the texts of a batch in characters. On SQLite the other writers wait for it.
-var indexLength = map[db.Kind]int{db.Postgres: 4 << 20, db.SQLite: 32 << 10}
+// indexLength bounds the texts of a batch in characters. On PostgreSQL edits of its links wait for it, on SQLite
+// all writers.
+var indexLength = map[db.Kind]int{db.Postgres: 256 << 10, db.SQLite: 32 << 10}
 
 // RunIndex indexes the texts of new and changed links until the context ends. Searches read the texts
 // that wait. Of several nodes one works at a time. It returns nil.
@@ -55,7 +56,7 @@ func (s *Store) IndexAll(ctx context.Context) error {
 	}
 }
 
-// indexSome indexes or queues a batch of links and returns their number.
+// indexSome indexes a batch of links and returns their number.
 func (s *Store) indexSome(ctx context.Context) (n int, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), indexDeadline)
 	defer cancel()
@@ -67,14 +68,10 @@ func (s *Store) indexSome(ctx context.Context) (n int, err error) {
 			return err
 		}
 		ids, err := s.dequeue(ctx, tx)
-		if err != nil {
+		if n = len(ids); err != nil || n == 0 {
 			return err
 		}
-		if n = len(ids); n > 0 {
-			return s.reindex(ctx, tx, ids)
-		}
-		n, err = s.queueOlder(ctx, tx)
-		return err
+		return s.reindex(ctx, tx, ids)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("indexing texts: %w", err)
@@ -104,60 +101,74 @@ func (s *Store) leadsIndexing(ctx context.Context, tx bun.Tx) (first bool, err e
 	return first, tx.NewRaw("SELECT pg_try_advisory_xact_lock(hashtext('linkforge.link_texts'))").Scan(ctx, &first)
 }
 
-// dequeue removes links from the queue and returns their IDs. It leaves those that others have locked in it:
-// whoever locks links takes them in the order of their IDs, and the index in any order, so waiting could
-// deadlock.
-func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (ids []string, err error) {
-	var queued []struct {
-		Number int64
-		LinkID string
-		Length int
-	}
-	if err := tx.NewSelect().TableExpr("link_text_queue AS q").Join("LEFT JOIN links AS l ON l.id = q.link_id").
-		ColumnExpr("q.number, q.link_id, COALESCE(length(l.search), 0) AS length").Order("q.number").Limit(indexBatch).
-		Scan(ctx, &queued); err != nil || len(queued) == 0 {
+// queuedText is a place in the queue, with the length of its text.
+type queuedText struct {
+	Number int64
+	LinkID string
+	Length int
+}
+
+// dequeue removes texts from the queue and returns the IDs of their links. Texts of locked links stay: edits lock
+// links in the order of their IDs, and the index in that of the queue, so waiting could deadlock.
+func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, err error) {
+	queue, err := s.queue(ctx, tx)
+	if err != nil || len(queue) == 0 {
 		return nil, err
 	}
 	var numbers []int64
-	for length := 0; len(numbers) < len(queued) && length < indexLength[s.DB.Kind]; {
-		next := queued[len(numbers)]
+	var ids, unlocked []string
+	for length := 0; len(ids) < len(queue) && length < indexLength[s.DB.Kind]; {
+		next := queue[len(ids)]
 		numbers, ids = append(numbers, next.Number), append(ids, next.LinkID)
 		length += next.Length
 	}
-	var kept, removed []string
-	if err := s.DB.Keep(tx.NewSelect().Table("links").Column("id").Where("id IN (?)", bun.In(ids))).
-		Scan(ctx, &kept); err != nil {
+	if err := s.DB.ForReference(tx.NewSelect().Table("links").Column("id").Where("id IN (?)", bun.In(ids))).
+		Scan(ctx, &unlocked); err != nil {
 		return nil, err
 	}
 	err = tx.NewDelete().TableExpr("link_text_queue").Where("number IN (?)", bun.In(numbers)).
-		Where("(link_id IN (?) OR link_id NOT IN (SELECT id FROM links WHERE id IN (?)))", bun.In(kept), bun.In(ids)).
-		Returning("link_id").Scan(ctx, &removed)
-	return removed, err
+		Where("(link_id IN (?) OR link_id NOT IN (SELECT id FROM links WHERE id IN (?)))", bun.In(unlocked), bun.In(ids)).
+		Returning("link_id").Scan(ctx, &dequeued)
+	return dequeued, err
 }
 
-// queueOlder queues links of before the queue and returns their number. SQLite has none.
-func (s *Store) queueOlder(ctx context.Context, tx bun.Tx) (n int, err error) {
+// queue returns the head of the queue. It fills an empty queue with older links first.
+func (s *Store) queue(ctx context.Context, tx bun.Tx) (head []queuedText, err error) {
+	first := tx.NewSelect().TableExpr("link_text_queue AS q").Join("LEFT JOIN links AS l ON l.id = q.link_id").
+		ColumnExpr("q.number, q.link_id, COALESCE(length(l.search), 0) AS length").Order("q.number").Limit(indexBatch)
+	if err := first.Scan(ctx, &head); err != nil || len(head) > 0 {
+		return head, err
+	}
+	if err := s.queueOlder(ctx, tx); err != nil {
+		return nil, err
+	}
+	err = first.Scan(ctx, &head)
+	return head, err
+}
+
+// queueOlder queues links that are older than the queue. SQLite has none.
+func (s *Store) queueOlder(ctx context.Context, tx bun.Tx) error {
 	if s.DB.Kind == db.SQLite {
-		return 0, nil
+		return nil
 	}
 	var after string
-	err = tx.NewSelect().Table("link_text_backfill").Column("after_id").Scan(ctx, &after)
+	err := tx.NewSelect().Table("link_text_backfill").Column("after_id").Scan(ctx, &after)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+		return nil
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var ids []string
 	if err := tx.NewRaw("INSERT INTO link_text_queue (link_id, workspace_id) "+
 		"SELECT id, workspace_id FROM links WHERE id > ? ORDER BY id LIMIT ? RETURNING link_id", after, indexBatch).
 		Scan(ctx, &ids); err != nil {
-		return 0, err
+		return err
 	}
-	return len(ids), advance(ctx, tx, ids)
+	return advance(ctx, tx, ids)
 }
 
-// advance notes that links have been queued; without any, all have.
+// advance notes that links have been queued. No IDs mean that all have.
 func advance(ctx context.Context, tx bun.Tx, ids []string) (err error) {
 	if len(ids) == 0 {
 		_, err = tx.NewDelete().Table("link_text_backfill").Where("TRUE").Exec(ctx)

@@ -93,8 +93,8 @@ func TestIndex_CoversOlderLinks(t *testing.T) {
 	}
 }
 
-// TestIndex_WaitsForNoLink: links that a change has locked stay in the queue, and the others are indexed meanwhile.
-func TestIndex_WaitsForNoLink(t *testing.T) {
+// TestIndex_SkipsLockedLinks: links that a change has locked stay in the queue, and the others are indexed meanwhile.
+func TestIndex_SkipsLockedLinks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
@@ -112,7 +112,8 @@ func TestIndex_WaitsForNoLink(t *testing.T) {
 		}
 		return n
 	}
-	// A queued link that does not exist, as after the deletion of one that has changed its workspace.
+	// A queued link that does not exist, as after the deletion of a link that was
+	// moved to another workspace.
 	const rename = "UPDATE link_text_queue SET link_id = 'none' WHERE link_id = ?"
 	_, err := d.ExecContext(db.AsSystem(t.Context()), rename, removed.ID)
 	if err != nil {

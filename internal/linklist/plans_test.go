@@ -40,8 +40,7 @@ func TestList_UsesIndexes(t *testing.T) {
 		t.Skip("many links")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		// What SQLite plans does not depend on how many there are, and with the race detector it needs
-		// long for each.
+		// What SQLite plans does not depend on how many there are.
 		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: 20_000}[d.Kind]
 		b := setup(t, d)
 		var samples []sample

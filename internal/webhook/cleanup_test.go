@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -239,7 +238,9 @@ func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
 		}
 		if d.Kind == db.Postgres { // a change of several deliveries waits for the lock of their webhook
 			dbtest.WhileLocked(t, d, "webhooks", "id = '"+w.ID+"'", func(ctx context.Context) {
-				if err := b.Links.CleanUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+				defer cancel()
+				if err := b.Links.CleanUp(ctx); err == nil || !strings.Contains(err.Error(), "locking webhooks") {
 					t.Errorf("purging while the webhook is locked: %v", err)
 				}
 			})

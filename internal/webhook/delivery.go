@@ -225,7 +225,7 @@ func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 // before they are sent.
 func ForgetBodies(ctx context.Context, d *db.DB, tx bun.Tx, workspaceIDs, linkIDs []string) error {
 	var ids []string
-	// Whoever changes several deliveries holds the lock of their webhook.
+	// Claims change several deliveries, too, and hold the lock of their webhook.
 	webhooks := tx.NewSelect().Model((*Webhook)(nil)).Column("id").
 		Where("workspace_id IN (?)", bun.In(workspaceIDs)).Order("id")
 	if err := d.ForChange(webhooks).Scan(ctx, &ids); err != nil {

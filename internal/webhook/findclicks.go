@@ -118,8 +118,7 @@ func (d *Dispatcher) addExpired(ctx context.Context, now time.Time) error {
 }
 
 // moveIdle moves the positions that have not moved for idleClicks past the clicks of other workspaces, before they
-// expire. Webhooks whose workspaces may have clicks after them are behind. Those that others have locked are left for
-// the next time.
+// expire. Webhooks whose workspaces may have clicks after them are behind. Locked webhooks are moved by a later call.
 func (d *Dispatcher) moveIdle(ctx context.Context, now time.Time) error {
 	from, to := now.Add(-clickstream.Life), now.Add(-idleClicks)
 	first, err := d.firstOfClicks(ctx, from, to)

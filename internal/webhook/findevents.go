@@ -180,17 +180,17 @@ func (s *Store) matchingTags() *bun.SelectQuery {
 }
 
 // moveTo moves the positions of webhooks, none of which has a matching event between its position and to. Positions
-// that another node has moved further stay, as do those of webhooks that others have locked.
+// that another node has moved further stay. Locked webhooks are moved by a later call.
 func (s *Store) moveTo(ctx context.Context, to audit.Position, webhooks []*Webhook) error {
 	for chunk := range slices.Chunk(webhooks, batch) {
 		var ids []string
 		for _, w := range chunk {
 			ids = append(ids, w.ID)
 		}
-		moved := s.DB.NewSelect().Model((*Webhook)(nil)).Column("id").Where("id IN (?)", bun.In(ids)).
+		movable := s.DB.NewSelect().Model((*Webhook)(nil)).Column("id").Where("id IN (?)", bun.In(ids)).
 			Where("status = ?", Active).Where("(xid, seq) < (?, ?)", to.XID, to.Seq)
 		_, err := s.DB.NewUpdate().Model((*Webhook)(nil)).Set("xid = ?", to.XID).Set("seq = ?", to.Seq).
-			Where("id IN (?)", s.DB.SkipLocked(moved)).Exec(ctx)
+			Where("id IN (?)", s.DB.SkipLocked(movable)).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("moving the positions of webhooks: %w", err)
 		}

@@ -164,9 +164,9 @@ func TestDispatcher_SendsWhileItReads(t *testing.T) {
 	})
 }
 
-// TestDispatcher_MovesPositionsOfWebhooksThatAreNotLocked moves the positions among events and clicks of two webhooks,
+// TestDispatcher_SkipsLockedWebhooks moves the positions among events and clicks of two webhooks,
 // one of which is locked.
-func TestDispatcher_MovesPositionsOfWebhooksThatAreNotLocked(t *testing.T) {
+func TestDispatcher_SkipsLockedWebhooks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b, r := setup(t, d), newReceiver(t)
