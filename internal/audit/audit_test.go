@@ -209,9 +209,7 @@ func TestFeed_ReadsFittingIndexes(t *testing.T) {
 			events = append(events, New("ws_a", "", LinkUpdated, "lnk_7", nil, noon))
 		}
 		write(t, d, "ws_a", events...)
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Analyze(t, d)
 		for _, c := range []struct {
 			name, index string
 			read        func(d *db.DB)

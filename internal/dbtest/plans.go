@@ -11,6 +11,16 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
+// Analyze analyzes all tables and, on PostgreSQL, vacuums them. PostgreSQL would do both in the background at some
+// time, and change plans during a test.
+func Analyze(t testing.TB, d *db.DB) {
+	t.Helper()
+	statement := map[db.Kind]string{db.SQLite: "ANALYZE", db.Postgres: "VACUUM ANALYZE"}[d.Kind]
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Plans returns the query plans of the statements that do executes.
 func Plans(t testing.TB, d *db.DB, do func(watched *db.DB)) (plans []string) {
 	t.Helper()

@@ -376,9 +376,7 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Analyze(t, d)
 		defer func() { b.DB = d }()
 		plans := dbtest.Plans(t, d, func(watched *db.DB) {
 			b.DB = watched

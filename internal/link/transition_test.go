@@ -227,9 +227,7 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 		b := setup(t, d)
 		b.LinkQuota = MaxBatch
 		b.createMany(t, SkipFailed, urls(0, MaxBatch)...)
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Analyze(t, d)
 		plans := strings.Join(dbtest.Plans(t, d, func(watched *db.DB) {
 			for _, one := range b.transitions(noon) {
 				var ids []string

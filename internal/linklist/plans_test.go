@@ -70,12 +70,7 @@ func TestList_UsesIndexes(t *testing.T) {
 		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
 		for _, analyzed := range map[db.Kind][]bool{db.SQLite: {false, true}, db.Postgres: {true}}[d.Kind] {
 			if analyzed {
-				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
-				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
-					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, link_metadata, click_totals"}[d.Kind]
-				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-					t.Fatal(err)
-				}
+				dbtest.Analyze(t, d)
 			}
 			for name, c := range map[string]struct {
 				filter *Filter

@@ -32,8 +32,8 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 			var rows []*click.Row
 			for n := 1000*batch + 1; n <= 1000*batch+1000; n++ {
 				space := w.Members[0].ID()
-				if n%50 != 0 {
-					space = fmt.Sprint("ws_", n%50)
+				if n%10 != 0 {
+					space = fmt.Sprint("ws_", n%10)
 				}
 				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: "lnk", ClickedAt: clicked(n), Status: 302})
 			}
@@ -41,9 +41,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Analyze(t, d)
 		var ids []string
 		for n := range 10 {
 			ids = append(ids, id.Join(id.Click, clicked(50*n+50).UnixMicro(), int64(50*n+50)))
