@@ -70,7 +70,13 @@ func TestList_UsesIndexes(t *testing.T) {
 		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
 		for _, analyzed := range map[db.Kind][]bool{db.SQLite: {false, true}, db.Postgres: {true}}[d.Kind] {
 			if analyzed {
-				dbtest.Analyze(t, d)
+				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask. Not of all
+				// tables: those without rows would be scanned.
+				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
+					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, link_metadata, click_totals"}[d.Kind]
+				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
+					t.Fatal(err)
+				}
 			}
 			for name, c := range map[string]struct {
 				filter *Filter
