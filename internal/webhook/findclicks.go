@@ -137,7 +137,7 @@ func (d *Dispatcher) moveIdle(ctx context.Context, now time.Time) error {
 		if err := d.addWithClicks(ctx, found, to); err != nil {
 			return err
 		}
-		idle.Where("workspace_id NOT IN (?)", d.withClicks(found))
+		idle = idle.Where("workspace_id NOT IN (?)", d.withClicks(found))
 	}
 	_, err = d.DB.NewUpdate().Model(moved).Column("click_xid", "click_batch", "click_id", "clicks_at").
 		Where("id IN (?)", d.DB.SkipLocked(idle)).Exec(ctx)
