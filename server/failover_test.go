@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,13 +69,10 @@ func expectOnly(t *testing.T, status int, all []*crowd, nodes []*server) (slowes
 
 // hasLateDatabase reports whether the server has abandoned a request for hits that took too long.
 func (s *server) hasLateDatabase() bool {
-	for line := range strings.Lines(content(s.t, s.err)) {
-		if strings.Contains(line, "hits unavailable") && strings.Contains(line, context.DeadlineExceeded.Error()) {
-			return true
-		}
-	}
-	return false
+	return lateDatabase.MatchString(content(s.t, s.err))
 }
+
+var lateDatabase = regexp.MustCompile("hits unavailable.*" + context.DeadlineExceeded.Error())
 
 // TestFailover_KeepsRedirecting kills a Redis master under load on two nodes; its replica takes
 // over. Visitors are redirected until the quota is used up and receive 429 then, also at links that

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -350,6 +351,8 @@ func (s *server) launch() {
 // maxWarnings is how many warnings of a server are shown after a failure.
 const maxWarnings = 20
 
+var warning = regexp.MustCompile("(?m)^.*level=(WARN|ERROR).*$")
+
 // inspect fails the test if the server's log contains an alarm. After any failure it shows the server's warnings.
 func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 	said := content(t, err)
@@ -360,13 +363,8 @@ func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 		}
 	}
 	if t.Failed() {
-		shown := 0
-		for line := range strings.Lines(said) {
-			isWarning := strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR")
-			if isWarning && shown < maxWarnings {
-				shown++
-				t.Logf("%.500s", strings.TrimSpace(line))
-			}
+		for _, line := range warning.FindAllString(said, maxWarnings) {
+			t.Logf("%.500s", line)
 		}
 	}
 	out.Close()
