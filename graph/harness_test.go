@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
@@ -74,7 +76,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	c := Config{
 		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now}, UTMTemplates: templates,
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: keys,
+			DB: counted, Tokens: b.tokens, Passwords: account.NewPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},
 		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
@@ -111,9 +113,6 @@ var bounds = sync.OnceValue(func() config.Bounds {
 	}
 	return c.Bounds
 })
-
-// passwords are prepared once: it takes as long as hashing one.
-var passwords = sync.OnceValue(account.NewPasswords)
 
 // person is a user with a token and a workspace.
 type person struct {

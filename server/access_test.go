@@ -262,7 +262,7 @@ func TestLogin_HandlesABurst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachBackend(t, func(t *testing.T, b backend) {
-				s := start(t, b.raced().alone(t), "LINKFORGE_RATE_LIMITS=on")
+				s := start(t, b.alone(t), "LINKFORGE_RATE_LIMITS=on")
 				who := s.tenant(t, "guessed")
 				document := "mutation ($i: LoginInput!) {"
 				for i := range 100 {

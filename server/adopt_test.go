@@ -36,7 +36,7 @@ func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 	b := production(t)
 	b.fails = true // clicks wait for the database
 	left, stays := t.TempDir(), t.TempDir()
-	leaving, staying := start(t, b, "LINKFORGE_DATA_DIR="+left), start(t, b, "LINKFORGE_DATA_DIR="+stays)
+	leaving, staying := start(t, b.inProcesses(), "LINKFORGE_DATA_DIR="+left), start(t, b, "LINKFORGE_DATA_DIR="+stays)
 	who := staying.tenant(t, "adopted")
 	l := who.shorten(t, "https://example.com/").Link
 	limited := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
@@ -48,8 +48,7 @@ func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 		for range limitedBy {
 			leaving.expect(t, http.StatusFound, http.MethodGet, limited.path(staying))
 		}
-		_ = leaving.process.Process.Kill()
-		<-leaving.exited
+		leaving.kill()
 	})
 	if n := who.getLink(t, l.ID).ClickCount; n != 0 {
 		t.Fatalf("the database has %d clicks already", n)

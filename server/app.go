@@ -52,6 +52,9 @@ const (
 	uploadDeadline = time.Minute
 )
 
+// passwordCost is bcrypt's work factor. Tests of this package lower it, because they create many accounts.
+var passwordCost = account.PasswordCost
+
 // app is a whole server, put together.
 type app struct {
 	*stores.Stores
@@ -83,7 +86,7 @@ type app struct {
 }
 
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller
-// closes the app.
+// closes the app. Several apps can run in one process.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
 	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now, pngs: semaphore.NewWeighted(1)}
 	if c.Development {
@@ -113,7 +116,6 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
-	redisx.LogTo(log)
 	if a.kv, err = redisx.Open(c.RedisURL, c.RedisPool); err != nil {
 		return nil, err
 	}
@@ -179,7 +181,7 @@ func (a *app) wire() error {
 	}
 	a.Stores, err = stores.Open(stores.Options{
 		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),
-		Mailer: a.mailer, CacheBytes: a.memory.cachedLinks(), Log: a.log, Now: a.now,
+		Mailer: a.mailer, CacheBytes: a.memory.cachedLinks(), PasswordCost: passwordCost, Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
@@ -194,7 +196,7 @@ func (a *app) wire() error {
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
 		Gates: redirect.Gates{
-			Passwords: account.NewLinkPasswords(), Guesses: ratelimit.NewFallback(a.Limits, a.now),
+			Passwords: account.NewLinkPasswords(passwordCost), Guesses: ratelimit.NewFallback(a.Limits, a.now),
 			PassKeys: redirect.PassKeys(a.config.JWTSecrets),
 		},
 		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),

@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // attackSeconds is the duration of each attack; 0 skips them. They need a machine for themselves.
-var attackSeconds = sized("LINKFORGE_TEST_ATTACK_SECONDS", 0)
+var attackSeconds = suitetest.Size(0, 0)
 
 // calmSeconds is the duration of the victim's work before the attack.
 const calmSeconds = 10
@@ -76,19 +77,13 @@ type scene struct {
 	fresh            []string // paths of links that nobody has followed
 }
 
-// honestBinary hashes passwords as releases do.
-var honestBinary = sync.OnceValues(func() (string, error) {
-	return build("linkforge-honest", "-ldflags=")
-})
-
 // freshLinks is the number of links that the victim's visitors follow once.
 const freshLinks = 1500
 
 func newScene(t *testing.T, b backend) *scene {
 	t.Helper()
 	s := &scene{mail: newMailbox(t), backend: b}
-	b.binary = honestBinary
-	s.server = start(t, b, "LINKFORGE_ENV=production", "LINKFORGE_RATE_LIMITS=on",
+	s.server = start(t, b.inProcesses(), productionCost+"=on", "LINKFORGE_ENV=production", "LINKFORGE_RATE_LIMITS=on",
 		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET="+codeSecret,
 		"LINKFORGE_SMTP_URL=smtp://"+s.mail.address+"?tls=off", "LINKFORGE_MAIL_FROM=Linkforge <no-reply@example.com>")
 	s.victim = s.from("192.0.2.1").tenant(t, "victim")

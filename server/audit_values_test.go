@@ -12,7 +12,7 @@ import (
 func TestAuditLog_HasValuesBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b.raced())
+		node := start(t, b)
 		host, guest := node.tenant(t, "valued"), node.tenant(t, "guest")
 		var invited struct{ InviteMember struct{ Token string } }
 		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,

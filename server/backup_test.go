@@ -555,7 +555,7 @@ func TestRestore_SurvivesKill(t *testing.T) {
 	env := append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
 	killed := 0
 	for wait := 10 * time.Millisecond; ; wait += 10 * time.Millisecond {
-		p := program(t.Context(), t, plainBinary, env, "restore", file)
+		p := program(t.Context(), t, env, "restore", file)
 		var said strings.Builder
 		p.Stderr = &said
 		if err := p.Start(); err != nil {
@@ -660,17 +660,14 @@ func TestAfterRestore_AdvancesCounters(t *testing.T) {
 func TestAfterRestore_CountsGrants(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
+		s := start(t, b.inProcesses())
 		who := s.tenant(t, "granted")
 		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100_000).Link
 		for range 300 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
 		}
 		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 300 })
-		if err := s.process.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		<-s.exited
+		s.kill()
 		if err := os.RemoveAll(filepath.Join(folderOf(s.env), stores.ClicksFolder)); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const callers = 1000
-		nodes := startAll(t, b.raced(), b.nodes) // on an empty database: one migrates, the other waits
+		nodes := startAll(t, b, b.nodes) // on an empty database: one migrates, the other waits
 		who := nodes[0].tenant(t, "eager")
 		got := make([]createLinkPayload, callers)
 		gate := make(chan struct{})
@@ -68,7 +68,7 @@ func TestCreateLink_CreatesManyConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const urls, askers = 20, 10
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		who := nodes[0].tenant(t, "busy")
 		var mu sync.Mutex
 		created := map[string]int{}
@@ -120,7 +120,7 @@ func TestUpsertLink_CreatesOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const callers = 200
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		who := nodes[0].tenant(t, "importers")
 		upsert := func(node *server, externalID string) (outcome string) {
 			var got struct {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 )
 
 // counterLinks is how many are made in each of two rounds: 20,000 in the field, less in the suite.
-var counterLinks = int64(sized("LINKFORGE_TEST_COUNTERS", 5000))
+var counterLinks = int64(suitetest.Size(5000, 5000))
 
 const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
@@ -25,13 +27,12 @@ const createCounters = `mutation ($in: CreateLinksInput!) {
 func TestCounters_SurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
+		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
 		who := nodes[0].tenant(t, "counting")
 
 		killed := who.count(t, nodes, func(answered int64) bool { return answered >= counterLinks/2 }, func() {
 			for _, node := range nodes {
-				_ = node.process.Process.Kill() // it has not ended before
-				<-node.exited
+				node.kill()
 			}
 		})
 		for _, node := range nodes {

@@ -11,13 +11,14 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // creations is the number of links that are created between two kills, and creationKills the number of kills: more in
 // the field.
 var (
-	creations     = sized("LINKFORGE_TEST_CREATIONS", 150)
-	creationKills = sized("LINKFORGE_TEST_CREATION_KILLS", 3)
+	creations     = suitetest.Size(150, 150)
+	creationKills = suitetest.Size(3, 3)
 )
 
 // creators create links in several workspaces on all nodes at the same time.
@@ -35,8 +36,8 @@ type creators struct {
 func TestCreations_SurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
-		createDuringKills(t, b, nodes, func(n int) { nodes[n%len(nodes)].kill(t) })
+		nodes := startAll(t, b.inProcesses(), b.nodes)
+		createDuringKills(t, b, nodes, func(n int) { nodes[n%len(nodes)].killAndRestart() })
 	})
 }
 

@@ -498,15 +498,11 @@ func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 	here := func(name string, places ...string) string {
 		return put(filepath.Base(name), strings.NewReplacer(places...).Replace(deployed(t, name)))
 	}
-	binary, err := plainBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	nginx := here("nginx.conf", "/etc/nginx/tls", folder, "http {",
 		"http { access_log off; client_body_temp_path "+folder+"/a; proxy_temp_path "+folder+
 			"/b; fastcgi_temp_path "+folder+"/c; uwsgi_temp_path "+folder+"/d; scgi_temp_path "+folder+"/e;")
 	for _, command := range [][]string{
-		{"systemd-analyze", "verify", here("linkforge.service", "/usr/local/bin/linkforge", binary)},
+		{"systemd-analyze", "verify", here("linkforge.service", "/usr/local/bin/linkforge", os.Args[0])},
 		{"nginx", "-t", "-e", "stderr", "-g", "pid " + folder + "/pid;", "-c", nginx},
 		{"haproxy", "-c", "-f", here("haproxy.cfg", "/etc/haproxy/tls/sho.rt.pem", pair)},
 		{"haproxy", "-c", "-f", here("haproxy-tcp.cfg")},

@@ -89,8 +89,9 @@ func newReader(t *testing.T) *reader {
 		t.Fatal(err)
 	}
 	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
-	program, err := s.binary()
-	if err != nil {
+	program := filepath.Join(folder, "linkforge")
+	script := fmt.Sprintf("#!/bin/sh\n%s=on exec '%s' \"$@\"\n", asProgram, os.Args[0])
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{

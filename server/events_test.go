@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // loggedEvent has the fields of an Event that the tests read.
@@ -98,9 +99,9 @@ func TestEventCommitted_AgreesWithFeedAndAuditLog(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const writers, perLink = 4, 4
-		links := sized("LINKFORGE_TEST_EVENT_LINKS", 20)
+		links := suitetest.Size(20, 20)
 		all := writers * links * perLink
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		who, other := nodes[0].tenant(t, "followed"), nodes[0].tenant(t, "unseen")
 		known := who.shorten(t, "https://example.com/first").Link
 		var began string
@@ -181,7 +182,7 @@ func TestEventCommitted_AgreesWithFeedAndAuditLog(t *testing.T) {
 func TestEventCommitted_HasTheLinkAsItIsNow(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b.raced())
+		node := start(t, b)
 		who := node.tenant(t, "current")
 		l := who.listenToLog(t, "events", "", "")
 		link := who.shorten(t, "https://example.com/").Link
@@ -210,7 +211,7 @@ func TestEventCommitted_HasTheLinkAsItIsNow(t *testing.T) {
 func TestEventCommitted_FollowsPermissions(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b.raced())
+		node := start(t, b)
 		who, other := node.tenant(t, "permitted"), node.tenant(t, "others")
 		noDomains, keyID := who.key(t, "LINKS_READ")
 		domains, _ := who.key(t, "LINKS_READ", "DOMAINS_READ")

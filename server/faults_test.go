@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/faulttest"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // timings are how long operations took.
@@ -58,7 +59,7 @@ func (c *timings) stop() (n int, p99, slowest time.Duration) {
 // bounded is the longest time of a call in the suite, whose machine is busy; the field requires the
 // bound itself by an environment variable.
 func bounded(bound time.Duration) time.Duration {
-	if sized("LINKFORGE_TEST_FAULTS", 0) > 0 {
+	if suitetest.Size(0, 0) > 0 {
 		return bound
 	}
 	return max(5*bound, time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 const (
@@ -452,9 +453,9 @@ func TestGate_LimitsPasswordsOfACall(t *testing.T) {
 // clicks, and links with maxClicks answer exactly so many. LINKFORGE_TEST_MIXED_REQUESTS is their number.
 func TestConsumption_EqualsClicks(t *testing.T) {
 	t.Parallel()
-	requests := sized("LINKFORGE_TEST_MIXED_REQUESTS", 1000)
+	requests := suitetest.Size(1000, 1000)
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", requests/12))
+		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", requests/12))
 		who := nodes[0].tenant(t, "mixed")
 		gate := map[string]any{"gate": map[string]any{"password": "correct horse"}}
 		confirm := map[string]any{"gate": map[string]any{"confirm": true}}

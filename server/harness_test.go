@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -12,20 +12,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/cli"
+	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -38,94 +41,77 @@ const (
 	jwtSecret  = "the log-in secret of these tests, long enough"
 	codeSecret = "the code secret of these tests, long enough"
 
+	// asProgram makes a process of the test's binary the program, and productionCost has it hash passwords as on a server,
+	// if they are "on".
+	asProgram      = "LINKFORGE_TEST_AS_PROGRAM"
+	productionCost = "LINKFORGE_TEST_PRODUCTION_COST"
+
 	encryptionKey = "dGhlIGVuY3J5cHRpb24ga2V5IG9mIHRoZXNlIHRlc3Q="
 )
 
-// TestMain removes the binaries that the tests have built.
+// TestMain is the program in processes that tests start. No settings of the environment reach the tests.
 func TestMain(m *testing.M) {
-	status := m.Run()
-	if folder, err := binaries(); err == nil {
-		os.RemoveAll(folder)
+	if os.Getenv(productionCost) != "on" {
+		passwordCost = bcrypt.MinCost
 	}
-	os.Exit(status)
-}
-
-// binaries is the folder of the binaries.
-var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "linkforge-test-") })
-
-// The program is built once as it is and, for tests that ask many things at once, once with the
-// race detector, where scripts/test has it: see underRace.
-var (
-	plainBinary = sync.OnceValues(func() (string, error) { return build("linkforge") })
-	racedBinary = sync.OnceValues(func() (string, error) {
-		if !underRace() {
-			return plainBinary()
+	if os.Getenv(asProgram) == "on" {
+		main()
+		os.Exit(0)
+	}
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "LINKFORGE_") && !strings.HasPrefix(name, "LINKFORGE_TEST_") {
+			os.Unsetenv(name)
 		}
-		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false",
-			"-gcflags=golang.org/x/crypto/...=-race=false")
-	})
-)
-
-func build(name string, flags ...string) (path string, err error) {
-	folder, err := binaries()
-	if err != nil {
-		return "", err
 	}
-	path = filepath.Join(folder, name)
-	flags = append([]string{"build", "-o", path, "-ldflags",
-		"-X github.com/linkforge/linkforge/internal/account.cheap=yes"}, flags...)
-	if out, err := exec.Command("go", append(flags, ".")...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the server: %w\n%s", err, out)
-	}
-	return path, nil
+	redisx.LogTo(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
 }
 
-// underRace reports whether servers under concurrent load are built with the race detector: if the
-// tests are, or by an environment variable.
-func underRace() bool {
-	if os.Getenv("LINKFORGE_TEST_RACE") == "on" {
-		return true
-	}
-	info, _ := debug.ReadBuildInfo()
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}
-
-// sized returns a size that is small in the suite, and larger by an environment variable.
-func sized(variable string, small int) int {
-	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
-		return n
-	}
-	return small
-}
-
-// program prepares a process of a binary, with an environment of its own.
-func program(ctx context.Context, t testing.TB, binary func() (string, error), env []string, args ...string) *exec.Cmd {
+// program prepares a process of the program, with an environment of its own.
+func program(ctx context.Context, t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	proctest.SkipShort(t)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := exec.CommandContext(ctx, path, args...)
+	p := exec.CommandContext(ctx, os.Args[0], args...)
 	p.Dir = t.TempDir()
 	p.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LINKFORGE_") })
 	// The race detector would otherwise sleep for a second before every exit.
-	p.Env = append(append(p.Env, "GORACE=atexit_sleep_ms=0"), env...)
+	p.Env = slices.Concat(p.Env, []string{asProgram + "=on", "GORACE=atexit_sleep_ms=0"}, env)
 	return p
 }
 
-// command runs the program to its end.
+// command runs a command of the program to its end, in this process.
 func command(t testing.TB, env []string, stdin string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	p := program(ctx, t, plainBinary, env, args...)
 	var out, err strings.Builder
-	p.Stdin, p.Stdout, p.Stderr = strings.NewReader(stdin), &out, &err
-	if failed := p.Run(); failed != nil && !errors.As(failed, new(*exec.ExitError)) {
-		t.Fatal(failed)
+	std := cli.IO{In: strings.NewReader(stdin), Out: &out, Err: &err}
+	status = report(run(ctx, append(flags(t, env), args...), std), &err)
+	return out.String(), err.String(), status
+}
+
+// flags returns the command line of an environment.
+func flags(t testing.TB, env []string) (all []string) {
+	t.Helper()
+	for name, value := range settings(t, env) {
+		all = append(all, "--"+strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LINKFORGE_"), "_", "-"))+"="+value)
 	}
-	return out.String(), err.String(), p.ProcessState.ExitCode()
+	return all
+}
+
+// settings returns an environment as a map. The last of several values counts.
+func settings(t testing.TB, env []string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "LINKFORGE_") {
+			t.Fatalf("%s is no setting: it needs a process", name)
+		}
+		all[name] = value
+	}
+	return all
 }
 
 // backend has the environment of servers with a kind of storage.
@@ -137,15 +123,13 @@ type backend struct {
 	open func() (*db.DB, error)
 	// fails says that it is taken away from the servers, which may say so.
 	fails bool
-	// busy means concurrent load: servers have the race detector if the tests do.
-	busy bool
-	// binary replaces the program that is built for tests; optional.
-	binary func() (string, error)
+	// killable starts each server as a process.
+	killable bool
 }
 
-// raced is the backend for tests that ask many things at once.
-func (b backend) raced() backend {
-	b.busy = true
+// inProcesses is the backend for tests that kill, stop or measure servers, each of which is a process.
+func (b backend) inProcesses() backend {
+	b.killable = true
 	return b
 }
 
@@ -249,18 +233,21 @@ func onPostgres(t testing.TB, databaseURL string) backend {
 	}
 }
 
-// server is a running Linkforge.
+// server is a running Linkforge, in the process of the test or in its own.
 type server struct {
 	t testing.TB
 	// address is where it listens, public the URL that it believes to have.
 	address, public string
 	env             []string
-	process         *exec.Cmd
-	out, err        *os.File
-	exited          chan struct{}
 	http            *http.Client
-	fails           bool
-	binary          func() (string, error)
+	out, err        *os.File
+	killable, fails bool
+
+	// process is nil if the server runs in the process of the test; cancel ends the server then.
+	process *exec.Cmd
+	cancel  context.CancelFunc
+	exited  chan struct{}
+	failure error // set when the server has exited
 }
 
 // start starts a server and waits until it is ready. Rate limits are off: all tests come from one
@@ -276,13 +263,7 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
 	for range n {
-		s := &server{t: t, address: freeAddress(t), fails: b.fails, binary: plainBinary}
-		if b.busy {
-			s.binary = racedBinary
-		}
-		if b.binary != nil {
-			s.binary = b.binary
-		}
+		s := &server{t: t, address: freeAddress(t), killable: b.killable, fails: b.fails}
 		if s.public = "http://" + s.address; len(all) > 0 {
 			s.public = all[0].public
 		}
@@ -310,11 +291,9 @@ func freeAddress(t testing.TB) string {
 	}
 }
 
-// launch starts the process. It is killed after the test, and fails it when it has said something
-// alarming.
+// launch starts the server. It ends after the test, and fails it if it has logged something alarming.
 func (s *server) launch() {
 	s.t.Helper()
-	s.process = program(context.Background(), s.t, s.binary, s.env)
 	folder := s.t.TempDir()
 	for name, file := range map[string]**os.File{"stdout": &s.out, "stderr": &s.err} {
 		var err error
@@ -322,30 +301,63 @@ func (s *server) launch() {
 			s.t.Fatal(err)
 		}
 	}
-	s.process.Stdout, s.process.Stderr = s.out, s.err
 	s.http = &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       patience,
 	}
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	process, exited := s.process, make(chan struct{})
+	var end func()
+	exited := make(chan struct{})
 	s.exited = exited
-	go func() {
-		defer close(exited)
-		_ = process.Wait() // the exit status is in ProcessState
-	}()
+	if s.killable {
+		end = s.launchProcess()
+	} else {
+		end = s.launchHere()
+	}
 	out, err, alarms := s.out, s.err, []string{"DATA RACE", "panic", "level=ERROR"}
 	if s.fails {
 		alarms = alarms[:2]
 	}
+	idle := s.http
 	s.t.Cleanup(func() {
-		_ = process.Process.Kill() // it may have ended
+		idle.CloseIdleConnections()
+		end()
 		<-exited
 		inspect(s.t, out, err, alarms...)
 	})
+}
+
+// launchProcess starts a process, and returns what kills it.
+func (s *server) launchProcess() (kill func()) {
+	s.t.Helper()
+	process, exited := program(context.Background(), s.t, s.env), s.exited
+	process.Stdout, process.Stderr = s.out, s.err
+	if err := process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.process = process
+	go func() {
+		defer close(exited)
+		s.failure = process.Wait()
+	}()
+	return func() { _ = process.Process.Kill() } // it may have ended
+}
+
+// launchHere serves in this process, and returns what stops it.
+func (s *server) launchHere() (stop func()) {
+	s.t.Helper()
+	c, err := config.Parse(settings(s.t, s.env))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	out, exited, log := s.out, s.exited, obs.NewLogger(s.err, !c.LogText, c.LogLevel)
+	go func() {
+		defer close(exited)
+		s.failure = serve(ctx, c, log, out)
+	}()
+	return cancel
 }
 
 // maxWarnings is how many warnings of a server are shown after a failure.
@@ -386,7 +398,7 @@ func (s *server) awaitReady() {
 	polltest.Until(s.t, "the server is ready", func() bool {
 		select {
 		case <-s.exited:
-			s.t.Fatalf("the server ended with %s:\n%s", s.process.ProcessState, content(s.t, s.err))
+			s.t.Fatalf("the server ended: %v\n%s", s.failure, content(s.t, s.err))
 		default:
 		}
 		return s.isReady()
@@ -398,15 +410,35 @@ func (s *server) isReady() bool {
 	return err == nil && a.status == http.StatusOK
 }
 
-// terminate sends the server a termination signal.
+// terminate has the server stop, in a process by a signal.
 func (s *server) terminate() {
 	s.t.Helper()
+	if !s.killable {
+		s.cancel()
+		return
+	}
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// awaitExit waits until the process has ended, which must be in good order.
+// kill ends the process of the server by SIGKILL.
+func (s *server) kill() {
+	s.t.Helper()
+	if err := s.process.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	<-s.exited
+}
+
+// killAndRestart kills the process of the server, and starts another one with its data.
+func (s *server) killAndRestart() {
+	s.t.Helper()
+	s.kill()
+	s.again()
+}
+
+// awaitExit waits until the server has ended, which must be in good order.
 func (s *server) awaitExit() {
 	s.t.Helper()
 	select {
@@ -414,8 +446,8 @@ func (s *server) awaitExit() {
 	case <-time.After(patience):
 		s.t.Fatalf("the server does not end:\n%s", content(s.t, s.err))
 	}
-	if status := s.process.ProcessState.ExitCode(); status != 0 {
-		s.t.Errorf("the server ended with %s:\n%s", s.process.ProcessState, content(s.t, s.err))
+	if s.failure != nil {
+		s.t.Errorf("the server ended with %v:\n%s", s.failure, content(s.t, s.err))
 	}
 }
 

@@ -16,13 +16,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // historyChanges is the number of random changes: 10,000 in the field, fewer in the suite.
-var historyChanges = sized("LINKFORGE_TEST_HISTORY_CHANGES", 300)
+var historyChanges = suitetest.Size(300, 300)
 
 // historyKills is how often a node is killed meanwhile.
-var historyKills = sized("LINKFORGE_TEST_HISTORY_KILLS", 2)
+var historyKills = suitetest.Size(2, 2)
 
 // editor makes random changes of the links of a workspace through all nodes.
 type editor struct {
@@ -51,7 +52,7 @@ var randomChanges = []struct {
 func TestHistory_AgreesAfterKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
+		nodes := startAll(t, b.inProcesses(), b.nodes)
 		e := &editor{tenant: nodes[0].tenant(t, "historian"), nodes: nodes, env: nodes[0].env}
 		first := e.shorten(t, "https://example.com/first").Link
 		e.add(first)
@@ -69,7 +70,7 @@ func TestHistory_AgreesAfterKills(t *testing.T) {
 			return countScheduled(t, b) == 0
 		})
 		for _, node := range nodes {
-			node.kill(t)
+			node.killAndRestart()
 		}
 		report, problems, status := command(t, e.env, "", "links", "verify")
 		if status != 0 || !strings.HasSuffix(report, " links, 0 differences\n") {
@@ -125,16 +126,6 @@ func (e *editor) follow(ctx context.Context, last string, received chan<- string
 	}
 }
 
-// kill ends the server without a signal that it could handle, and starts it again.
-func (s *server) kill(t *testing.T) {
-	t.Helper()
-	if err := s.process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-s.exited
-	s.again()
-}
-
 // change makes the changes, and kills nodes.
 func (e *editor) change(t *testing.T, b backend) {
 	t.Helper()
@@ -158,7 +149,7 @@ func (e *editor) change(t *testing.T, b backend) {
 		polltest.Until(t, "it is time to kill a node", func() bool {
 			return done.Load() >= int64(historyChanges*(n+1)/(historyKills+1))
 		})
-		e.nodes[n%len(e.nodes)].kill(t)
+		e.nodes[n%len(e.nodes)].killAndRestart()
 		e.operate(t, b)
 	}
 	all.Wait()

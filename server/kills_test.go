@@ -149,7 +149,7 @@ type victim struct {
 
 func (k *killer) start(args ...string) *victim {
 	k.t.Helper()
-	p := &victim{Cmd: program(context.Background(), k.t, plainBinary, k.env, args...), t: k.t, said: &strings.Builder{},
+	p := &victim{Cmd: program(context.Background(), k.t, k.env, args...), t: k.t, said: &strings.Builder{},
 		ended: make(chan struct{})}
 	p.Stdout, p.Stderr = p.said, p.said
 	if err := p.Start(); err != nil {

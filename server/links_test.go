@@ -18,7 +18,7 @@ func TestMaxClicks_AreExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		ends := nextMonth(t)
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		who := nodes[0].tenant(t, "limited")
 		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
 
@@ -88,7 +88,7 @@ func (w tenant) claim(t *testing.T, tokens ...string) claimed {
 func TestAnonymousLink_CanBeClaimed(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		node, other := nodes[0], nodes[len(nodes)-1]
 		made := node.anonymous(t, "https://example.com/found")
 		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil ||

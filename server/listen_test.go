@@ -61,7 +61,7 @@ func TestListen_ServesTLS(t *testing.T) {
 	address := freeAddress(t)
 	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_TLS_CERTIFICATE="+certificateFile,
 		"LINKFORGE_TLS_KEY="+keyFile)
-	process := program(t.Context(), t, plainBinary, env)
+	process := program(t.Context(), t, env)
 	var out strings.Builder
 	process.Stdout = &out
 	if err := process.Start(); err != nil {
@@ -168,7 +168,7 @@ func TestListen_ReadsPROXYProtocol(t *testing.T) {
 	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on",
 		"LINKFORGE_ADMIN_LISTEN="+freeAddress(t),
 		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2")
-	process := program(t.Context(), t, plainBinary, env)
+	process := program(t.Context(), t, env)
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}

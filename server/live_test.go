@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // clickEvent is an event of a subscription.
@@ -291,8 +292,8 @@ func (s *server) follow(t *testing.T, path string) {
 func TestLinkClicked_DeliversClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		subscribers, clicks := sized("LINKFORGE_TEST_SUBSCRIBERS", 10), (sized("LINKFORGE_TEST_LIVE_CLICKS", 600)+5)/6*6
-		nodes := startAll(t, b.raced(), b.nodes, "LINKFORGE_HIT_QUOTA=1000000000")
+		subscribers, clicks := suitetest.Size(10, 10), (suitetest.Size(600, 600)+5)/6*6
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_HIT_QUOTA=1000000000")
 		who, other := nodes[0].tenant(t, "listened"), nodes[0].tenant(t, "unheard")
 		links := []linkView{who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link}
 		foreign := other.shorten(t, "https://example.com/a").Link
@@ -403,7 +404,7 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		admin := freeAddress(t)
-		node := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_ADMIN_LISTEN="+admin)
+		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_ADMIN_LISTEN="+admin)
 		who := node.tenant(t, "deaf")
 		l := who.shorten(t, "https://example.com/loud").Link
 		node.follow(t, l.path(node))
@@ -471,7 +472,7 @@ func subscribed(t *testing.T, admin string) int {
 func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		here, there := nodes[0], nodes[len(nodes)-1]
 		host, guest, gone, spare := here.tenant(t, "host"), here.tenant(t, "guest"), here.tenant(t, "gone"),
 			here.tenant(t, "spare")
@@ -521,7 +522,7 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 func TestSubscription_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b.raced())
+		node := start(t, b)
 		who, other := node.tenant(t, "own"), node.tenant(t, "foreign")
 		own, foreign := who.shorten(t, "https://example.com/").Link, other.shorten(t, "https://example.com/").Link
 		stranger, noStats := client{server: node}, client{}
@@ -655,7 +656,7 @@ func standing(who tenant, id string) string {
 func TestSubscription_EndsOnShutdown(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b.raced())
+		node := start(t, b)
 		who := node.tenant(t, "stopping")
 		// many, because a wrong completion would be sent only sometimes
 		byEvents, bySocket := who.listen(t, "events", "", ""), make([]*listener, 20)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -28,26 +29,34 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := run(ctx, os.Args[1:], cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
-	if err != nil && !errors.Is(err, cli.ErrSilent) {
-		fmt.Fprintln(os.Stderr, "linkforge:", err)
-	}
-	if err != nil {
+	std := cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	if status := report(run(ctx, os.Args[1:], std), std.Err); status != 0 {
 		stop()
-		os.Exit(1)
+		os.Exit(status)
 	}
 }
 
-func run(ctx context.Context, args []string, io cli.IO) error {
+// report prints an error and returns the exit status.
+func report(err error, w io.Writer) (status int) {
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, cli.ErrSilent) {
+		fmt.Fprintln(w, "linkforge:", err)
+	}
+	return 1
+}
+
+func run(ctx context.Context, args []string, std cli.IO) error {
 	flags := config.NewFlags()
 	parser, err := kong.New(&commandLine{},
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(io.Out, io.Err),
+		kong.Writers(std.Out, std.Err),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Embed(flags.Grammar(), `group:"Configuration"`),
-		kong.Bind(io, flags),
+		kong.Bind(std, flags),
 	)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 func TestMainJob(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b.raced())
+		s := start(t, b)
 		who := s.tenant(t, "engines")
 		loggedIn(t, who)
 		const destination = "https://Example.com//go/?b=2&a=1#part"

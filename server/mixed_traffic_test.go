@@ -18,11 +18,12 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the
 // suite.
-var mixedRequests = sized("LINKFORGE_TEST_MIXED_REQUESTS", 8000)
+var mixedRequests = suitetest.Size(8000, 8000)
 
 // trafficLink is a link under mixed traffic, with the responses that its clients saw.
 type trafficLink struct {
@@ -63,7 +64,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		nextMonth(t)
 		quota := max(20, mixedRequests/100)
-		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", quota))
+		nodes := startAll(t, b.inProcesses(), b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", quota))
 		links := trafficLinks(t, b, nodes[0], int64(quota))
 
 		var sent atomic.Int64
@@ -88,10 +89,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 			})
 		}
 		<-killed
-		if err := nodes[0].process.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		<-nodes[0].exited
+		nodes[0].kill()
 		nodes[0].again()
 		all.Wait()
 		for _, node := range nodes {

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // crowd are visitors who follow a short URL repeatedly, and count the responses.
@@ -39,7 +40,7 @@ type crowd struct {
 
 // breath is the pause of a visitor after a response. The suite uses a longer one, so that
 // concurrent tests have processors.
-var breath = time.Duration(sized("LINKFORGE_TEST_BREATH_MS", 10)) * time.Millisecond
+var breath = time.Duration(suitetest.Size(10, 10)) * time.Millisecond
 
 // gather lets n visitors loose, who wait for so long between two visits.
 func gather(t *testing.T, s *server, path string, n int, wait time.Duration) *crowd {
@@ -140,16 +141,13 @@ func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 func TestClicks_SurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+		node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000000000")
 		who := node.tenant(t, "killed")
 		l := who.shorten(t, "https://example.com/popular").Link
 		v := gather(t, node, l.path(node), 16, breath)
 		for range kills {
 			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // at a random time
-			if err := node.process.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			<-node.exited
+			node.kill()
 			node.again()
 		}
 		v.end()
@@ -173,15 +171,12 @@ func TestQuota_SurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 1000
-		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000")
+		node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000")
 		l := node.tenant(t, "quota").shorten(t, "https://example.com/limited").Link
 		v := gather(t, node, l.path(node), 8, breath)
 		for v.others()[http.StatusTooManyRequests] == 0 {
 			polltest.Elapse(rand.N(200 * time.Millisecond))
-			if err := node.process.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			<-node.exited
+			node.kill()
 			node.again()
 			polltest.Elapse(100 * time.Millisecond)
 		}
@@ -199,7 +194,7 @@ func TestQuota_SurvivesKills(t *testing.T) {
 const leaseReturn = 3 * time.Second
 
 // kills is how often a server is killed: twenty times in the field, less in the suite.
-var kills = sized("LINKFORGE_TEST_KILLS", 6)
+var kills = suitetest.Size(6, 6)
 
 // outage is the duration of an outage: 30 seconds by an environment variable, less in the suite.
 func outage() time.Duration {
@@ -244,7 +239,7 @@ func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
 			b, database, _ := behindProxies(t, "")
-			node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+			node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000000000")
 			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
 			v := gather(t, node, l.path(node), 16, breath)
 			polltest.Until(t, "there is load", func() bool { return v.seen.Load() > 100 })

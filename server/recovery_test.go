@@ -16,12 +16,13 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // The sizes of the fields are 5,000,000 clicks, 1,000 limited links and 16,000 open leases.
 var (
-	leftClicks   = sized("LINKFORGE_TEST_LOG_CLICKS", 20_000)
-	limitedLinks = sized("LINKFORGE_TEST_LIMITED_LINKS", 20)
+	leftClicks   = suitetest.Size(20_000, 20_000)
+	limitedLinks = suitetest.Size(20, 20)
 )
 
 // startDeadline bounds the start of a server, whatever the click logs contain.
@@ -35,14 +36,13 @@ func TestFault_RestartWithALargeClickLog(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 40
 		nextMonth(t)
-		node := start(t, b, fmt.Sprint("LINKFORGE_HIT_QUOTA=", limit), "LINKFORGE_LINK_QUOTA=1000000")
+		node := start(t, b.inProcesses(), fmt.Sprint("LINKFORGE_HIT_QUOTA=", limit), "LINKFORGE_LINK_QUOTA=1000000")
 		who := node.tenant(t, "crowded")
 		crowded := who.shorten(t, "https://example.com/crowded").Link
 		who.many(t, limitedLinks, "limited", nil)
 		limited := b.paths(t, "limited")
 		before := node.followAll(t, limited, limit/4)
-		_ = node.process.Process.Kill()
-		<-node.exited
+		node.kill()
 
 		b.leaveClicks(t, crowded.ID, who.workspaceID, leftClicks)
 		began := time.Now()

@@ -17,7 +17,7 @@ import (
 func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
+		nodes := startAll(t, b.inProcesses(), b.nodes)
 		who := nodes[0].tenant(t, "unnoticed")
 		target := func(url string) map[string]any { return map[string]any{"url": "https://example.com/" + url} }
 		l := who.shorten(t, "https://example.com/own", "strategy", "RANDOM").Link
@@ -122,10 +122,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 		for range 5 { // these clicks are in the log of the node when it is killed
 			round(last)
 		}
-		if err := last.process.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		<-last.exited
+		last.kill()
 		last.again()
 		polltest.Until(t, "all clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == clicks })
 		for dimension, want := range map[string]map[string]int64{"RULE": rules, "TARGET": targets, "QR_SOURCE": sources} {

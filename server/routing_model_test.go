@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
@@ -133,7 +134,7 @@ func saveAll(t *testing.T, who tenant, random *rand.Rand, n int, now time.Time, 
 func TestRouting_AgreesWithAModel(t *testing.T) {
 	t.Parallel()
 	aWholeDay(t)
-	links, visits := sized("LINKFORGE_TEST_ROUTED_LINKS", 24), sized("LINKFORGE_TEST_ROUTED_VISITS", 25)
+	links, visits := suitetest.Size(24, 24), suitetest.Size(25, 25)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := modelServers(t, b)
 		who := nodes[0].tenant(t, "modeled")

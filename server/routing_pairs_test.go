@@ -5,13 +5,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // TestExplainRedirect_AgreesWithRedirects follows random links and explains the same visits. Of draws,
 // the response must be that of a candidate.
 func TestExplainRedirect_AgreesWithRedirects(t *testing.T) {
 	t.Parallel()
-	links, pairs := sized("LINKFORGE_TEST_ROUTED_LINKS", 24), sized("LINKFORGE_TEST_EXPLAINED_PAIRS", 600)
+	links, pairs := suitetest.Size(24, 24), suitetest.Size(600, 600)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := modelServers(t, b)
 		who := nodes[0].tenant(t, "explained")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // sharedLink is a link with one rule, whose targets are named A, B and so on.
@@ -145,7 +146,7 @@ func sharedServers(t *testing.T, b backend) []*server {
 // after changes of the shares.
 func TestStickiness_VisitorMovesOnlyByShares(t *testing.T) {
 	t.Parallel()
-	n := sized("LINKFORGE_TEST_SHARED_VISITORS", 400)
+	n := suitetest.Size(400, 400)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := sharedServers(t, b)
 		l := share(t, nodes, nodes[0].tenant(t, "divided"), "VISITOR", 10, 10, 5)
@@ -205,7 +206,7 @@ func (l *sharedLink) wantBots(want string) {
 // TestStickiness_NoneDrawsEachVisit has one visitor follow a link often.
 func TestStickiness_NoneDrawsEachVisit(t *testing.T) {
 	t.Parallel()
-	n := sized("LINKFORGE_TEST_SHARED_VISITORS", 400)
+	n := suitetest.Size(400, 400)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := sharedServers(t, b)
 		l := share(t, nodes, nodes[0].tenant(t, "drawn"), "NONE", 10, 20, 5)
@@ -220,7 +221,7 @@ func TestStickiness_NoneDrawsEachVisit(t *testing.T) {
 // removes the target that some of them have.
 func TestStickiness_CookieOutlivesTheNetwork(t *testing.T) {
 	t.Parallel()
-	n := sized("LINKFORGE_TEST_SHARED_VISITORS", 400)
+	n := suitetest.Size(400, 400)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := sharedServers(t, b)
 		l := share(t, nodes, nodes[0].tenant(t, "remembered"), "COOKIE", 10, 10, 5)
@@ -254,9 +255,9 @@ func TestStickiness_CookieOutlivesTheNetwork(t *testing.T) {
 // of a target with a maximum. The next rule has the others.
 func TestTargetMaxClicks_AreExact(t *testing.T) {
 	t.Parallel()
-	visits := sized("LINKFORGE_TEST_CAPPED_VISITS", 400)
+	visits := suitetest.Size(400, 400)
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), min(3, 2*b.nodes-1))
+		nodes := startAll(t, b, min(3, 2*b.nodes-1))
 		who := nodes[0].tenant(t, "capped")
 		most := visits / 4
 		l := who.shorten(t, "https://example.com/own", "strategy", "RANDOM", "routing", map[string]any{"rules": []any{

@@ -17,16 +17,17 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // The sizes in the field: 20 schedules, 150 and 600 visits per second, 3,000 hits, and 600 seconds
 // of mixed load with a fault every 20.
 var (
-	schedules    = sized("LINKFORGE_TEST_SCHEDULES", 1)
-	visitRate    = sized("LINKFORGE_TEST_RATE", 150)
-	scheduleHits = sized("LINKFORGE_TEST_SCHEDULE_HITS", 600)
-	mixedSeconds = sized("LINKFORGE_TEST_MIXED_SECONDS", 6)
-	faultEvery   = time.Duration(sized("LINKFORGE_TEST_FAULT_EVERY", 2)) * time.Second
+	schedules    = suitetest.Size(1, 1)
+	visitRate    = suitetest.Size(150, 150)
+	scheduleHits = suitetest.Size(600, 600)
+	mixedSeconds = suitetest.Size(6, 6)
+	faultEvery   = time.Duration(suitetest.Size(2, 2)) * time.Second
 )
 
 // member is a node with its own proxies in front of PostgreSQL and Redis.
@@ -44,7 +45,7 @@ func startMembers(t *testing.T, b backend, n int, settings ...string) (all []*me
 		if i > 0 {
 			settings = append(slices.Clone(settings), "LINKFORGE_PUBLIC_URL="+all[0].public)
 		}
-		all = append(all, &member{server: start(t, cut, settings...), database: database, redis: redis})
+		all = append(all, &member{server: start(t, cut.inProcesses(), settings...), database: database, redis: redis})
 	}
 	return all
 }
@@ -76,8 +77,7 @@ func faults(forget func()) map[string]fault {
 			return func() {}
 		},
 		"the node is killed": func(m *member) func() {
-			_ = m.process.Process.Kill()
-			<-m.exited
+			m.kill()
 			return m.again
 		},
 		"the node restarts": func(m *member) func() {

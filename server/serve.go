@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -18,13 +20,20 @@ import (
 type serveCommand struct{}
 
 // Run serves until the context ends.
-func (serveCommand) Run(ctx context.Context, f *config.Flags, io cli.IO) (err error) {
+func (serveCommand) Run(ctx context.Context, f *config.Flags, std cli.IO) error {
 	c, err := f.Check()
 	if err != nil {
 		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	memoryOf(c, containerMemory()).tune()
-	a, err := newApp(ctx, c, obs.NewLogger(io.Err, !c.LogText, c.LogLevel), io.Out)
+	log := obs.NewLogger(std.Err, !c.LogText, c.LogLevel)
+	redisx.LogTo(log)
+	return serve(ctx, c, log, std.Out)
+}
+
+// serve opens an app and serves until the context ends. It prints where everything is to out.
+func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (err error) {
+	a, err := newApp(ctx, c, log, out)
 	if err != nil {
 		return err
 	}
@@ -33,7 +42,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, io cli.IO) (err er
 	if err != nil {
 		return err
 	}
-	announce(io.Out, a.config)
+	announce(out, a.config)
 	return a.serve(ctx, listener)
 }
 

@@ -32,7 +32,7 @@ func (s *server) login(t *testing.T, who tenant) tokens {
 func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		who := nodes[0].tenant(t, "tabs")
 		first := nodes[0].login(t, who)
 		var mu sync.Mutex
@@ -61,7 +61,7 @@ func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
 func TestLogout_ReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), b.nodes)
+		nodes := startAll(t, b, b.nodes)
 		who := nodes[0].tenant(t, "leaver")
 		other := nodes[len(nodes)-1]
 		session := client{server: other, token: nodes[0].login(t, who).Token}

@@ -75,7 +75,7 @@ func TestShutdown_CompletesUnderLoad(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		// Visitors of a busy machine may take longer from one request to the next than a node waits by itself.
-		s := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_DRAIN_DELAY=1s")
+		s := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_DRAIN_DELAY=1s")
 		who := s.tenant(t, "pressed")
 		l := who.shorten(t, "https://example.com/busy").Link
 		var answered, unanswered int64

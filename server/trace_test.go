@@ -93,7 +93,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 		)
 		r := newReceiver(t)
 		// a rate of which nothing is taken ahead
-		s := start(t, b.alone(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000",
+		s := start(t, b.alone(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000",
 			"LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=90")
 		ada := s.tenant(t, "planted-slug")
 		body := `{"query":"mutation Make($w: ID!) { createLink(input: {workspaceId: $w, ` +
@@ -153,7 +153,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 // TestTrace_SurvivesAMissingCollector: the server continues, logs the problem, and stops cleanly.
 func TestTrace_SurvivesAMissingCollector(t *testing.T) {
 	t.Parallel()
-	s := start(t, embedded(t), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+freeAddress(t), "OTEL_BSP_SCHEDULE_DELAY=10")
+	s := start(t, embedded(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+freeAddress(t), "OTEL_BSP_SCHEDULE_DELAY=10")
 	s.tenant(t, "ada")
 	s.stop()
 	if !strings.Contains(content(t, s.err), "spans are not sent") {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // hookReceiver verifies requests by the specification, and fails some of them.
@@ -115,10 +116,10 @@ func (w tenant) hook(t *testing.T, url string, more map[string]any, types ...str
 // the receiver accepted with the feed.
 func TestWebhooks_SurviveKills(t *testing.T) {
 	t.Parallel()
-	changes, kills := sized("LINKFORGE_TEST_WEBHOOK_CHANGES", 120), sized("LINKFORGE_TEST_WEBHOOK_KILLS", 2)
+	changes, kills := suitetest.Size(120, 120), suitetest.Size(2, 2)
 	eachBackend(t, func(t *testing.T, b backend) {
 		r := newHookReceiver(t, 3)
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
+		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
 		who := nodes[0].tenant(t, "acme")
 		_, secret := who.hook(t, r.URL, map[string]any{"selection": "{ id type link { id tags title } }"},
 			"LINK_CREATED", "LINK_UPDATED", "LINK_DELETED")
@@ -128,7 +129,7 @@ func TestWebhooks_SurviveKills(t *testing.T) {
 		for i := range changes {
 			node := nodes[i%len(nodes)]
 			if kills > 0 && i%(changes/kills) == changes/kills/2 {
-				nodes[len(nodes)-1].kill(t)
+				nodes[len(nodes)-1].killAndRestart()
 			}
 			who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", i))
 		}

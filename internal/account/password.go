@@ -50,22 +50,18 @@ const (
 	maxAllWaiting = 256
 )
 
-// cost is bcrypt's work factor.
-const cost = 12
+// PasswordCost is bcrypt's work factor on a server.
+const PasswordCost = 12
 
-// cheap selects bcrypt's minimum cost in servers that tests start. Only a linker flag can set it,
-// and no release is linked with it.
-var cheap string
-
-// NewPasswords returns Passwords for log-ins, with the cost for production. They have half of the processors.
-func NewPasswords() *Passwords { return newPasswords(hashCost(), loginGate()) }
+// NewPasswords returns Passwords for log-ins, with a work factor of bcrypt. They have half of the processors.
+func NewPasswords(cost int) *Passwords { return newPasswords(cost, loginGate()) }
 
 // NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, and maxWaiting
 // wait. A turn rests after a wrong password, so that guesses, even from many networks, take a twentieth of two
 // processors, and redirects have the others.
-func NewLinkPasswords() *Passwords {
+func NewLinkPasswords(cost int) *Passwords {
 	turns := min(2, halfOfProcessors())
-	p := newPasswords(hashCost(), admission.Config{
+	p := newPasswords(cost, admission.Config{
 		Name: "passwords of links", Capacity: turns, Share: turns, Waiting: maxWaiting, Queue: maxWaiting, MaxWait: maxWait,
 	})
 	p.rest = 9
@@ -78,13 +74,6 @@ func loginGate() admission.Config {
 	return admission.Config{
 		Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
 	}
-}
-
-func hashCost() int {
-	if cheap != "" {
-		return bcrypt.MinCost
-	}
-	return cost
 }
 
 func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }

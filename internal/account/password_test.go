@@ -131,7 +131,7 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 		hash string
 		want int
 	}{
-		"unknown user, server cost": {NewPasswords().unknown, 12},
+		"unknown user, server cost": {NewPasswords(PasswordCost).unknown, 12},
 		"unknown user, test cost":   {cheap.unknown, bcrypt.MinCost},
 		"known user, test cost":     {hash, bcrypt.MinCost},
 	} {
@@ -193,7 +193,7 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 // one does not.
 func TestLinkPasswords_RestAfterWrongOnes(t *testing.T) {
 	t.Parallel()
-	p := NewLinkPasswords()
+	p := NewLinkPasswords(PasswordCost)
 	if p.rest < 9 {
 		t.Errorf("a turn rests %d times as long as a comparison", p.rest)
 	}

@@ -4,6 +4,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -52,8 +53,10 @@ type Options struct {
 	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
 	// link.
 	CacheBytes int64
-	Log        *slog.Logger
-	Now        func() time.Time
+	// PasswordCost is bcrypt's work factor; zero means account.PasswordCost.
+	PasswordCost int
+	Log          *slog.Logger
+	Now          func() time.Time
 }
 
 // Stores are the stores of one process.
@@ -153,7 +156,7 @@ func (s *Stores) openTenants(o Options) {
 	s.Accounts = &account.Store{
 		DB:         o.DB,
 		Tokens:     account.Tokens{Secrets: o.Config.JWTSecrets, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
-		Passwords:  account.NewPasswords(),
+		Passwords:  account.NewPasswords(cmp.Or(o.PasswordCost, account.PasswordCost)),
 		Keys:       s.APIKeys,
 		SessionTTL: o.Config.SessionTTL,
 		Mail:       o.Mailer,
