@@ -86,6 +86,14 @@ func command(t testing.TB, env []string, stdin string, args ...string) (stdout, 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, err strings.Builder
+	if slices.Contains(args, "--help") { // which ends the process
+		p := program(ctx, t, env, args...)
+		p.Stdout, p.Stderr = &out, &err
+		if failed := p.Run(); failed != nil {
+			t.Fatal(failed)
+		}
+		return out.String(), err.String(), 0
+	}
 	std := cli.IO{In: strings.NewReader(stdin), Out: &out, Err: &err}
 	status = report(run(ctx, append(flags(t, env), args...), std), &err)
 	return out.String(), err.String(), status
