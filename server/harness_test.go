@@ -271,7 +271,7 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
 	for range n {
-		s := &server{t: t, address: freeAddress(t), killable: b.killable, fails: b.fails}
+		s := &server{t: t, address: freeAddress(t), killable: b.killable, fails: b.fails, http: newClient()}
 		if s.public = "http://" + s.address; len(all) > 0 {
 			s.public = all[0].public
 		}
@@ -285,6 +285,15 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 		s.awaitReady()
 	}
 	return all
+}
+
+// newClient returns a client that follows no redirects.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       patience,
+	}
 }
 
 // freeAddress returns an unused loopback address outside of the ephemeral ports.
@@ -309,11 +318,7 @@ func (s *server) launch() {
 			s.t.Fatal(err)
 		}
 	}
-	s.http = &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       patience,
-	}
+	s.http.CloseIdleConnections() // to the server before it
 	var end func()
 	exited := make(chan struct{})
 	s.exited = exited
@@ -326,9 +331,8 @@ func (s *server) launch() {
 	if s.fails {
 		alarms = alarms[:2]
 	}
-	idle := s.http
 	s.t.Cleanup(func() {
-		idle.CloseIdleConnections()
+		s.http.CloseIdleConnections()
 		end()
 		<-exited
 		inspect(s.t, out, err, alarms...)
