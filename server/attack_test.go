@@ -18,8 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
-// attackSeconds is the duration of each attack; 0 skips them. They need a machine for themselves.
-var attackSeconds = suitetest.Size(0, 0)
+// attackSeconds is the duration of each attack.
+var attackSeconds = suitetest.Size(5, 15)
 
 // calmSeconds is the duration of the victim's work before the attack.
 const calmSeconds = 10
@@ -51,12 +51,10 @@ var attacks = map[string]func(t *testing.T, s *scene) attack{
 	"L5 unknown codes by IPv6": manyGuesses,
 }
 
-// TestAttack_HarmsNobodyElse: while one account or address does as much as it can, another tenant
+// TestFault_AttackHarmsNobodyElse: while one account or address does as much as it can, another tenant
 // creates, lists, logs in, subscribes and is followed, without a refusal and without long waits.
-func TestAttack_HarmsNobodyElse(t *testing.T) {
-	if attackSeconds == 0 {
-		t.Skip("LINKFORGE_TEST_ATTACK_SECONDS is not set")
-	}
+func TestFault_AttackHarmsNobodyElse(t *testing.T) {
+	suitetest.Fault(t)
 	for name, open := range map[string]func(testing.TB) backend{"sqlite": embedded, "postgres": production} {
 		for _, one := range slices.Sorted(maps.Keys(attacks)) {
 			t.Run(name+"/"+one, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // folderOf is the data folder of an embedded backend.
@@ -548,8 +549,9 @@ func keepFile(t *testing.T, path string, content []byte) {
 	}
 }
 
-// TestRestore_SurvivesKill at random times, until one completes.
-func TestRestore_SurvivesKill(t *testing.T) {
+// TestFault_RestoreSurvivesKill at random times, until one completes.
+func TestFault_RestoreSurvivesKill(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	file, s, who, l := smallBackup(t)
 	env := append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))

@@ -16,15 +16,16 @@ const (
 )
 
 // counterLinks is how many are made in each of two rounds: 20,000 in the field, less in the suite.
-var counterLinks = int64(suitetest.Size(5000, 5000))
+var counterLinks = int64(suitetest.Size(1000, 5000))
 
 const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
 }`
 
-// TestCounters_SurviveKills kills every node while it creates COUNTER links, restarts them, and
+// TestFault_CountersSurviveKills kills every node while it creates COUNTER links, restarts them, and
 // creates as many again. No code is repeated, and at most the allocated blocks are missing.
-func TestCounters_SurviveKills(t *testing.T) {
+func TestFault_CountersSurviveKills(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")

@@ -17,8 +17,8 @@ import (
 // creations is the number of links that are created between two kills, and creationKills the number of kills: more in
 // the field.
 var (
-	creations     = suitetest.Size(150, 150)
-	creationKills = suitetest.Size(3, 3)
+	creations     = suitetest.Size(60, 150)
+	creationKills = suitetest.Size(1, 3)
 )
 
 // creators create links in several workspaces on all nodes at the same time.
@@ -41,8 +41,9 @@ func TestCreations_SurviveKills(t *testing.T) {
 	})
 }
 
-// TestCreations_SurviveCrashesOfPostgreSQL kills all processes of PostgreSQL while it creates links.
-func TestCreations_SurviveCrashesOfPostgreSQL(t *testing.T) {
+// TestFault_CreationsSurviveCrashesOfPostgreSQL kills all processes of PostgreSQL while it creates links.
+func TestFault_CreationsSurviveCrashesOfPostgreSQL(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	pair := dbtest.NewPair(t)
 	b := onPostgres(t, pair.URL)

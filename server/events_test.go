@@ -99,7 +99,7 @@ func TestEventCommitted_AgreesWithFeedAndAuditLog(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const writers, perLink = 4, 4
-		links := suitetest.Size(20, 20)
+		links := suitetest.Size(8, 20)
 		all := writers * links * perLink
 		nodes := startAll(t, b, b.nodes)
 		who, other := nodes[0].tenant(t, "followed"), nodes[0].tenant(t, "unseen")

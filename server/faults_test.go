@@ -56,14 +56,8 @@ func (c *timings) stop() (n int, p99, slowest time.Duration) {
 	return n, c.took[n*99/100], c.took[n-1]
 }
 
-// bounded is the longest time of a call in the suite, whose machine is busy; the field requires the
-// bound itself by an environment variable.
-func bounded(bound time.Duration) time.Duration {
-	if suitetest.Size(0, 0) > 0 {
-		return bound
-	}
-	return max(5*bound, time.Second)
-}
+// bounded is the longest time of a call on a busy machine.
+func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Second) }
 
 // TestFault_RedisBlackHole: Redis accepts connections and answers nothing. Neither redirects nor
 // API operations wait for it, with rate limits on, and all of them succeed.
@@ -150,6 +144,7 @@ func TestFault_DatabaseStops(t *testing.T) {
 // TestFault_UnknownLinkCannotBeVerified: a node has remembered that a code is unknown, then the code
 // is created on another node, and the first node loses its database: it must not answer 404.
 func TestFault_UnknownLinkCannotBeVerified(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	b := production(t)
 	cut, database, _ := throughProxies(t, b, "")

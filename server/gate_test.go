@@ -453,7 +453,7 @@ func TestGate_LimitsPasswordsOfACall(t *testing.T) {
 // clicks, and links with maxClicks answer exactly so many. LINKFORGE_TEST_MIXED_REQUESTS is their number.
 func TestConsumption_EqualsClicks(t *testing.T) {
 	t.Parallel()
-	requests := suitetest.Size(1000, 1000)
+	requests := suitetest.Size(500, 1000)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", requests/12))
 		who := nodes[0].tenant(t, "mixed")

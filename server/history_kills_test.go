@@ -20,10 +20,10 @@ import (
 )
 
 // historyChanges is the number of random changes: 10,000 in the field, fewer in the suite.
-var historyChanges = suitetest.Size(300, 300)
+var historyChanges = suitetest.Size(100, 300)
 
 // historyKills is how often a node is killed meanwhile.
-var historyKills = suitetest.Size(2, 2)
+var historyKills = suitetest.Size(1, 2)
 
 // editor makes random changes of the links of a workspace through all nodes.
 type editor struct {
@@ -47,9 +47,10 @@ var randomChanges = []struct {
 	{2, (*editor).upsertMany},
 }
 
-// TestHistory_AgreesAfterKills changes links at random by all callers on all nodes, which are killed
+// TestFault_HistoryAgreesAfterKills changes links at random by all callers on all nodes, which are killed
 // meanwhile: links, versions and events agree, and feed, subscription and audit log have the same events.
-func TestHistory_AgreesAfterKills(t *testing.T) {
+func TestFault_HistoryAgreesAfterKills(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.inProcesses(), b.nodes)

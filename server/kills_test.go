@@ -29,6 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -376,9 +377,10 @@ func (k *killer) rowsOf(workspaceID string) map[string]int {
 	return rows
 }
 
-// TestPurge_SurvivesKill: it is said to be purged when nothing is left of it, and others
+// TestFault_PurgeSurvivesKill: it is said to be purged when nothing is left of it, and others
 // are left alone.
-func TestPurge_SurvivesKill(t *testing.T) {
+func TestFault_PurgeSurvivesKill(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LINK_QUOTA=1000000")
@@ -433,8 +435,9 @@ func TestPurge_SurvivesKill(t *testing.T) {
 	})
 }
 
-// TestRetention_SurvivesKill: only expired months are deleted.
-func TestRetention_SurvivesKill(t *testing.T) {
+// TestFault_RetentionSurvivesKill: only expired months are deleted.
+func TestFault_RetentionSurvivesKill(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_SUM_MONTHS=13")
@@ -623,9 +626,10 @@ func holdingUp(t *testing.T, step string) string {
 	return ""
 }
 
-// TestMigration_SurvivesKill kills `migrate up` within each step: the step has not been taken then,
+// TestFault_MigrationSurvivesKill kills `migrate up` within each step: the step has not been taken then,
 // nothing of it is there unless it is online, and the next run takes it.
-func TestMigration_SurvivesKill(t *testing.T) {
+func TestFault_MigrationSurvivesKill(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	eachEmptyBackend(t, func(t *testing.T, b backend) {
 		if folder := folderOf(b.env); b.nodes == 1 {

@@ -292,7 +292,7 @@ func (s *server) follow(t *testing.T, path string) {
 func TestLinkClicked_DeliversClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		subscribers, clicks := suitetest.Size(10, 10), (suitetest.Size(600, 600)+5)/6*6
+		subscribers, clicks := suitetest.Size(5, 10), suitetest.Size(180, 600)
 		nodes := startAll(t, b, b.nodes, "LINKFORGE_HIT_QUOTA=1000000000")
 		who, other := nodes[0].tenant(t, "listened"), nodes[0].tenant(t, "unheard")
 		links := []linkView{who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link}

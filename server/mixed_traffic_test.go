@@ -23,7 +23,7 @@ import (
 
 // mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the
 // suite.
-var mixedRequests = suitetest.Size(8000, 8000)
+var mixedRequests = suitetest.Size(2000, 8000)
 
 // trafficLink is a link under mixed traffic, with the responses that its clients saw.
 type trafficLink struct {

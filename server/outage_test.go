@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -38,9 +37,8 @@ type crowd struct {
 	stop      context.CancelFunc
 }
 
-// breath is the pause of a visitor after a response. The suite uses a longer one, so that
-// concurrent tests have processors.
-var breath = time.Duration(suitetest.Size(10, 10)) * time.Millisecond
+// breath is the pause of a visitor after a response, so that concurrent tests have processors.
+const breath = 10 * time.Millisecond
 
 // gather lets n visitors loose, who wait for so long between two visits.
 func gather(t *testing.T, s *server, path string, n int, wait time.Duration) *crowd {
@@ -164,10 +162,11 @@ func TestClicks_SurviveKills(t *testing.T) {
 	})
 }
 
-// TestQuota_SurvivesKills: a link is followed while its server is killed, until its quota is used
+// TestFault_QuotaSurvivesKills: a link is followed while its server is killed, until its quota is used
 // up. The redirects never exceed the quota, and unused hits of dead processes have returned by
 // then.
-func TestQuota_SurvivesKills(t *testing.T) {
+func TestFault_QuotaSurvivesKills(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 1000
@@ -193,16 +192,11 @@ func TestQuota_SurvivesKills(t *testing.T) {
 // leaseReturn is the time within which hits that a node holds become available to another node.
 const leaseReturn = 3 * time.Second
 
-// kills is how often a server is killed: twenty times in the field, less in the suite.
-var kills = suitetest.Size(6, 6)
+// kills is how often a server is killed.
+var kills = suitetest.Size(2, 6)
 
-// outage is the duration of an outage: 30 seconds by an environment variable, less in the suite.
-func outage() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("LINKFORGE_TEST_OUTAGE")); err == nil {
-		return d
-	}
-	return 3 * time.Second
-}
+// outage is the duration of an outage.
+func outage() time.Duration { return suitetest.Size(2*time.Second, 5*time.Second) }
 
 // behindProxies is a backend whose connections to the database and Redis pass proxies.
 func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *faulttest.Proxy) {
@@ -301,10 +295,11 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	return "redis://" + address, stop, restart
 }
 
-// TestRedirect_ServesWithoutRedis: Redis is down for a while and returns empty, under load on two
+// TestFault_RedisRestartsEmpty: Redis is down for a while and returns empty, under load on two
 // nodes. Visitors receive only redirects until the quota is used up, every redirect is counted, and
 // the quota is exact.
-func TestRedirect_ServesWithoutRedis(t *testing.T) {
+func TestFault_RedisRestartsEmpty(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {

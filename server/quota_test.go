@@ -11,11 +11,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // hitQuota is 1,000 in the field, less in the suite.
-var hitQuota = suitetest.Size(50, 50)
+const hitQuota = 50
 
 func TestHitQuota_IsExact(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,7 @@ func saveAll(t *testing.T, who tenant, random *rand.Rand, n int, now time.Time, 
 func TestRouting_AgreesWithAModel(t *testing.T) {
 	t.Parallel()
 	aWholeDay(t)
-	links, visits := suitetest.Size(24, 24), suitetest.Size(25, 25)
+	links, visits := suitetest.Size(12, 24), suitetest.Size(12, 25)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := modelServers(t, b)
 		who := nodes[0].tenant(t, "modeled")

@@ -13,7 +13,7 @@ import (
 // the response must be that of a candidate.
 func TestExplainRedirect_AgreesWithRedirects(t *testing.T) {
 	t.Parallel()
-	links, pairs := suitetest.Size(24, 24), suitetest.Size(600, 600)
+	links, pairs := suitetest.Size(12, 24), suitetest.Size(200, 600)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := modelServers(t, b)
 		who := nodes[0].tenant(t, "explained")

@@ -23,11 +23,11 @@ import (
 // The sizes in the field: 20 schedules, 150 and 600 visits per second, 3,000 hits, and 600 seconds
 // of mixed load with a fault every 20.
 var (
-	schedules    = suitetest.Size(1, 1)
-	visitRate    = suitetest.Size(150, 150)
-	scheduleHits = suitetest.Size(600, 600)
-	mixedSeconds = suitetest.Size(6, 6)
-	faultEvery   = time.Duration(suitetest.Size(2, 2)) * time.Second
+	schedules    = suitetest.Size(1, 3)
+	visitRate    = 150
+	scheduleHits = 600
+	mixedSeconds = suitetest.Size(6, 12)
+	faultEvery   = 2 * time.Second
 )
 
 // member is a node with its own proxies in front of PostgreSQL and Redis.
@@ -115,6 +115,7 @@ func happen(t *testing.T, rng *rand.Rand, all []*member, among map[string]fault,
 // than the quota, which is what linkforge_quota_overshoot_bound says, and the quota is used up at
 // the end.
 func TestFault_QuotaUnderRandomFaults(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	first := production(t).alone(t)
 	for i := range schedules {
@@ -222,6 +223,7 @@ type redirectSeen struct {
 // Every redirect that they saw is counted once, every acknowledged link exists, no operation fails
 // with INTERNAL, and redirects of known links are fast except in the first second of a fault.
 func TestFault_MixedLoadUnderRandomFaults(t *testing.T) {
+	suitetest.Fault(t)
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

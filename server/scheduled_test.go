@@ -10,11 +10,10 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/faulttest"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // scheduledVisits is how many milliseconds before and after the instant are visited.
-var scheduledVisits = suitetest.Size(200, 200)
+const scheduledVisits = 200
 
 // schedule schedules a change of a link.
 func (w tenant) schedule(t *testing.T, linkID string, at time.Time, change map[string]any) {
