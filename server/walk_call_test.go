@@ -3,14 +3,20 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // target is an operation, or a field that takes arguments.
@@ -24,23 +30,44 @@ type target struct {
 
 func (t target) name() string { return t.way[len(t.way)-1].key() }
 
-// targets are the queries and the fields with arguments, and the mutations.
-func (w *walker) targets() (reads, writes []target) {
+// attempt is a target in one of its variants, with the document to send.
+type attempt struct {
+	target
+	variant
+	document *document
+	// brief marks the variant for callers that try only one of each target: the first that names
+	// something, if any does.
+	brief bool
+}
+
+// attempts are the queries and the fields with arguments, and the mutations.
+func (w *walker) attempts() (reads, writes []attempt) {
 	for _, f := range w.schema.fields() {
 		one := target{calls: operations[f.key()], way: []step{f}, places: w.schema.places(f),
 			writes: f.parent.Name == w.schema.mutation}
 		switch {
 		case one.writes:
-			writes = append(writes, one)
+			writes = append(writes, w.attemptsOf(one)...)
 		case f.parent.Name == w.schema.query, f.parent.Name == w.schema.subscription:
-			reads = append(reads, one)
+			reads = append(reads, w.attemptsOf(one)...)
 		case len(f.field.Args) > 0:
 			one.way = append(w.schema.wayTo(f.parent.Name), f)
 			one.variants = slices.Concat([]variant{{only: []string{}}}, oneByOne(one.places), together[f.key()])
-			reads = append(reads, one)
+			reads = append(reads, w.attemptsOf(one)...)
 		}
 	}
 	return reads, writes
+}
+
+func (w *walker) attemptsOf(one target) (all []attempt) {
+	for _, v := range one.alternatives() {
+		a := attempt{target: one, variant: v}
+		a.document = w.document(a)
+		all = append(all, a)
+	}
+	first := slices.IndexFunc(all, func(a attempt) bool { return len(a.namesSomething()) > 0 })
+	all[max(first, 0)].brief = true
+	return all
 }
 
 // oneByOne are variants with one argument each, and with the other required fields of its input.
@@ -99,17 +126,17 @@ func (t target) alternatives() []variant {
 	return all
 }
 
-func (t target) includes(v variant, p place) bool {
-	if slices.Contains(v.without, p.key) {
+func (a attempt) includes(p place) bool {
+	if slices.Contains(a.without, p.key) {
 		return false
 	}
-	return v.only == nil || slices.Contains(v.only, p.key) || p.required || fillers[p.key].always
+	return a.only == nil || slices.Contains(a.only, p.key) || p.required || fillers[p.key].always
 }
 
 // namesSomething are the places that take a tenant's objects.
-func (t target) namesSomething(v variant) (keys []string) {
-	for _, p := range t.places {
-		if t.includes(v, p) && kindIn(v, p.key) != nil {
+func (a attempt) namesSomething() (keys []string) {
+	for _, p := range a.places {
+		if a.includes(p) && a.kind(p.key) != nil {
 			keys = append(keys, p.key)
 		}
 	}
@@ -118,20 +145,20 @@ func (t target) namesSomething(v variant) (keys []string) {
 
 // isNew reports whether a variant needs a call with own objects only, because it sets unusual
 // values.
-func (t target) isNew(v variant) bool {
-	named := t.namesSomething(v)
-	return len(named) == 0 || slices.ContainsFunc(named, func(key string) bool { return !kindIn(v, key).theirs })
+func (a attempt) isNew() bool {
+	named := a.namesSomething()
+	return len(named) == 0 || slices.ContainsFunc(named, func(key string) bool { return !a.kind(key).theirs })
 }
 
-// document is the operation of a variant: each of its arguments is a variable.
-func (w *walker) document(one target, v variant) *document {
-	return w.schema.document(one.way, func(a argument) bool {
-		return slices.ContainsFunc(one.places, func(p place) bool { return p.argument == a.Name && one.includes(v, p) })
+// document is the operation of an attempt: each of its arguments is a variable.
+func (w *walker) document(a attempt) *document {
+	return w.schema.document(a.way, func(of argument) bool {
+		return slices.ContainsFunc(a.places, func(p place) bool { return p.argument == of.Name && a.includes(p) })
 	}, w.usual)
 }
 
-// kindIn is the kind of value in a place; nil if it is not a tenant's.
-func kindIn(v variant, key string) *kind {
+// kind is the kind of value in a place; nil if it is not a tenant's.
+func (v variant) kind(key string) *kind {
 	if k, ok := v.set[key].(*kind); ok {
 		return k
 	}
@@ -140,7 +167,7 @@ func kindIn(v variant, key string) *kind {
 
 // value returns the caller's own value for a place, if there is one.
 func (w *walker) value(v variant, key string) (any, bool) {
-	if k := kindIn(v, key); k != nil {
+	if k := v.kind(key); k != nil {
 		return k.ownValue(w.own)
 	}
 	if value, ok := v.set[key]; ok {
@@ -165,46 +192,75 @@ type call struct {
 	about string
 	// sent are the values that named something, with a placeholder.
 	sent map[string]string
+	// text is the response with these placeholders.
+	text string
+}
+
+func newCall(a answer, sent map[string]string) call {
+	return call{answer: a, sent: sent, text: shown(a, sent)}
 }
 
 func (c call) String() string { return c.about }
 
 // send calls a target with the given values, and with the caller's own values in all other places.
-func (w *walker) send(one target, v variant, d *document, given map[string]string) call {
-	w.t.Helper()
-	c := call{document: d, about: one.name() + " as " + w.caller.name, sent: map[string]string{}}
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		c.about += fmt.Sprintf(", %s %q", key, given[key])
+func (c *caller) send(a attempt, given map[string]string) call {
+	c.t.Helper()
+	body, sent := c.request(a, given)
+	response, err := answer{}, error(nil)
+	switch {
+	case a.document.root.parent.Name != c.schema.subscription:
+		response, err = c.post(body)
+	case given == nil:
+		response, err = c.firstEvent(c.t.Context(), body, nil)
+	default:
+		own, _ := c.request(a, nil)
+		response, err = c.firstEvent(c.t.Context(), body, own)
 	}
-	variables := maps.Clone(d.constants)
-	for name, a := range d.arguments {
-		if value, ok := w.schema.fill(one.name()+"."+a.Name, a, w.picker(one, v, c.sent, given),
-			w.picker(one, v, c.sent, nil)); ok {
+	about := a.name() + " as " + c.name
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		about += fmt.Sprintf(", %s %q", key, given[key])
+	}
+	if err != nil {
+		c.t.Fatalf("%s: %v", about, err)
+	}
+	got := newCall(response, sent)
+	got.about, got.document = about, a.document
+	c.requests++
+	c.recordAnswered(got)
+	return got
+}
+
+// request returns the body of a call, and the values in it that name something, with a placeholder.
+func (c *caller) request(a attempt, given map[string]string) (body []byte, sent map[string]string) {
+	c.t.Helper()
+	sent = map[string]string{}
+	variables := maps.Clone(a.document.constants)
+	pick, own := c.picker(a, sent, given), c.picker(a, sent, nil)
+	for name, of := range a.document.arguments {
+		if value, ok := c.schema.fill(a.name()+"."+of.Name, of, pick, own); ok {
 			variables[name] = value
 		}
 	}
-	body, err := json.Marshal(map[string]any{"query": d.text, "variables": variables})
+	body, err := json.Marshal(map[string]any{"query": a.document.text, "variables": variables})
 	if err != nil {
-		w.t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	if d.root.parent.Name == w.schema.subscription {
-		c.answer, err = w.caller.firstEvent(body)
-	} else {
-		c.answer, err = w.caller.post(body)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.requests++
-	w.recordAnswered(c)
-	return c
+	return body, sent
 }
 
-// firstEvent returns the first event of a subscription, or its end, as a response. It returns an
-// empty response after a short timeout.
-func (c client) firstEvent(body []byte) (answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
+// quiet is the time without an event after which a subscription is suspected to receive none.
+const quiet = 20 * time.Millisecond
+
+// errNoEvent ends a subscription that receives no event.
+var errNoEvent = errors.New("a later subscription has received its first event")
+
+// firstEvent returns the first event of a subscription, or its end, as a response. If there is none, it returns an
+// empty response once a later subscription has received its first event. Without a later one, it waits.
+func (c client) firstEvent(ctx context.Context, body, later []byte) (answer, error) {
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
@@ -220,26 +276,39 @@ func (c client) firstEvent(body []byte) (answer, error) {
 		return answer{}, err
 	}
 	defer response.Body.Close()
+	if later != nil {
+		waiting.Go(func() {
+			if poll.Wait(ctx, quiet) != nil {
+				return
+			}
+			_, err := c.firstEvent(ctx, later, nil)
+			cancel(cmp.Or(err, errNoEvent))
+		})
+	}
 	a := answer{status: response.StatusCode, header: response.Header, body: "{}"}
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
 			a.body = data
-			break
+			return a, nil
 		}
 	}
-	return a, nil
+	if errors.Is(context.Cause(ctx), errNoEvent) {
+		return a, nil
+	}
+	return a, cmp.Or(context.Cause(ctx), lines.Err(), io.ErrUnexpectedEOF)
 }
 
 // picker chooses the values of places, and records those that name objects in sent.
-func (w *walker) picker(one target, v variant, sent, given map[string]string) picker {
+func (c *caller) picker(a attempt, sent, given map[string]string) picker {
 	return func(key string) (any, bool) {
-		p := one.places[slices.IndexFunc(one.places, func(p place) bool { return p.key == key })]
-		if !one.includes(v, p) {
+		p := a.places[slices.IndexFunc(a.places, func(p place) bool { return p.key == key })]
+		if !a.includes(p) {
 			return nil, false
 		}
-		w.sent[key] = true
-		value, ok := w.value(v, key)
-		if kindIn(v, key) == nil {
+		c.sent[key] = true
+		value, ok := c.value(a.variant, key)
+		if a.kind(key) == nil {
 			return value, ok
 		}
 		var all []string
@@ -262,13 +331,13 @@ func (w *walker) picker(one target, v variant, sent, given map[string]string) pi
 }
 
 // recordAnswered records which fields have been in a response.
-func (w *walker) recordAnswered(c call) {
-	if !slices.ContainsFunc(c.fields, func(key string) bool { return !w.answered[key] }) {
+func (c *caller) recordAnswered(got call) {
+	if !slices.ContainsFunc(got.fields, func(key string) bool { return !c.answered[key] }) {
 		return
 	}
-	data, _ := decode(w.t, c.body)["data"].(map[string]any)
-	if value, ok := data[c.root.field.Name]; ok {
-		c.root.visit(value, func(n *selection) { w.answered[n.key()] = true },
+	data, _ := decode(c.t, got.body)["data"].(map[string]any)
+	if value, ok := data[got.root.field.Name]; ok {
+		got.root.visit(value, func(n *selection) { c.answered[n.key()] = true },
 			func(_ *selection, value any) any { return value })
 	}
 }
@@ -276,17 +345,17 @@ func (w *walker) recordAnswered(c call) {
 // volatileHeaders are headers that differ between responses.
 var volatileHeaders = []string{"Date", "Content-Length", "X-Request-Id", "Ratelimit", "Ratelimit-Policy"}
 
-// shown is the response, with placeholders for sent values.
-func (c call) shown() string {
+// shown is a response, with placeholders for sent values.
+func shown(a answer, sent map[string]string) string {
 	var text strings.Builder
-	fmt.Fprintln(&text, c.status)
-	for _, name := range slices.Sorted(maps.Keys(c.header)) {
+	fmt.Fprintln(&text, a.status)
+	for _, name := range slices.Sorted(maps.Keys(a.header)) {
 		if !slices.Contains(volatileHeaders, name) {
-			fmt.Fprintln(&text, name, c.header[name])
+			fmt.Fprintln(&text, name, a.header[name])
 		}
 	}
-	text.WriteString(c.body)
-	return replaceAll(text.String(), c.sent)
+	text.WriteString(a.body)
+	return replaceAll(text.String(), sent)
 }
 
 // replaceAll puts placeholders into the places of texts, the longest first: one may be within
@@ -316,13 +385,13 @@ func (c call) codes() (all []string) {
 
 // comparable is a response with placeholders for sent values, for values that are computed from
 // them and, in mutations, for generated values.
-func (w *walker) comparable(c call) string {
-	got := decode(w.t, c.body)
+func (c *caller) comparable(of call) string {
+	got := decode(c.t, of.body)
 	body := map[string]any{"errors": inOrder(got["errors"])}
-	writes := c.root.parent.Name == w.schema.mutation
+	writes := of.root.parent.Name == c.schema.mutation
 	if data, ok := got["data"].(map[string]any); ok {
-		body["data"] = c.root.visit(data[c.root.field.Name], func(*selection) {}, func(n *selection, value any) any {
-			if slices.Contains(onlyFirst, n.key()) || value != nil && (slices.Contains(computed, n.key()) || writes && w.differs(n, value)) {
+		body["data"] = of.root.visit(data[of.root.field.Name], func(*selection) {}, func(n *selection, value any) any {
+			if slices.Contains(onlyFirst, n.key()) || value != nil && (slices.Contains(computed, n.key()) || writes && c.differs(n, value)) {
 				return "‹generated›"
 			}
 			return value
@@ -330,10 +399,10 @@ func (w *walker) comparable(c call) string {
 	}
 	text, err := json.MarshalIndent(body, "", " ")
 	if err != nil {
-		w.t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	c.body = string(text)
-	return c.shown()
+	of.body = string(text)
+	return shown(of.answer, of.sent)
 }
 
 // differs reports whether a mutation returns a different value on each call.

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/webhook"
 )
 
@@ -39,13 +40,16 @@ type estate struct {
 	ids map[*kind][]string
 	// links are the links' ids by their states.
 	links map[string]string
-	// pool lists URLs of the tenant's links, and codes of links to them. Each entry is used for one
-	// successful creation of a link to the same URL.
+	// pool lists URLs of the tenant's links, and codes of links to them. Each entry, from next on, is used
+	// for one successful creation of a link to the same URL.
 	pool []pooled
 	next int
 	// secrets are all ids and codes in the tenant's rows.
 	secrets map[string]bool
 }
+
+// poolSize is how many links of the other tenant can be tried to be made again.
+var poolSize = suitetest.Size(60, 120)
 
 // pooled is the destination of two links of a tenant: a DETERMINISTIC one, and a CUSTOM one with
 // the code.
@@ -136,8 +140,8 @@ func newEstate(t *testing.T, s *server, b backend, initial string, bridge user, 
 	e.createKeysAndDomains()
 	e.createLinks()
 	e.fillPool(pool)
+	e.click("exhausted") // first, so that a click of the plain link follows
 	e.click("plain")
-	e.click("exhausted")
 	e.requestUnknownCode()
 	e.setStates(b)
 	return e
@@ -355,14 +359,6 @@ func (e *estate) fillPool(n int) {
 	e.mutate(owner, "createLinks", map[string]any{"workspaceId": e.workspaceID(), "links": links}, "results { created }")
 }
 
-// nextPooled returns the next entry of the pool.
-func (e *estate) nextPooled() pooled {
-	if e.next >= len(e.pool) {
-		e.t.Fatalf("all %d links of the pool are used: increase poolSize", len(e.pool))
-	}
-	return e.pool[e.next]
-}
-
 // requestUnknownCode requests an unknown code.
 func (e *estate) requestUnknownCode() {
 	e.t.Helper()
@@ -442,7 +438,7 @@ func (e *estate) setStates(b backend) {
 	e.ids[eventIDs] = read("audit_events", "workspace_id", e.ids[workspaceIDs])[:2]
 	var clicks []click.Click
 	if err := d.NewSelect().Table("clicks").Column("id", "clicked_at").
-		Where("workspace_id IN (?)", bun.In(e.ids[workspaceIDs])).Scan(ctx, &clicks); err != nil {
+		Where("workspace_id IN (?)", bun.In(e.ids[workspaceIDs])).Order("clicked_at").Scan(ctx, &clicks); err != nil {
 		e.t.Fatal(err)
 	}
 	for _, c := range clicks {
@@ -461,16 +457,18 @@ var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
-// unknownLike returns a similar text that identifies no object: with another word instead of the
-// mark, and with other IDs of the same instant, which have the same position in any order.
-func (e *estate) unknownLike(text string) string {
-	other := strings.ReplaceAll(text, e.mark, word(e.mark[:1]))
+// unknownLike returns a text like one of the other tenant's that identifies no object: with another word
+// instead of the mark, and with other IDs of the same instant, which have the same position in any order.
+func (c *caller) unknownLike(text string) string {
+	c.t.Helper()
+	mark := c.foreign.mark
+	other := strings.ReplaceAll(text, mark, word(mark[:1]))
 	other = anID.ReplaceAllStringFunc(other, func(one string) string { return one[:len(one)-16] + id.New(id.Log)[4+10:] })
-	if root := e.s.public + "/"; other == text && strings.HasPrefix(text, root) {
+	if root := c.server.public + "/"; other == text && strings.HasPrefix(text, root) {
 		other = root + word("x")
 	}
 	if other == text {
-		e.t.Fatalf("%q contains neither a mark nor an ID to replace", text)
+		c.t.Fatalf("%q contains neither a mark nor an ID to replace", text)
 	}
 	return other
 }

@@ -40,7 +40,7 @@ func (k *kind) ownValue(e *estate) (string, bool) {
 // all are the tenant's values.
 func (k *kind) all(e *estate) (all []string) {
 	if k.pool != nil {
-		return []string{k.pool(e.nextPooled())}
+		return []string{k.pool(e.pool[e.next])}
 	}
 	for _, one := range k.of {
 		these := one.all(e)
@@ -315,7 +315,7 @@ var fillers = map[string]filler{
 	"RequestPasswordResetInput.email":     names(oneEmail),
 	"ResetPasswordInput.token":            secret,
 	"ResetPasswordInput.newPassword":      put("a pass phrase that is new"),
-	"ExportMyDataInput.password":          {value: func(w *walker) any { return w.caller.password }},
+	"ExportMyDataInput.password":          {value: func(w *walker) any { return w.own.members["OWNER"].password }},
 	"ExportMyDataInput.after":             names(exportParts),
 	"DeleteMyAccountInput.password":       wrongPassword,
 	"ChangePasswordInput.currentPassword": wrongPassword,
@@ -565,7 +565,7 @@ func unrouted(places ...string) []string {
 type variant struct {
 	only, without []string
 	set           map[string]any
-	// rare limits the variant to thorough callers.
+	// rare limits the variant to callers that try all.
 	rare bool
 }
 
@@ -741,16 +741,20 @@ var onlyFirst = []string{
 // priced lists mutations that are charged for the largest possible list of links: they select ids of links only.
 var priced = []string{"Mutation.revertOperation"}
 
+// overview are queries that together show all texts of a tenant.
+var overview = []string{"Query.node", "Query.workspace"}
+
 // computed are fields that are computed from the input, or delayed.
 var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries",
 	"Webhook.waiting", "RedeliverWebhookPayload.count", "Stats.from", "Stats.to",
-	// The walk adds changes to the same link.
-	"Link.scheduledChanges"}
+	// The walk adds changes to the same link, and uses keys.
+	"Link.scheduledChanges", "ApiKey.lastUsedAt"}
 
 // named are all fields and places that the table names.
 func named() []string {
 	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)),
-		slices.Collect(maps.Keys(together)), generated, onlyFirst, priced, computed)
+		slices.Collect(maps.Keys(together)), generated, onlyFirst, priced,
+		overview, computed)
 	for _, variants := range together {
 		all = append(all, inVariants(variants)...)
 	}
