@@ -34,8 +34,8 @@ func TestWalk_DisclosesNothingOfOtherWorkspaces(t *testing.T) {
 }
 
 // TestWalk_NeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the
-// application alone keeps tenants apart. SQLite has no policies either, so the quick suite only
-// tries what may differ between the databases.
+// application alone keeps tenants apart. The quick suite tries the owner only: SQLite, which has no
+// policies, covers the other callers.
 func TestWalk_NeedsNoRowLevelSecurity(t *testing.T) {
 	t.Parallel()
 	b := production(t)
