@@ -39,15 +39,20 @@ const (
 	// when the database is unavailable.
 	maxLeaseHits = 1 << 20
 	leaseShare   = 16
-	// maxBatch bounds how many links hits are taken for in one statement, returnChunk how many leases are
-	// returned in one call.
-	maxBatch    = 256
+	// returnChunk is how many leases are returned in one call.
 	returnChunk = 1000
-	// takeDeadline bounds taking: visitors wait for it. sourceDeadline bounds returning.
-	takeDeadline   = 800 * time.Millisecond
+	// maxTakes bounds how many calls take hits at the same time. The next one starts when the newest
+	// ends, or after takePatience: the newest may wait for the row of one link.
+	maxTakes     = 4
+	takePatience = 10 * time.Millisecond
+	// visitorWait bounds how long a visitor waits for a call. sourceDeadline bounds calls: one that takes
+	// longer than visitors wait serves those who come later.
+	visitorWait    = 2 * time.Second
 	sourceDeadline = 5 * time.Second
-	// resumeDeadline bounds the question whether the source is available again.
-	resumeDeadline = 500 * time.Millisecond
+	// slowTake is the duration after which a call makes the node check whether the source is available.
+	// resumeDeadline bounds the check.
+	slowTake       = 500 * time.Millisecond
+	resumeDeadline = time.Second
 	// returnDeadline bounds giving everything back at the end.
 	returnDeadline = 10 * time.Second
 	// maxPinnedPart is the part of the log's room that open leases may keep from being released.
@@ -78,6 +83,7 @@ type Request struct {
 
 	done    chan struct{}
 	waiters int64
+	alone   bool // it shares no call
 }
 
 // Lease is a number of hits that was granted to a process, some of which may return.
@@ -96,7 +102,7 @@ type Source interface {
 	Take(ctx context.Context, requests []*Request) error
 	// Return ends leases and returns their unused hits.
 	Return(ctx context.Context, leases []Lease) error
-	// Resume reports whether the source is available again, after an outage.
+	// Resume returns nil if the source is available.
 	Resume(ctx context.Context) error
 }
 
@@ -106,6 +112,8 @@ type LeasesConfig struct {
 	What string
 	// Source is where hits are taken from.
 	Source Source
+	// MaxBatch bounds how many requests share a call of Take.
+	MaxBatch int
 	// Note writes to this process's log that a lease is about to be taken, and returns the position in
 	// the log.
 	Note func(l Lease) (int64, error)
@@ -132,6 +140,8 @@ type Leases struct {
 	returns  []ended
 	over     bool // no more requests are served
 	wake     chan struct{}
+	slots    chan struct{} // one for each running call of Source.Take
+	taking   sync.WaitGroup
 	turn     int   // of tidying
 	reapedAt int64 // when, in milliseconds since 1970
 
@@ -224,7 +234,7 @@ type closing struct {
 
 // NewLeases returns Leases. Run takes and returns them.
 func NewLeases(c LeasesConfig) *Leases {
-	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1)}
+	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxTakes)}
 	for i := range l.shards {
 		l.shards[i].links, l.shards[i].requests = map[linkKey]held{}, map[requestKey]*queued{}
 		l.shards[i].closing = map[int64]*closing{}
@@ -256,8 +266,9 @@ func (m Month) number() int32 {
 }
 
 // Take takes one hit of the link; false means that none is left. The caller commits the hit once
-// its click is recorded, or releases it. During an outage of the source it returns Unavailable at
-// once for a link without a lease.
+// its click is recorded, or releases it. It waits at most visitorWait for each call of the source,
+// which continues after that. During an outage of the source it returns Unavailable at once for a
+// link without a lease.
 func (l *Leases) Take(
 	ctx context.Context, linkID string, m Month, limit int64, now time.Time,
 ) (hit Hit, ok bool, err error) {
@@ -273,11 +284,16 @@ func (l *Leases) Take(
 		if wait == nil {
 			return Hit{leases: l, key: key, number: number}, true, nil
 		}
-		if mine {
+		switch {
+		case mine:
 			l.enqueue(wait)
+		case l.away.Load():
+			return Hit{}, false, errAway
 		}
 		select {
 		case <-wait.done:
+		case <-time.After(visitorWait):
+			return Hit{}, false, fmt.Errorf("waiting for a hit: %w", context.DeadlineExceeded)
 		case <-ctx.Done():
 			return Hit{}, false, fmt.Errorf("waiting for a hit: %w", ctx.Err())
 		}
@@ -384,10 +400,12 @@ func (l *Leases) Run(ctx context.Context) error {
 		break
 	}
 	tidying.Wait()
+	l.taking.Wait() // their context has ended
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()
 	l.serve(ctx) // ends at once, since the queue is closed
+	l.taking.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
 	defer cancel()
 	l.reap(ctx, true)

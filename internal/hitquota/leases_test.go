@@ -30,6 +30,8 @@ type tally struct {
 	events  []string // calls, without repetition
 	failing error    // what every call returns
 	taking  func(ctx context.Context, requests []*Request) error
+
+	resuming func(ctx context.Context) error
 }
 
 func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
@@ -86,7 +88,10 @@ func (c *tally) Return(_ context.Context, leases []Lease) error {
 	return nil
 }
 
-func (c *tally) Resume(context.Context) error {
+func (c *tally) Resume(ctx context.Context) error {
+	if c.resuming != nil {
+		return c.resuming(ctx)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.called("resume")
@@ -120,9 +125,10 @@ func newDesk(source Source) *desk {
 	d := &desk{}
 	d.Leases = NewLeases(LeasesConfig{
 		What: "hits", Source: source, Numbers: &atomic.Int64{}, Now: time.Now,
-		Log:    slog.New(slog.NewTextHandler(&d.said, nil)),
-		Note:   func(Lease) (int64, error) { return d.end.Add(10), nil },
-		LogEnd: d.end.Load,
+		Log:      slog.New(slog.NewTextHandler(&d.said, nil)),
+		MaxBatch: ledgerBatch,
+		Note:     func(Lease) (int64, error) { return d.end.Add(10), nil },
+		LogEnd:   d.end.Load,
 	})
 	return d
 }
@@ -569,7 +575,7 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 		d := newDesk(source)
 		stop := run(t, d.Leases)
 		var links []string
-		for range 3 * maxBatch {
+		for range 3 * ledgerBatch {
 			links = append(links, id.New(id.Link))
 		}
 		var all sync.WaitGroup
@@ -581,8 +587,8 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most > maxBatch {
-			t.Errorf("%d were asked for at once, want %d at most", most, maxBatch)
+		if most > ledgerBatch {
+			t.Errorf("%d were asked for at once, want %d at most", most, ledgerBatch)
 		}
 		stop()
 		if len(source.open) > 0 {
@@ -648,33 +654,94 @@ func TestSource_OtherErrorsAreNoOutage(t *testing.T) {
 		source, linkID, broken := newTally(), id.New(id.Link), errors.New("broken")
 		d := newDesk(source)
 		run(t, d.Leases)
-		source.fail(broken)
+		source.taking = func(context.Context, []*Request) error { return broken }
 		if _, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); !errors.Is(err, broken) || d.Stats().Away {
 			t.Errorf("the request gets %v, away is %t", err, d.Stats().Away)
 		}
-		source.fail(nil)
+		source.taking = nil
 		if got := take(t, d.Leases, linkID, 3, 100); got != 3 {
 			t.Errorf("%d hits given, want 3", got)
 		}
 	})
 }
 
-// TestSource_HangingIsAbandoned: visitors get an error within takeDeadline.
-func TestSource_HangingIsAbandoned(t *testing.T) {
+// TestSource_HangingIsAnOutage: waiting visitors get Unavailable once the source does not respond, the
+// next ones at once, and no calls remain.
+func TestSource_HangingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
 		d := newDesk(source)
-		source.taking = func(ctx context.Context, _ []*Request) error {
+		hang := func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
+		source.taking = hang
+		source.resuming = func(ctx context.Context) error { return hang(ctx, nil) }
 		run(t, d.Leases)
-		began := time.Now()
-		_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
-		if took := time.Since(began); took != takeDeadline || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it took %s, want %s: %v", took, takeDeadline, err)
+		for _, want := range []time.Duration{slowTake + resumeDeadline, 0} {
+			began := time.Now()
+			_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
+			if took := time.Since(began); took != want || !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
+				t.Errorf("it took %s, want %s: %v, away is %t", took, want, err, d.Stats().Away)
+			}
 		}
+		if len(d.slots) > 0 {
+			t.Errorf("%d calls are running during the outage", len(d.slots))
+		}
+	})
+}
+
+// TestSource_SlowCallFailsNoOtherLink: a call that takes longer than visitors wait fails those of its
+// link only, and serves the next ones.
+func TestSource_SlowCallFailsNoOtherLink(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, slow := newTally(), id.New(id.Link)
+		d := newDesk(source)
+		d.MaxBatch = 1
+		release := make(chan struct{})
+		source.taking = func(ctx context.Context, requests []*Request) error {
+			if requests[0].LinkID != slow {
+				return nil
+			}
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		stop := run(t, d.Leases)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			began := time.Now()
+			given, err := tryTake(t.Context(), d.Leases, slow, 3, 10)
+			if took := time.Since(began); given != 0 || took != visitorWait || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%d hits given after %s: %v", given, took, err)
+			}
+		})
+		synctest.Wait()
+		for range 100 {
+			began := time.Now()
+			if got := take(t, d.Leases, id.New(id.Link), 3, 10); got != 3 || time.Since(began) > takePatience {
+				t.Errorf("%d hits of another link given after %s, want 3", got, time.Since(began))
+			}
+		}
+		waiting.Wait()
+		if d.Stats().Away {
+			t.Error("a slow call was taken for an outage")
+		}
+		waiting.Go(func() {
+			if got := take(t, d.Leases, slow, 10, 10); got != 10 {
+				t.Errorf("%d hits given after the slow call, want all of the 10", got)
+			}
+		})
+		synctest.Wait()
+		close(release)
+		waiting.Wait()
+		stop()
+		source.want(t, "at the end", slow, 10, 0)
 	})
 }
 
@@ -697,6 +764,13 @@ func TestSource_ReturnsUnansweredGrants(t *testing.T) {
 						if source.grant(a); !answered {
 							a.Granted, a.Left = 0, 0
 						}
+					}
+					return errGone
+				}
+				checks := 0
+				source.resuming = func(context.Context) error {
+					if checks++; checks > 1 {
+						return nil
 					}
 					return errGone
 				}
@@ -725,7 +799,7 @@ func TestQuota_AnswersEveryWaiter(t *testing.T) {
 		stop := run(t, d.Leases)
 		var waiting sync.WaitGroup
 		began := time.Now()
-		for range 2 * maxBatch {
+		for range 2 * ledgerBatch {
 			linkID := id.New(id.Link)
 			waiting.Go(func() {
 				if got, err := tryTake(context.Background(), d.Leases, linkID, 2, 100); got != 0 || err == nil {

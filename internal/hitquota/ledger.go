@@ -12,6 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
+// ledgerBatch bounds how many links one statement takes hits for.
+const ledgerBatch = 256
+
 // Ledger counts the monthly hits that have been granted. It is a Source; its rows in the database
 // are the only authority, so that no two nodes can grant the same hit.
 type Ledger struct {
@@ -57,13 +60,17 @@ type linkMonth struct{ linkID, month string }
 
 // Take implements Source: one statement grants the hits of all requests, so that no more are
 // granted than the limit, however many nodes request at once. No two requests may have the
-// same link and month.
+// same link and month. Several requests do not wait long for the row of one.
 func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
 	take := g.takeInTx
 	if g.DB.Kind == db.Postgres {
 		take = g.takeCombined
 	}
-	if err := take(db.AsSystem(ctx), requests); err != nil {
+	ctx = db.AsSystem(ctx)
+	if len(requests) > 1 {
+		ctx = db.WithShortLockTimeout(ctx)
+	}
+	if err := take(ctx, requests); err != nil {
 		return fmt.Errorf("taking hits: %w", err)
 	}
 	return nil
@@ -196,5 +203,7 @@ func (g *Ledger) Recover(ctx context.Context, logID string, leases []Lease) erro
 	return nil
 }
 
-// Resume implements Source.
-func (s *Store) Resume(ctx context.Context) error { return s.DB.PingContext(ctx) }
+// Resume implements Source, by a read: on SQLite it does not wait for a slow writer.
+func (s *Store) Resume(ctx context.Context) error {
+	return s.DB.NewSelect().ColumnExpr("1").Scan(db.AsSystem(ctx), new(int))
+}

@@ -2,6 +2,7 @@ package hitquota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // clock is a time that passes when the test says so.
@@ -65,7 +67,7 @@ func newNode(t *testing.T, d *db.DB, c *clock) *node {
 	}
 	n.Leases = NewLeases(LeasesConfig{
 		What: "hits", Source: n.hits, Numbers: &atomic.Int64{}, Log: slog.New(slog.DiscardHandler), Now: c.now,
-		Note: n.note, LogEnd: func() int64 { return 0 },
+		MaxBatch: ledgerBatch, Note: n.note, LogEnd: func() int64 { return 0 },
 	})
 	n.stop = run(t, n.Leases)
 	return n
@@ -222,6 +224,77 @@ func TestNodes_KillCostsNoHits(t *testing.T) {
 		}
 		if through += exhaust(t, c, []*node{finder, other}, linkID, 40, limit); through != limit {
 			t.Errorf("%d were let through, want %d", through, limit)
+		}
+	})
+}
+
+// whileStuck calls f while the row of a link cannot be charged: on SQLite no row can be.
+func whileStuck(t *testing.T, d *db.DB, linkID string, f func()) {
+	t.Helper()
+	if d.Kind == db.Postgres {
+		dbtest.WhileLocked(t, d, "hit_usage", "link_id = '"+linkID+"'", func(context.Context) { f() })
+		return
+	}
+	err := d.Tx(db.AsSystem(t.Context()), func(context.Context, bun.Tx) error {
+		f()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNodes_SlowStatementIsNoOutage: links whose requests share a statement with that of a locked row
+// redirect. Visitors of the locked one wait for visitorWait, and those who come later get the hits that
+// were taken meanwhile.
+func TestNodes_SlowStatementIsNoOutage(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const others, limit = 40, 10
+		c, stuck := &clock{}, id.New(id.Link)
+		n, creator := newNode(t, d, c), newNode(t, d, c)
+		creator.follow(t, stuck, 1, limit) // creates the row
+		whileStuck(t, d, stuck, func() {
+			for range maxTakes {
+				n.slots <- struct{}{}
+			}
+			var failed, served sync.WaitGroup
+			for range 3 {
+				failed.Go(func() {
+					if got, err := tryTake(t.Context(), n.Leases, stuck, 1, limit); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%d hits of the locked link given: %v", got, err)
+					}
+				})
+			}
+			for range others {
+				served.Go(func() {
+					got, err := tryTake(t.Context(), n.Leases, id.New(id.Link), 2, limit)
+					if d.Kind == db.Postgres && (got != 2 || err != nil) {
+						t.Errorf("%d hits of another link given, want 2: %v", got, err)
+					}
+				})
+			}
+			polltest.Until(t, "all requests wait for one statement", func() bool {
+				n.Leases.mu.Lock()
+				defer n.Leases.mu.Unlock()
+				return len(n.requests) == others+1
+			})
+			for range maxTakes {
+				<-n.slots
+			}
+			served.Wait()
+			failed.Wait()
+		})
+		if n.Stats().Away {
+			t.Error("a slow statement was taken for an outage")
+		}
+		if got := n.follow(t, stuck, 2*limit, limit); got != limit-1 {
+			t.Errorf("%d visitors of the link were let through, want %d", got, limit-1)
+		}
+		n.stop()
+		creator.stop()
+		if hits, leases := hitsOf(t, d, stuck); hits != limit || leases != 0 {
+			t.Errorf("%d hits are charged and %d leases open, want %d and none", hits, leases, limit)
 		}
 	})
 }

@@ -61,9 +61,9 @@ func New(c Config) *Quotas {
 		Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
 	}
 	hits, grants, targets := leases, leases, leases
-	hits.What, hits.Source = "monthly hits", q.ledger
-	grants.What, grants.Source = "clicks of links with maxClicks", q.grants
-	targets.What, targets.Source = "clicks of targets with maxClicks", q.targets
+	hits.What, hits.Source, hits.MaxBatch = "monthly hits", q.ledger, ledgerBatch
+	grants.What, grants.Source, grants.MaxBatch = "clicks of links with maxClicks", q.grants, 1
+	targets.What, targets.Source, targets.MaxBatch = "clicks of targets with maxClicks", q.targets, 1
 	q.Hits, q.Grants, q.Targets = NewLeases(hits), NewLeases(grants), NewLeases(targets)
 	return q
 }

@@ -11,7 +11,9 @@ import (
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
 func (l *Leases) reap(ctx context.Context, all bool) {
-	l.reconnect(ctx)
+	if l.away.Load() {
+		l.checkSource(ctx)
+	}
 	pin := l.LogEnd()
 	// Leases from before oldest retain too much of the log, those from before tooOld far too much.
 	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64)
@@ -143,22 +145,17 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 // errAway is the error of requests while the source is unavailable.
 var errAway = errs.New(errs.Unavailable, "Quotas cannot be checked at the moment. Try again in a moment.")
 
-// markAway records and logs that the source is unavailable.
-func (l *Leases) markAway(ctx context.Context, err error) {
-	if !l.away.Swap(true) {
-		l.Log.ErrorContext(ctx, l.What+" unavailable: only leased hits are admitted", "error", err, "held", l.held.Load())
-	}
-}
-
-// reconnect checks whether an unavailable source is available again.
-func (l *Leases) reconnect(ctx context.Context) {
-	if !l.away.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, resumeDeadline)
+// checkSource finds out whether the source is available, and logs a change. The end of the context
+// changes nothing.
+func (l *Leases) checkSource(ctx context.Context) {
+	attempt, cancel := context.WithTimeout(ctx, resumeDeadline)
 	defer cancel()
-	if err := l.Source.Resume(ctx); err == nil {
-		l.away.Store(false)
+	err := l.Source.Resume(attempt)
+	switch away := err != nil; {
+	case ctx.Err() != nil || l.away.Swap(away) == away:
+	case away:
+		l.Log.ErrorContext(ctx, l.What+" unavailable: only leased hits are admitted", "error", err, "held", l.held.Load())
+	default:
 		l.Log.InfoContext(ctx, l.What+" available again")
 	}
 }

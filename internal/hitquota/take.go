@@ -3,26 +3,51 @@ package hitquota
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// serve answers the requests that wait.
+// serve takes hits for the requests that wait. A slow call does not delay the next one, unless
+// maxTakes are running.
 func (l *Leases) serve(ctx context.Context) {
 	for {
-		l.mu.Lock()
-		batch := l.requests[:min(len(l.requests), maxBatch)]
-		l.requests = l.requests[len(batch):]
-		l.mu.Unlock()
+		l.slots <- struct{}{}
+		batch := l.next()
 		if len(batch) == 0 {
+			<-l.slots
 			return
 		}
-		l.take(ctx, batch)
+		done := make(chan struct{})
+		l.taking.Go(func() {
+			defer close(done)
+			defer func() { <-l.slots }()
+			l.take(ctx, batch)
+		})
+		select {
+		case <-done:
+		case <-time.After(takePatience):
+		}
 	}
 }
 
-// take requests a batch from the source. While the source is unavailable, requests fail at once.
+// next removes the requests of the next call from the queue.
+func (l *Leases) next() []*queued {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < min(len(l.requests), l.MaxBatch) && (n == 0 || !l.requests[n].alone && !l.requests[0].alone) {
+		n++
+	}
+	batch := l.requests[:n:n]
+	l.requests = l.requests[n:]
+	return batch
+}
+
+// take requests a batch from the source. While the source is unavailable, requests fail at once. If
+// the batch failed because of one of its links, each request is repeated alone.
 func (l *Leases) take(ctx context.Context, batch []*queued) {
 	requests := make([]*Request, len(batch))
 	for i, q := range batch {
@@ -33,6 +58,16 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 	if !l.away.Load() {
 		err = l.requestAll(ctx, batch, requests)
 	}
+	if len(batch) > 1 && ctx.Err() == nil && (db.IsLockTimeout(err) || db.IsRefused(err)) {
+		for _, q := range batch {
+			q.alone = true
+		}
+		l.mu.Lock()
+		l.requests = append(batch, l.requests...)
+		l.mu.Unlock()
+		poll.Signal(l.wake)
+		return
+	}
 	for _, q := range batch {
 		q.Err = err
 		l.finish(q)
@@ -40,11 +75,18 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 }
 
 // requestAll requests the hits of a batch. After an error, hits that were granted all the same are
-// returned.
+// returned. An error, or a slow call, is no evidence of an outage: then the source is checked. The
+// call is abandoned if the source is unavailable.
 func (l *Leases) requestAll(ctx context.Context, batch []*queued, requests []*Request) error {
-	attempt, cancel := context.WithTimeout(ctx, takeDeadline)
+	attempt, cancel := context.WithTimeout(ctx, sourceDeadline)
 	defer cancel()
+	slow := time.AfterFunc(slowTake, func() {
+		if l.checkSource(attempt); l.away.Load() {
+			cancel()
+		}
+	})
 	err := l.Source.Take(attempt, requests)
+	slow.Stop()
 	if err == nil {
 		return nil
 	}
@@ -54,15 +96,13 @@ func (l *Leases) requestAll(ctx context.Context, batch []*queued, requests []*Re
 			key: q.key, month: q.Month.number(), number: q.Number, hits: int32(hits), position: q.position,
 		})
 	}
-	if ctx.Err() == nil && isOutage(err) {
-		l.markAway(ctx, err)
+	if !l.away.Load() {
+		l.checkSource(ctx)
+	}
+	if l.away.Load() {
+		return fmt.Errorf("%w: %w", errAway, err)
 	}
 	return err
-}
-
-// isOutage reports whether the source is unavailable or does not answer in time.
-func isOutage(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errs.From(err).Kind == errs.Unavailable
 }
 
 // begin decides the number of hits, and writes to the log that the lease is about to be taken. If

@@ -1,6 +1,8 @@
 package redirect
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -465,4 +467,54 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 		strings.Contains(w.Body.String(), "links") {
 		t.Errorf("a link that is not cached: %d %s", w.Code, w.Body)
 	}
+}
+
+// TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get 503, and
+// those of other links redirects. Afterwards the link redirects as often as it may.
+func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d, most := dbtest.MigratedPostgres(t), int64(5)
+		b := setup(t, d)
+		b.HitQuota = 1000
+		slow := b.link(t, link.New{URL: "https://example.com/slow", MaxClicks: &most})
+		var all sync.WaitGroup
+		dbtest.WhileLocked(t, d, "links", "id = '"+slow.ID+"'", func(context.Context) {
+			for range 50 {
+				all.Go(func() {
+					if w := b.visit(t, http.MethodGet, "/"+slow.Code); w.Code != http.StatusServiceUnavailable {
+						t.Errorf("a visitor of the locked link gets %d", w.Code)
+					}
+				})
+			}
+			for i := range 20 {
+				other := b.link(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i), MaxClicks: &most})
+				for range 5 {
+					all.Go(func() {
+						if w := b.visit(t, http.MethodGet, "/"+other.Code); w.Code != http.StatusFound {
+							t.Errorf("a visitor of another link gets %d", w.Code)
+						}
+					})
+				}
+			}
+			all.Wait()
+		})
+		var redirected atomic.Int64
+		for range 20 {
+			all.Go(func() {
+				switch w := b.visit(t, http.MethodGet, "/"+slow.Code); w.Code {
+				case http.StatusFound:
+					redirected.Add(1)
+				case http.StatusGone:
+				default:
+					t.Errorf("after the lock: %d", w.Code)
+				}
+			})
+		}
+		all.Wait()
+		if got := redirected.Load(); got != most || b.clicks(t, slow) != most {
+			t.Errorf("%d redirects and %d clicks, want %d", got, b.clicks(t, slow), most)
+		}
+	})
 }
