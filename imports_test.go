@@ -56,6 +56,7 @@ var within = map[string][]string{
 	"internal/breaker":   {"internal/poll"},
 	"internal/click":     {"internal/id", "internal/visitor"},
 	"internal/ownhost":   {"internal/urlnorm"},
+	"internal/poll":      {"internal/errs"},
 	"internal/qr":        {"internal/errs", "internal/optional"},
 	"internal/rollup":    {"internal/click"},
 	"internal/routing": {

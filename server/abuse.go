@@ -53,7 +53,7 @@ func (a *app) report(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		visitorpage.Write(w, r, http.StatusTooManyRequests, visitorpage.ManyReports)
 	default:
-		a.log.ErrorContext(ctx, "storing a report failed", "error", err)
+		a.log.Log(ctx, errs.LogLevel(err), "storing a report failed", "error", err)
 		visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/throttle"
@@ -57,7 +58,7 @@ func (a *app) hostUnavailable(w http.ResponseWriter, r *http.Request, err error)
 		visitorpage.Write(w, r, http.StatusTooManyRequests, visitorpage.Throttled)
 		return
 	}
-	a.log.ErrorContext(r.Context(), "domain lookup failed", "error", err)
+	a.log.Log(r.Context(), errs.LogLevel(err), "domain lookup failed", "error", err)
 	w.Header().Set("Retry-After", "5")
 	visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
 }

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/playground"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/visitorpage"
@@ -99,7 +100,7 @@ func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	known, err := a.Domains.IsVerified(r.Context(), strings.ToLower(r.URL.Query().Get("domain")))
 	switch {
 	case err != nil:
-		a.log.ErrorContext(r.Context(), "domain verification lookup failed", "error", err)
+		a.log.Log(r.Context(), errs.LogLevel(err), "domain verification lookup failed", "error", err)
 		visitorpage.WriteEnglish(w, r, http.StatusServiceUnavailable, "Try again in a moment",
 			"This service is temporarily unavailable.")
 	case known:

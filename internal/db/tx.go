@@ -39,6 +39,9 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 	defer leave()
 	for range attempts {
 		err = d.runInTx(ctx, f)
+		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // database/sql has rolled it back
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 		if !isConflict(err) {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // thing is a row to write.
@@ -248,6 +251,40 @@ func TestTx_CancelledCallerWritesNothing(t *testing.T) {
 		if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil ||
 			strings.Contains(err.Error(), "attempts") {
 			t.Errorf("%v; things (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+// TestTx_DeadlineIsATimeout: whether it ends a single statement, or one of a transaction, or comes
+// between two.
+func TestTx_DeadlineIsATimeout(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000000) SELECT count(*) FROM n"
+		for name, f := range map[string]func(ctx context.Context) error{
+			"statement": func(ctx context.Context) error { return d.NewRaw(long).Scan(ctx, new(int64)) },
+			"transaction": func(ctx context.Context) error {
+				return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return tx.NewRaw(long).Scan(ctx, new(int64)) })
+			},
+			"between": func(ctx context.Context) error {
+				return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+					<-ctx.Done()
+					var err error
+					for range 100 { // database/sql rolls the transaction back meanwhile
+						if _, err = tx.ExecContext(context.WithoutCancel(ctx), "SELECT 1"); err != nil {
+							break
+						}
+						polltest.Elapse(time.Millisecond)
+					}
+					return err
+				})
+			},
+		} {
+			ctx, cancel := context.WithTimeout(db.AsSystem(t.Context()), 50*time.Millisecond)
+			if err := f(ctx); !errs.IsTimeout(err) || !errs.Is(err, errs.Unavailable) {
+				t.Errorf("%s: %v is no timeout", name, err)
+			}
+			cancel()
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -51,6 +52,34 @@ func IsOutage(err error) bool {
 	}, func(outage error) bool { return errors.Is(err, outage) })
 }
 
+// IsTimeout reports whether a deadline or a timeout has ended a call, which says nothing of the state of
+// the dependency. PostgreSQL and SQLite return query_canceled, lock_not_available or SQLITE_INTERRUPT.
+func IsTimeout(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return e.SQLState() == "57014" || e.SQLState() == "55P03"
+	}
+	e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	return ok && e.Code()&0xff == sqliteInterrupt
+}
+
+// LogLevel returns the level of an error in the log: WARN if a call took too long and is or can be
+// repeated, and ERROR otherwise.
+func LogLevel(err error) slog.Level {
+	if IsTimeout(err) {
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
 // isOutageState reports whether an SQLSTATE is one of: connection exception, invalid authorization,
 // invalid database, insufficient resources, operator intervention, system error, serialization
 // failure, deadlock, lock not available, and a server that became read-only.
@@ -60,6 +89,11 @@ func isOutageState(state string) bool {
 		slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })
 }
 
-// isOutageResult reports whether a result code of SQLite is SQLITE_BUSY, LOCKED, READONLY, IOERR,
-// FULL or CANTOPEN.
-func isOutageResult(code int) bool { return slices.Contains([]int{5, 6, 8, 10, 13, 14}, code&0xff) }
+// sqliteInterrupt is the result code of a statement that the end of its context has ended.
+const sqliteInterrupt = 9
+
+// isOutageResult reports whether a result code of SQLite is SQLITE_BUSY, LOCKED, READONLY, INTERRUPT,
+// IOERR, FULL or CANTOPEN.
+func isOutageResult(code int) bool {
+	return slices.Contains([]int{5, 6, 8, sqliteInterrupt, 10, 13, 14}, code&0xff)
+}

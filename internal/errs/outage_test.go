@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -42,6 +43,7 @@ func TestIsOutage_FollowsOneRule(t *testing.T) {
 		"unique violation":            {state("23505"), false},
 		"undefined table":             {state("42P01"), false},
 		"SQLITE_BUSY":                 {result(5), true},
+		"SQLITE_INTERRUPT":            {result(9), true},
 		"SQLITE_IOERR_WRITE":          {result(10 | 3<<8), true},
 		"SQLITE_FULL":                 {result(13), true},
 		"SQLITE_CANTOPEN":             {result(14), true},
@@ -70,5 +72,28 @@ func TestIsOutage_FollowsOneRule(t *testing.T) {
 				t.Errorf("kind %s with a retry after %s, want %s", e.Kind.Code(), e.Retry(), want.Code())
 			}
 		})
+	}
+}
+
+func TestLogLevel_TimeoutIsAWarning(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want slog.Level
+	}{
+		"deadline":         {fmt.Errorf("reading: %w", context.DeadlineExceeded), slog.LevelWarn},
+		"explained":        {New(Unavailable, "too slow").Because(context.DeadlineExceeded), slog.LevelWarn},
+		"SQLITE_INTERRUPT": {result(sqliteInterrupt), slog.LevelWarn},
+		"query canceled":   {&pgconn.PgError{Code: "57014"}, slog.LevelWarn},
+		"lock timeout":     {&pgconn.PgError{Code: "55P03"}, slog.LevelWarn},
+		"shutdown":         {&pgconn.PgError{Code: "57P01"}, slog.LevelError},
+		"refused":          {syscall.ECONNREFUSED, slog.LevelError},
+		"SQLITE_FULL":      {result(13), slog.LevelError},
+		"canceled":         {context.Canceled, slog.LevelError},
+		"other":            {errors.New("other"), slog.LevelError},
+	} {
+		if got := LogLevel(c.err); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

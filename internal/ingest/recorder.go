@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/poll"
 )
@@ -121,7 +122,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	adopting.Go(func() {
 		for ctx.Err() == nil {
 			if err := r.Adopt(ctx); err != nil && ctx.Err() == nil {
-				r.Logger.ErrorContext(ctx, "adopting an orphaned click log failed", "error", err)
+				r.Logger.Log(ctx, errs.LogLevel(err), "adopting an orphaned click log failed", "error", err)
 			}
 			_ = poll.Wait(ctx, adoptEvery)
 		}
@@ -290,7 +291,7 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 			return true
 		}
 		if wait == minRetryPause && ctx.Err() == nil {
-			r.Logger.ErrorContext(ctx, "clicks wait for the database", "clicks", len(b.Clicks), "error", err)
+			r.Logger.Log(ctx, errs.LogLevel(err), "clicks wait for the database", "clicks", len(b.Clicks), "error", err)
 		}
 		if poll.Wait(ctx, wait) != nil {
 			return false

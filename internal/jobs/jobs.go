@@ -200,7 +200,7 @@ func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bo
 	if p, ok := errors.AsType[*errs.PanicError](err); ok {
 		attributes = append(attributes, "stack", string(p.Stack))
 	}
-	r.Log.ErrorContext(ctx, "job failed", attributes...)
+	r.Log.Log(ctx, errs.LogLevel(err), "job failed", attributes...)
 	return false
 }
 

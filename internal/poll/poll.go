@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // Wait waits for d, or until the context ends: then it returns the context's error.
@@ -36,20 +38,24 @@ func Every(ctx context.Context, interval time.Duration, failures Failures, f fun
 	}
 }
 
-// Failures logs the first error of a series. One goroutine uses it.
+// Failures logs the first error of a series, at the level of errs.LogLevel. One goroutine uses it.
 type Failures struct {
 	// Log receives the error, with Message.
 	Log     *slog.Logger
 	Message string
 
-	failing bool
+	logged slog.Level // of the series; zero, which is INFO, if there is none
 }
 
-// Report logs the error unless the previous call had one too, or the context has ended. A nil error
-// ends the series.
+// Report logs the error unless the series has had one of its level, or the context has ended. A nil
+// error ends the series.
 func (f *Failures) Report(ctx context.Context, err error) {
-	if err != nil && !f.failing && ctx.Err() == nil {
-		f.Log.ErrorContext(ctx, f.Message, "error", err)
+	if err == nil {
+		f.logged = slog.LevelInfo
+		return
 	}
-	f.failing = err != nil
+	if level := errs.LogLevel(err); level > f.logged && ctx.Err() == nil {
+		f.Log.Log(ctx, level, f.Message, "error", err)
+		f.logged = level
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,5 +72,22 @@ func TestFiles_Changed(t *testing.T) {
 		write(one, "even longer")
 		write(two, "2")
 		want("it is back", true)
+	}
+}
+
+// TestFailures_LogsTimeoutsAsWarnings, and the first error of each level of a series.
+func TestFailures_LogsTimeoutsAsWarnings(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	f := Failures{Log: slog.New(slog.NewTextHandler(&logged, nil)), Message: "polling failed"}
+	for _, err := range []error{
+		context.DeadlineExceeded, context.DeadlineExceeded, errors.New("down"), context.DeadlineExceeded, errors.New("down"), nil,
+		context.DeadlineExceeded,
+	} {
+		f.Report(t.Context(), err)
+	}
+	levels := regexp.MustCompile("level=[A-Z]+").FindAllString(logged.String(), -1)
+	if got := strings.Join(levels, " "); got != "level=WARN level=ERROR level=WARN" {
+		t.Errorf("logged %s", logged.String())
 	}
 }

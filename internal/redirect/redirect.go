@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -89,7 +90,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	}
 	if err != nil && r.Context().Err() == nil { // a disconnected client is no failure
 		web.NameRequest(w, r)
-		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
+		h.Log.Log(r.Context(), errs.LogLevel(err), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
 	h.write(w, r, &answer, &v)
 	status := answer.StatusBeforeFallback()

@@ -127,7 +127,7 @@ func (r *readings) finish(ctx context.Context, webhookID string, b backlog, p pr
 	switch {
 	case err != nil:
 		if b.failures == 0 && ctx.Err() == nil {
-			r.log.ErrorContext(ctx, "reading for a webhook failed", "webhook", webhookID, "error", err)
+			r.log.Log(ctx, errs.LogLevel(err), "reading for a webhook failed", "webhook", webhookID, "error", err)
 		}
 		pause := min(minReadPause<<min(b.failures, 10), maxReadPause)
 		r.behind[webhookID] = backlog{b.workspaceID, r.now().Add(pause), b.failures + 1}

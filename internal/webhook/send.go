@@ -129,7 +129,7 @@ func (d *Dispatcher) deliver(ctx context.Context, w *Webhook, delivery *Delivery
 
 func (d *Dispatcher) report(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		d.Log.ErrorContext(ctx, "sending to a webhook failed", "error", err)
+		d.Log.Log(ctx, errs.LogLevel(err), "sending to a webhook failed", "error", err)
 	}
 }
 
