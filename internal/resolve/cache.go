@@ -91,7 +91,7 @@ type Resolver struct {
 	counter   *stats.Counter
 	feed      feed
 	lookups   batcher.Batcher[bool, subject, map[subject]*row] // by whether the codes work at the root
-	down      atomic.Bool                                      // the database has not answered a query, nor a poll of the feed since
+	down      atomic.Bool                                      // the last poll of the feed failed
 }
 
 // New returns a Resolver with an empty cache, and an error when the public URL is not a URL.
@@ -300,8 +300,8 @@ func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, flat.Reader
 // errDown is the error of queries while the database does not answer.
 var errDown = errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.")
 
-// query runs one indexed SELECT. After one that did not get an answer in time, it fails at once
-// until the change feed has been polled: no visitor waits for a database that is down.
+// query runs one indexed SELECT. It fails at once while the change feed cannot be polled: no visitor
+// waits for a database that is down. A slow query is no evidence that it is.
 func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 	if s.down.Load() {
 		return "", errDown
@@ -324,9 +324,6 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 		return absence(at, s.Now()), nil
 	}
 	if err != nil {
-		if errs.Is(err, errs.Unavailable) && !errors.Is(err, context.Canceled) {
-			s.down.Store(true)
-		}
 		return "", fmt.Errorf("resolving a code: %w", err)
 	}
 	return e, nil

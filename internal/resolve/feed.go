@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -65,6 +66,7 @@ func (s *Resolver) CatchUp(ctx context.Context) error {
 	defer f.mu.Unlock()
 	start := s.Now()
 	texts, next, err := s.changes(ctx, f.position, f.started)
+	s.down.Store(errs.Is(err, errs.Unavailable))
 	if err != nil {
 		return fmt.Errorf("polling link changes: %w", err)
 	}
@@ -74,7 +76,6 @@ func (s *Resolver) CatchUp(ctx context.Context) error {
 	for _, text := range texts {
 		s.forget(parseSubject(text)...)
 	}
-	s.down.Store(false)
 	f.position, f.started = next, true
 	f.at.Store(start.UnixNano())
 	return nil

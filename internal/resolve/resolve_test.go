@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -149,5 +151,49 @@ func TestResolve_SharesStatements(t *testing.T) {
 		exec("UPDATE links SET routing = '[1]' WHERE id = 'lnk_0'")
 		lookUpAll(true, true)
 		lookUpAll(false, true)
+	})
+}
+
+// TestResolver_SlowQueryIsNoOutage: one query that meets its deadline fails no other one, unless the
+// change feed cannot be polled either.
+func TestResolver_SlowQueryIsNoOutage(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := dbtest.MigratedPostgres(t)
+		r := open(t, d)
+		whileLocked := func(tables string, f func()) {
+			t.Helper()
+			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				_, err := tx.ExecContext(ctx, "LOCK TABLE "+tables)
+				f()
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		whileLocked("links", func() {
+			if _, err := r.query(t.Context(), subject{root, "code"}); !errs.IsTimeout(err) {
+				t.Errorf("a link of the locked table: %v", err)
+			}
+			if _, err := r.query(t.Context(), subject{slugs, "slug"}); err != nil {
+				t.Errorf("a slug: %v", err)
+			}
+		})
+		whileLocked("changes", func() {
+			if err := r.CatchUp(t.Context()); !errs.IsTimeout(err) {
+				t.Errorf("polling the locked table: %v", err)
+			}
+			if _, err := r.query(t.Context(), subject{slugs, "slug"}); !errors.Is(err, errDown) {
+				t.Errorf("while the feed cannot be polled: %v", err)
+			}
+		})
+		if err := r.CatchUp(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.query(t.Context(), subject{slugs, "slug"}); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
 	})
 }
