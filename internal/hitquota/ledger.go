@@ -205,5 +205,5 @@ func (g *Ledger) Recover(ctx context.Context, logID string, leases []Lease) erro
 
 // Resume implements Source, by a read: on SQLite it does not wait for a slow writer.
 func (s *Store) Resume(ctx context.Context) error {
-	return s.DB.NewSelect().ColumnExpr("1").Scan(db.AsSystem(ctx), new(int))
+	return s.DB.NewSelect().ColumnExpr("1").Scan(ctx, new(int))
 }
