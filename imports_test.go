@@ -24,7 +24,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
-		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/optional",
+		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/memo", "internal/optional",
 		"internal/ownhost", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/schedule",
 		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
@@ -66,7 +66,7 @@ var within = map[string][]string{
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/stream":      {"internal/errs", "internal/poll"},
 	"internal/validate":    {"internal/errs"},
-	"internal/visitor":     {"internal/poll", "internal/validate"},
+	"internal/visitor":     {"internal/memo", "internal/poll", "internal/validate"},
 	"internal/visitorpage": {"internal/visitor"},
 	"graph/limit":          {"graph/scalar", "internal/config"},
 	"graph/transport":      {"graph/limit", "internal/config", "internal/obs", "internal/web"},

@@ -13,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/memo"
 )
 
 const (
@@ -50,10 +51,10 @@ func (d validDocuments) Add(ctx context.Context, text string, doc *ast.QueryDocu
 // persisted are documents that clients sent once with their hash, and name by the hash from then on
 // (https://www.apollographql.com/docs/apollo-server/performance/apq). They are a cache that prefers
 // frequent documents: a client sends a missing document again.
-type persisted = *otter.Cache[string, string] // texts by hash
+type persisted = memo.Cache[string, string] // texts by hash
 
 func newPersisted(bytes uint64) persisted {
-	return otter.Must(&otter.Options[string, string]{
+	return memo.New(&otter.Options[string, string]{
 		MaximumWeight: bytes,
 		Weigher:       func(_, text string) uint32 { return uint32(len(text)) + entryBytes },
 	})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/linkforge/linkforge/internal/memo"
 )
 
 // maxKnown is how many tokens are cached.
@@ -15,7 +17,7 @@ const maxKnown = 10_000
 // They do not change; the expiry is compared in each check, and revocation is checked by revoked.
 type known struct {
 	once   sync.Once
-	tokens *otter.Cache[[sha256.Size]byte, verified]
+	tokens memo.Cache[[sha256.Size]byte, verified]
 }
 
 // verified is the content of a valid token.
@@ -27,7 +29,7 @@ type verified struct {
 // check is Tokens.check with the cache.
 func (k *known) check(t Tokens, token string, now time.Time) (Actor, error) {
 	k.once.Do(func() {
-		k.tokens = otter.Must(&otter.Options[[sha256.Size]byte, verified]{MaximumSize: maxKnown})
+		k.tokens = memo.New(&otter.Options[[sha256.Size]byte, verified]{MaximumSize: maxKnown})
 	})
 	hash := sha256.Sum256([]byte(token))
 	if g, ok := k.tokens.GetIfPresent(hash); ok && now.Before(g.expires) {

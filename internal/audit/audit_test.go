@@ -209,6 +209,9 @@ func TestFeed_ReadsFittingIndexes(t *testing.T) {
 			events = append(events, New("ws_a", "", LinkUpdated, "lnk_7", nil, noon))
 		}
 		write(t, d, "ws_a", events...)
+		polltest.Until(t, "all events are final, which plans depend on", func() bool {
+			return len(feedIn(t, d, FeedRequest{TargetID: "lnk_7", Size: 20}).Items) == 20
+		})
 		dbtest.Analyze(t, d)
 		for _, c := range []struct {
 			name, index string

@@ -116,7 +116,7 @@ func TestBatcher_RunsAtMostMaxRunningCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{batcher: Batcher[string, int, []int]{MaxRunning: 2}, duration: time.Second}
 		first := r.send(t, "a", 1, 2)
-		time.Sleep(maxWait)
+		time.Sleep(2 * maxWait)
 		later := r.send(t, "a", 3)
 		time.Sleep(2 * maxWait)
 		last := r.send(t, "a", 4)

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/memo"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -34,7 +33,7 @@ const (
 )
 
 // backoffs holds, by workspace, when it may share statements again.
-type backoffs = otter.Cache[string, time.Time]
+type backoffs = memo.Cache[string, time.Time]
 
 // contribution is what a batch contributes to a combined statement, and its results.
 type contribution struct {

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
+	"github.com/linkforge/linkforge/internal/memo"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -84,7 +85,7 @@ type Store struct {
 	idempotency idempotency.Store
 	coalescer   coalescer
 	sharer      sharer
-	backoffs    *backoffs
+	backoffs    backoffs
 	// samples reads the headers of visits to try.
 	samples    func() *visitor.Reader
 	collisions atomic.Int64
@@ -109,7 +110,7 @@ func NewStore(c Config) (*Store, error) {
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
 		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
 		sharer:    sharer{MaxRunning: maxStatements},
-		backoffs:  otter.Must(&otter.Options[string, time.Time]{MaximumSize: maxBackoffs}),
+		backoffs:  memo.New(&otter.Options[string, time.Time]{MaximumSize: maxBackoffs}),
 		samples:   sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/memo"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -23,12 +24,12 @@ const (
 // sizes remembers the sizes of workspaces by ID.
 type sizes struct {
 	once  sync.Once
-	cache *otter.Cache[string, int]
+	cache memo.Cache[string, int]
 }
 
 func (s *sizes) get(ctx context.Context, workspaceID string, count otter.LoaderFunc[string, int]) (int, error) {
 	s.once.Do(func() {
-		s.cache = otter.Must(&otter.Options[string, int]{
+		s.cache = memo.New(&otter.Options[string, int]{
 			MaximumSize: maxSizes, ExpiryCalculator: otter.ExpiryWriting[string, int](sizeLifetime),
 		})
 	})

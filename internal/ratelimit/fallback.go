@@ -8,6 +8,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/memo"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 type Fallback struct {
 	Limiter
 	now   func() time.Time
-	local *otter.Cache[string, *window]
+	local memo.Cache[string, *window]
 }
 
 // window counts the attempts of a subject until it ends.
@@ -33,7 +34,7 @@ type window struct {
 
 // NewFallback returns a Fallback.
 func NewFallback(l Limiter, now func() time.Time) *Fallback {
-	return &Fallback{Limiter: l, now: now, local: otter.Must(&otter.Options[string, *window]{MaximumSize: maxLocal})}
+	return &Fallback{Limiter: l, now: now, local: memo.New(&otter.Options[string, *window]{MaximumSize: maxLocal})}
 }
 
 // Charge counts one attempt of a subject before it is made. It returns RateLimited, with the time after

@@ -8,6 +8,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/memo"
 )
 
 // Meter is a Limiter for frequent attempts: it reserves a hundredth of the rate in Redis at a time,
@@ -19,7 +20,7 @@ type Meter struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	budgets *otter.Cache[budgetKey, *budget]
+	budgets memo.Cache[budgetKey, *budget]
 }
 
 type budgetKey struct{ rate, subject string }
@@ -49,7 +50,7 @@ const (
 
 // NewMeter returns a Meter.
 func NewMeter(l Limiter, now func() time.Time) *Meter {
-	return &Meter{Limiter: l, Now: now, budgets: otter.Must(&otter.Options[budgetKey, *budget]{
+	return &Meter{Limiter: l, Now: now, budgets: memo.New(&otter.Options[budgetKey, *budget]{
 		MaximumSize: maxBudgets, ExpiryCalculator: otter.ExpiryAccessing[budgetKey, *budget](budgetIdle),
 	})}
 }

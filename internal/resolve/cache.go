@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/memo"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -87,7 +88,7 @@ type Resolver struct {
 	Config
 	publicURL urlnorm.URL
 	seed      maphash.Seed
-	entries   *otter.Cache[uint64, entry]
+	entries   memo.Cache[uint64, entry]
 	counter   *stats.Counter
 	feed      feed
 	lookups   batcher.Batcher[bool, subject, map[subject]*row] // by whether the codes work at the root
@@ -103,7 +104,7 @@ func New(c Config) (*Resolver, error) {
 	counter := stats.NewCounter()
 	return &Resolver{
 		Config: c, publicURL: public, seed: maphash.MakeSeed(), counter: counter,
-		entries: otter.Must(&otter.Options[uint64, entry]{
+		entries: memo.New(&otter.Options[uint64, entry]{
 			MaximumWeight: uint64(cmp.Or(c.CacheBytes, defaultCacheBytes)),
 			Weigher:       func(_ uint64, e entry) uint32 { return e.weight() },
 			StatsRecorder: counter,

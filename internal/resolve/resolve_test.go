@@ -12,6 +12,8 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/maypok86/otter/v2"
+
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -71,7 +73,7 @@ func TestResolver_MemoryIsBounded(t *testing.T) {
 			t.Fatal(target, err)
 		}
 	}
-	r.entries.CleanUp()
+	r.entries.(*otter.Cache[uint64, entry]).CleanUp()
 	if at := r.CacheStats(); at.Bytes > 1<<20 || at.Misses != 20_000 {
 		t.Errorf("%+v", at)
 	}

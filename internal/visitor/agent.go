@@ -6,6 +6,8 @@ import (
 	"github.com/maypok86/otter/v2"
 	useragent "github.com/medama-io/go-useragent"
 	name "github.com/medama-io/go-useragent/agents"
+
+	"github.com/linkforge/linkforge/internal/memo"
 )
 
 const (
@@ -28,13 +30,13 @@ type agent struct {
 type agents struct {
 	parser   *useragent.Parser
 	crawlers crawlers
-	memo     *otter.Cache[string, agent]
+	memo     memo.Cache[string, agent]
 }
 
 func newAgents() *agents {
 	return &agents{
 		parser: useragent.NewParser(),
-		memo: otter.Must(&otter.Options[string, agent]{
+		memo: memo.New(&otter.Options[string, agent]{
 			MaximumWeight: memoBytes,
 			Weigher:       func(text string, _ agent) uint32 { return uint32(len(text) + memoWeight) },
 		}),

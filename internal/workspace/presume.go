@@ -8,13 +8,14 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/memo"
 )
 
 // maxRemembered is how many memberships a node remembers.
 const maxRemembered = 10_000
 
 // memory holds the memberships that this node has read most recently on PostgreSQL.
-type memory = otter.Cache[proofKey, membershipRow]
+type memory = memo.Cache[proofKey, membershipRow]
 
 // Presumed is a membership from this node's memory, which may be out of date. A statement that includes the condition
 // of Unchanged needs no separate Require.
@@ -50,9 +51,9 @@ func (s *Store) Presume(ctx context.Context, a account.Actor, workspaceID string
 	return Presumed{membership: m}, err
 }
 
-func (s *Store) remembered() *memory {
+func (s *Store) remembered() memory {
 	s.rememberOnce.Do(func() {
-		s.memory = otter.Must(&otter.Options[proofKey, membershipRow]{MaximumSize: maxRemembered})
+		s.memory = memo.New(&otter.Options[proofKey, membershipRow]{MaximumSize: maxRemembered})
 	})
 	return s.memory
 }

@@ -89,7 +89,7 @@ type Store struct {
 
 	proofs       batcher.Batcher[proofKey, struct{}, membershipRow]
 	rememberOnce sync.Once
-	memory       *memory
+	memory       memory
 }
 
 // Accounts looks up accounts.
