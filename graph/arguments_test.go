@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // argumentMarker stands in every wrong value that has room for text. It must not be in an answer or
@@ -36,8 +37,11 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	if len(cases) < 5000 {
 		t.Errorf("only %d cases: the walk does not reach the whole schema", len(cases))
 	}
-	for _, c := range cases {
+	for i, c := range cases {
 		for caller, token := range tokens {
+			if caller == "anonymous" && i%suitetest.Size(4, 1) != 0 {
+				continue
+			}
 			body, err := json.Marshal(map[string]any{"query": c.query, "variables": c.variables})
 			if err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // modelState is what the model knows of a link.
@@ -141,7 +142,7 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for seed := range uint64(3) {
+		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
 			l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), RedirectStatus: new(302)})
 			m := &scheduleModel{bundle: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}

@@ -2,8 +2,6 @@ package link
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -253,10 +251,7 @@ func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
 // Two ids with one URL are two links.
 func TestStore_UpsertsRace(t *testing.T) {
 	t.Parallel()
-	n, err := strconv.Atoi(os.Getenv("LINKFORGE_TEST_UPSERTS"))
-	if err != nil {
-		n = 40
-	}
+	const n = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		other, err := NewStore(b.Config)

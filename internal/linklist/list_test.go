@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -36,13 +37,14 @@ func TestList_MatchesReference(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const seed = 20261120
+		rows, lists := suitetest.Size(150, 300), suitetest.Size(40, 80)
 		r := rand.New(rand.NewPCG(seed, seed))
 		b := setup(t, d)
-		mine, foreign := mixed(r, b.mine, 300), mixed(r, b.foreign, 300)
+		mine, foreign := mixed(r, b.mine, rows), mixed(r, b.foreign, rows)
 		put(t, d, mine)
 		put(t, d, foreign)
 		some, none := 0, 0
-		for range 80 {
+		for range lists {
 			l, samples := lister{bundle: b, member: b.mine, maxCandidates: []int{0, 20, maxCandidates}[r.IntN(3)]}, mine
 			if r.IntN(4) == 0 {
 				l.member, samples = b.foreign, foreign
@@ -53,7 +55,7 @@ func TestList_MatchesReference(t *testing.T) {
 				none++
 			}
 		}
-		if some < 40 || none < 4 {
+		if some < lists/2 || none < lists/20 {
 			t.Errorf("%d of the lists have links and %d have none: that compares too little", some, none)
 		}
 	})

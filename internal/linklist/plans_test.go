@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -41,7 +42,7 @@ func TestList_UsesIndexes(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		// What SQLite plans does not depend on how many there are.
-		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: 20_000}[d.Kind]
+		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: suitetest.Size(10_000, 20_000)}[d.Kind]
 		b := setup(t, d)
 		var samples []sample
 		for i := range many {

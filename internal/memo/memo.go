@@ -25,6 +25,8 @@ type Cache[K comparable, V any] interface {
 	// EstimatedSize is the number of values, WeightedSize their weight.
 	EstimatedSize() int
 	WeightedSize() uint64
+	// CleanUp evicts what exceeds the bounds, as happens in the background otherwise.
+	CleanUp()
 }
 
 // New returns an empty cache. It panics if the options are invalid.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // sampleText returns a text of n bytes.
@@ -53,7 +54,7 @@ func encodePNG(t *testing.T, img image.Image) []byte {
 }
 
 // TestRender_IsReadBack decodes the longest text of each version and level, and of level HIGH with a logo. With
-// -short it decodes each sixth version. With LINKFORGE_QR_FOLDER it also writes images and texts there, for
+// a quick selection it decodes each sixth version. With LINKFORGE_QR_FOLDER it also writes images and texts there, for
 // scripts/audit/qr.mjs, which reads them by another decoder.
 func TestRender_IsReadBack(t *testing.T) {
 	t.Parallel()
@@ -70,10 +71,7 @@ func TestRender_IsReadBack(t *testing.T) {
 			if c.hasLogo {
 				s = s.WithLogo(logo)
 			}
-			for version := coding.Version(1); version <= coding.MaxVersion; version++ {
-				if testing.Short() && version%6 != 1 {
-					continue
-				}
+			for version := coding.Version(1); version <= coding.MaxVersion; version += suitetest.Size[coding.Version](6, 1) {
 				text := longestText(version, c.level)
 				if code, err := New(text, &s); err != nil || code.Modules() != 17+4*int(version) {
 					t.Fatalf("version %d: %d modules, %v", version, code.Modules(), err)
@@ -203,11 +201,8 @@ func darkModules(t *rapid.T, document []byte) (dark map[image.Point]bool, width 
 // TestStyle_VerifyReadsShortURLs has codes of which about one in two hundred is not found as in a photo.
 func TestStyle_VerifyReadsShortURLs(t *testing.T) {
 	t.Parallel()
-	s, n := Default(), 1000
-	if testing.Short() {
-		n = 100
-	}
-	for i := range n {
+	s := Default()
+	for i := range suitetest.Size(100, 1000) {
 		if err := s.Verify(fmt.Sprintf("http://127.0.0.1:%d/aaa", 10_000+i)); err != nil {
 			t.Error(i, err)
 		}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -73,7 +71,7 @@ func TestResolver_MemoryIsBounded(t *testing.T) {
 			t.Fatal(target, err)
 		}
 	}
-	r.entries.(*otter.Cache[uint64, entry]).CleanUp()
+	r.entries.CleanUp()
 	if at := r.CacheStats(); at.Bytes > 1<<20 || at.Misses != 20_000 {
 		t.Errorf("%+v", at)
 	}

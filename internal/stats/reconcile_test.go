@@ -19,18 +19,18 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // TestStats_AddUpForEveryQuery writes clicks of 14 months in any order, many of them for sealed days,
 // and compares random queries with the written clicks at each stage: queries by day, by quarter of
-// an hour, and click by click. LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS,
-// LINKFORGE_TEST_DIMENSIONS and LINKFORGE_TEST_SEED change its size.
+// an hour, and click by click.
 func TestStats_AddUpForEveryQuery(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(uint64(clicktest.Sized("LINKFORGE_TEST_SEED", 1)), 14))
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(1, 14))
 		from := clicktest.Noon.AddDate(0, -14, 0)
-		questions := clicktest.Sized("LINKFORGE_TEST_QUESTIONS", 15)
+		questions := suitetest.Size(9, 15)
 		askAll := func(stage string) {
 			t.Helper()
 			for range questions / 3 {
@@ -45,7 +45,7 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 			}
 		}
 		var clicks, late []click.Click
-		for range clicktest.Sized("LINKFORGE_TEST_CLICKS", 600) {
+		for range suitetest.Size(300, 600) {
 			clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
 		}
 		for range 60 {
@@ -108,7 +108,7 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 		for node := range 3 {
 			random, log := rand.New(rand.NewPCG(3, uint64(node))), id.New(id.Log)
 			writing.Go(func() {
-				for position := range int64(clicktest.Sized("LINKFORGE_TEST_BATCHES", 5)) {
+				for position := range int64(5) {
 					var batch []click.Click
 					for range 60 {
 						batch = append(batch, w.Draw(random, from, clicktest.Noon))

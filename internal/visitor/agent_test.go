@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/maypok86/otter/v2"
 )
 
 func TestAgent_RecognizesBrowsers(t *testing.T) {
@@ -224,7 +223,7 @@ func TestAgent_CacheIsBounded(t *testing.T) {
 	for i := range 100_000 {
 		agents.memo.Set(fmt.Sprintf("%s %d", chrome, i), agent{device: Desktop, browser: "Chrome", os: "Windows"})
 	}
-	agents.memo.(*otter.Cache[string, agent]).CleanUp() // evictions are asynchronous
+	agents.memo.CleanUp()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	used := int64(after.HeapAlloc) - int64(before.HeapAlloc)

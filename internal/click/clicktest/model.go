@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -170,7 +171,7 @@ func (w *World) Check(t *testing.T, random *rand.Rand, q Question) {
 	w.CheckSeries(t, random, q, meant)
 	all := slices.Clone(click.StoredDimensions)
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, by := range all[:min(len(all), Sized("LINKFORGE_TEST_DIMENSIONS", 2))] {
+	for _, by := range all[:min(len(all), suitetest.Size(2, 4))] {
 		w.CheckBreakdown(t, q, by.Name, []int{1, 2, 10}[random.IntN(3)], meant)
 	}
 	w.checkLatency(t, q, meant)

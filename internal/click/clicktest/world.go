@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,14 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
-
-// Sized is a size that the suite keeps small, and the environment makes larger.
-func Sized(variable string, small int) int {
-	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
-		return n
-	}
-	return small
-}
 
 // texts are the values of dimensions that clicks are drawn from. Empty means unknown.
 var texts = map[click.Dimension][]string{
