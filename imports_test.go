@@ -53,7 +53,7 @@ var layers = [][]string{
 // within lists the imports inside a layer.
 var within = map[string][]string{
 	"internal/admission": {"internal/errs"},
-	"internal/breaker":   {"internal/poll"},
+	"internal/breaker":   {"internal/errs", "internal/poll"},
 	"internal/click":     {"internal/id", "internal/visitor"},
 	"internal/ownhost":   {"internal/urlnorm"},
 	"internal/poll":      {"internal/errs"},

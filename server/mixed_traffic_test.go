@@ -89,9 +89,15 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 			})
 		}
 		<-killed
-		nodes[0].kill()
-		nodes[0].again()
+		nodes[0].killAndRestart()
 		all.Wait()
+		polltest.Until(t, "the click log of the killed process is ingested", func() bool {
+			var seen int64
+			for _, l := range links {
+				seen += l.seen.Load()
+			}
+			return b.countClicks(t, "") >= seen
+		})
 		for _, node := range nodes {
 			node.stop()
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -53,7 +54,7 @@ func (b *Breaker) Trip(err error) {
 	if b.closed || b.open.Swap(true) {
 		return
 	}
-	b.Log.Error(b.Name+" unavailable: its circuit breaker is open", "error", err)
+	b.Log.Log(context.Background(), errs.LogLevel(err), b.Name+" unavailable: its circuit breaker is open", "error", err)
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.probing.Go(func() {

@@ -81,7 +81,7 @@ func postgresURL(t testing.TB, template string) string {
 	name := "test_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
 	statement := "CREATE DATABASE " + name
 	if template != "" {
-		statement += " TEMPLATE " + template
+		statement += " TEMPLATE " + template + " STRATEGY file_copy" // a third of the time of the default
 	}
 	execute(t, server, statement)
 	t.Cleanup(func() {
