@@ -11,10 +11,13 @@ BURST ?= 3s
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge
+# SQLite, which is translated C, and cryptography share nothing between goroutines, and would be three to ten times
+# slower under the race detector.
+RACE = -gcflags='modernc.org/...=-race=false' -gcflags='golang.org/x/crypto/...=-race=false'
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,11 +31,27 @@ demo: ## run an end-to-end demo on a temporary instance and print each step
 build: ## build the static binary bin/linkforge
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/linkforge/linkforge/internal/cli.release=$(VERSION)' -o bin/linkforge ./server
 
-test: ## every check and test, on SQLite, PostgreSQL and Redis, with the race detector where it matters
+test: ## before a commit: format, go vet and every package, on SQLite, PostgreSQL and Redis (five minutes)
 	scripts/with-services scripts/test
 
-test-short: ## the quick loop: SQLite and an in-process Redis only
-	env -u LINKFORGE_TEST_DATABASE_URL -u LINKFORGE_TEST_REDIS_URL go test -short ./...
+test-short: ## while editing: SQLite and an in-process Redis, without tests that start processes; ARGS, such as ./internal/link
+	env -u LINKFORGE_TEST_DATABASE_URL -u LINKFORGE_TEST_REDIS_URL go test -short $(or $(ARGS),./...)
+
+test-exhaustive: ## as test, with all seeds, sizes and combinations
+	LINKFORGE_TEST_EXHAUSTIVE=on scripts/with-services scripts/test
+
+test-faults: ## the kills, outages and attacks that test leaves out
+	LINKFORGE_TEST_FAULTS=on scripts/with-services scripts/test -run '^TestFault_'
+
+test-race: ## as test, under the race detector
+	scripts/with-services scripts/test -race $(RACE)
+
+test-all: ## everything: exhaustive, faults, generated code, benchmarks' module, and the race detector (20 minutes)
+	LINKFORGE_TEST_EXHAUSTIVE=on LINKFORGE_TEST_FAULTS=on scripts/with-services scripts/test
+	$(MAKE) generate-check test-bench test-race
+
+test-bench: ## vet and test the module of the benchmarks
+	cd bench && go vet ./... && go test -short ./...
 
 lint: ## gofmt, go vet, and shellcheck where there is one
 	scripts/gofmt-check
