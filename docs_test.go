@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,23 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 	}
 	if named < 20 {
 		t.Errorf("only %d tests are named", named)
+	}
+}
+
+// TestDocs_MakeTestProvesEachInvariant: make test-faults proves none of them alone.
+func TestDocs_MakeTestProvesEachInvariant(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(documents(t)["docs/ARCHITECTURE.md"], "| invariant |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")[2:]
+	for _, row := range rows {
+		proofs := testName.FindAllStringSubmatch(row, -1)
+		if !slices.ContainsFunc(proofs, func(name []string) bool { return !strings.HasPrefix(name[1], "TestFault_") }) {
+			t.Errorf("no test of make test: %s", row)
+		}
+	}
+	if len(rows) < 30 {
+		t.Errorf("only %d invariants", len(rows))
 	}
 }
 

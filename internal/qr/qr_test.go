@@ -53,8 +53,8 @@ func encodePNG(t *testing.T, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// TestRender_IsReadBack decodes the longest text of each version and level, and of level HIGH with a logo. With
-// a quick selection it decodes each sixth version. With LINKFORGE_QR_FOLDER it also writes images and texts there, for
+// TestRender_IsReadBack decodes the longest text of each version and level, and of level HIGH with a logo: of each
+// sixth version in a quick run. With LINKFORGE_QR_FOLDER it also writes images and texts there, for
 // scripts/audit/qr.mjs, which reads them by another decoder.
 func TestRender_IsReadBack(t *testing.T) {
 	t.Parallel()
