@@ -28,9 +28,8 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// TestAdmin_ServesOperatorRoutes runs an app in the test's process, and not in parallel: newApp sets the log of the
-// Redis library for the whole process.
 func TestAdmin_ServesOperatorRoutes(t *testing.T) {
+	t.Parallel()
 	c, err := config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
 	})

@@ -15,7 +15,7 @@ const (
 	counterBlock   = 1000 // counters that a node allocates at once
 )
 
-// counterLinks is how many are made in each of two rounds: 20,000 in the field, less in the suite.
+// counterLinks is how many are created in two rounds.
 var counterLinks = int64(suitetest.Size(1000, 5000))
 
 const createCounters = `mutation ($in: CreateLinksInput!) {

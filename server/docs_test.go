@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // tutorial is the order in which a reader follows the README and the guide: later pages use what
@@ -88,6 +89,7 @@ func newReader(t *testing.T) *reader {
 	if err := os.WriteFile(documents, []byte(printed[1]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	proctest.SkipShort(t)
 	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
 	program := filepath.Join(folder, "linkforge")
 	script := fmt.Sprintf("#!/bin/sh\n%s=on exec '%s' \"$@\"\n", asProgram, os.Args[0])

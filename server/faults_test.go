@@ -10,7 +10,6 @@ import (
 	"github.com/linkforge/linkforge/internal/faulttest"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // timings are how long operations took.
@@ -59,9 +58,9 @@ func (c *timings) stop() (n int, p99, slowest time.Duration) {
 // bounded is the longest time of a call on a busy machine.
 func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Second) }
 
-// TestFault_RedisBlackHole: Redis accepts connections and answers nothing. Neither redirects nor
+// TestRedirect_DoesNotWaitForRedis: Redis accepts connections and answers nothing. Neither redirects nor
 // API operations wait for it, with rate limits on, and all of them succeed.
-func TestFault_RedisBlackHole(t *testing.T) {
+func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	b, _, redis := behindProxies(t, "")
 	node := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0")
@@ -99,9 +98,9 @@ func TestFault_RedisBlackHole(t *testing.T) {
 	})
 }
 
-// TestFault_DatabaseStops: PostgreSQL hangs, as after SIGSTOP. Links in memory are redirected, other
+// TestRedirect_DoesNotWaitForDatabase: PostgreSQL hangs, as after SIGSTOP. Links in memory are redirected, other
 // visitors get 503 with Retry-After at once, and the node recovers soon after PostgreSQL.
-func TestFault_DatabaseStops(t *testing.T) {
+func TestRedirect_DoesNotWaitForDatabase(t *testing.T) {
 	t.Parallel()
 	b, database, _ := behindProxies(t, "")
 	node := start(t, b)
@@ -141,10 +140,9 @@ func TestFault_DatabaseStops(t *testing.T) {
 	}
 }
 
-// TestFault_UnknownLinkCannotBeVerified: a node has remembered that a code is unknown, then the code
+// TestRedirect_UnverifiedCodeIsNoNotFound: a node has remembered that a code is unknown, then the code
 // is created on another node, and the first node loses its database: it must not answer 404.
-func TestFault_UnknownLinkCannotBeVerified(t *testing.T) {
-	suitetest.Fault(t)
+func TestRedirect_UnverifiedCodeIsNoNotFound(t *testing.T) {
 	t.Parallel()
 	b := production(t)
 	cut, database, _ := throughProxies(t, b, "")

@@ -450,7 +450,7 @@ func TestGate_LimitsPasswordsOfACall(t *testing.T) {
 }
 
 // TestConsumption_EqualsClicks sends random requests of each kind. The redirects that clients see are the
-// clicks, and links with maxClicks answer exactly so many. LINKFORGE_TEST_MIXED_REQUESTS is their number.
+// clicks, and links with maxClicks answer exactly so many.
 func TestConsumption_EqualsClicks(t *testing.T) {
 	t.Parallel()
 	requests := suitetest.Size(500, 1000)

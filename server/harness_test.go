@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -14,7 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,20 +43,40 @@ const (
 	jwtSecret  = "the log-in secret of these tests, long enough"
 	codeSecret = "the code secret of these tests, long enough"
 
-	// asProgram makes a process of the test's binary the program, and productionCost has it hash passwords as on a server,
-	// if they are "on".
+	// asProgram makes a process of the test's binary the program if it is "on" or, for a child of the test, "child".
+	// productionCost has it hash passwords as on a server if it is "on".
 	asProgram      = "LINKFORGE_TEST_AS_PROGRAM"
 	productionCost = "LINKFORGE_TEST_PRODUCTION_COST"
 
 	encryptionKey = "dGhlIGVuY3J5cHRpb24ga2V5IG9mIHRoZXNlIHRlc3Q="
 )
 
-// TestMain is the program in processes that tests start. No settings of the environment reach the tests.
+// childPipe is the file descriptor of a pipe that ends with the test's process, and with it the child, however it ends.
+const childPipe = 3
+
+// parentPipe returns both ends of that pipe. Children inherit the first one.
+var parentPipe = sync.OnceValue(func() [2]*os.File {
+	inherited, held, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	return [2]*os.File{inherited, held}
+})
+
+// TestMain runs the program in processes that tests start. Otherwise it removes settings from the environment and
+// runs the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv(productionCost) != "on" {
 		passwordCost = bcrypt.MinCost
 	}
-	if os.Getenv(asProgram) == "on" {
+	switch os.Getenv(asProgram) {
+	case "child":
+		go func() {
+			_, _ = io.Copy(io.Discard, os.NewFile(childPipe, "parent"))
+			os.Exit(1)
+		}()
+		fallthrough
+	case "on":
 		main()
 		os.Exit(0)
 	}
@@ -76,23 +98,24 @@ func program(ctx context.Context, t testing.TB, env []string, args ...string) *e
 	p.Dir = t.TempDir()
 	p.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LINKFORGE_") })
 	// The race detector would otherwise sleep for a second before every exit.
-	p.Env = slices.Concat(p.Env, []string{asProgram + "=on", "GORACE=atexit_sleep_ms=0"}, env)
+	p.Env = slices.Concat(p.Env, []string{asProgram + "=child", "GORACE=atexit_sleep_ms=0"}, env)
+	p.ExtraFiles = []*os.File{parentPipe()[0]}
 	return p
 }
 
-// command runs a command of the program to its end, in this process.
+// command runs a command of the program to its end, in this process if possible.
 func command(t testing.TB, env []string, stdin string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, err strings.Builder
-	if slices.Contains(args, "--help") { // which ends the process
+	if slices.Contains(args, "--help") || slices.Contains(args, "serve") { // which change or end the process
 		p := program(ctx, t, env, args...)
 		p.Stdout, p.Stderr = &out, &err
-		if failed := p.Run(); failed != nil {
+		if failed := p.Run(); failed != nil && !errors.As(failed, new(*exec.ExitError)) {
 			t.Fatal(failed)
 		}
-		return out.String(), err.String(), 0
+		return out.String(), err.String(), p.ProcessState.ExitCode()
 	}
 	std := cli.IO{In: strings.NewReader(stdin), Out: &out, Err: &err}
 	status = report(run(ctx, append(flags(t, env), args...), std), &err)
@@ -131,13 +154,13 @@ type backend struct {
 	open func() (*db.DB, error)
 	// fails says that it is taken away from the servers, which may say so.
 	fails bool
-	// killable starts each server as a process.
-	killable bool
+	// ownProcess starts each server as a process.
+	ownProcess bool
 }
 
 // inProcesses is the backend for tests that kill, stop or measure servers, each of which is a process.
 func (b backend) inProcesses() backend {
-	b.killable = true
+	b.ownProcess = true
 	return b
 }
 
@@ -170,8 +193,14 @@ func eachOf(t *testing.T, sqlite, postgres func(testing.TB) backend, test func(*
 	})
 }
 
-// redisDatabases counts the Redis databases of tests.
-var redisDatabases atomic.Int32
+// redisDatabases has the Redis databases that no test uses, of the sixteen that Redis has.
+var redisDatabases = func() chan int {
+	free := make(chan int, 15)
+	for n := 1; n <= cap(free); n++ {
+		free <- n
+	}
+	return free
+}()
 
 // alone is the backend with a database of Redis for itself: the rates of addresses are counted
 // there, and all tests come from one.
@@ -187,8 +216,16 @@ func (b backend) alone(t testing.TB) backend {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.Path = fmt.Sprint("/", redisDatabases.Add(1)) // of the sixteen that Redis has
+		n := <-redisDatabases
+		u.Path = fmt.Sprint("/", n)
 		b.env[i] = "LINKFORGE_REDIS_URL=" + u.String()
+		k := dbtest.Redis(t, u.String())
+		t.Cleanup(func() {
+			if err := k.FlushDB(context.WithoutCancel(t.Context())).Err(); err != nil {
+				t.Error(err)
+			}
+			redisDatabases <- n
+		})
 	}
 	return b
 }
@@ -245,11 +282,11 @@ func onPostgres(t testing.TB, databaseURL string) backend {
 type server struct {
 	t testing.TB
 	// address is where it listens, public the URL that it believes to have.
-	address, public string
-	env             []string
-	http            *http.Client
-	out, err        *os.File
-	killable, fails bool
+	address, public   string
+	env               []string
+	http              *http.Client
+	out, err          *os.File
+	ownProcess, fails bool
 
 	// process is nil if the server runs in the process of the test; cancel ends the server then.
 	process *exec.Cmd
@@ -271,7 +308,7 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
 	for range n {
-		s := &server{t: t, address: freeAddress(t), killable: b.killable, fails: b.fails, http: newClient()}
+		s := &server{t: t, address: freeAddress(t), ownProcess: b.ownProcess, fails: b.fails, http: newClient()}
 		if s.public = "http://" + s.address; len(all) > 0 {
 			s.public = all[0].public
 		}
@@ -322,7 +359,7 @@ func (s *server) launch() {
 	var end func()
 	exited := make(chan struct{})
 	s.exited = exited
-	if s.killable {
+	if s.ownProcess {
 		end = s.launchProcess()
 	} else {
 		end = s.launchHere()
@@ -335,6 +372,9 @@ func (s *server) launch() {
 		s.http.CloseIdleConnections()
 		end()
 		<-exited
+		if !s.ownProcess && s.failure != nil && !s.fails {
+			s.t.Errorf("the server ended with %v", s.failure)
+		}
 		inspect(s.t, out, err, alarms...)
 	})
 }
@@ -425,7 +465,7 @@ func (s *server) isReady() bool {
 // terminate has the server stop, in a process by a signal.
 func (s *server) terminate() {
 	s.t.Helper()
-	if !s.killable {
+	if !s.ownProcess {
 		s.cancel()
 		return
 	}

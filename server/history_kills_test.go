@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
-// historyChanges is the number of random changes: 10,000 in the field, fewer in the suite.
+// historyChanges is the number of random changes.
 var historyChanges = suitetest.Size(100, 300)
 
 // historyKills is how often a node is killed meanwhile.

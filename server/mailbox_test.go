@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // mailbox is a mail server that stores all messages.
@@ -24,7 +23,6 @@ type mailbox struct {
 
 func newMailbox(t *testing.T) *mailbox {
 	t.Helper()
-	proctest.SkipShort(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

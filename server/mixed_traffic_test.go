@@ -21,8 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
-// mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the
-// suite.
+// mixedRequests is the number of requests of the mixed traffic.
 var mixedRequests = suitetest.Size(2000, 8000)
 
 // trafficLink is a link under mixed traffic, with the responses that its clients saw.

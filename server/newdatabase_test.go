@@ -13,9 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// TestStart_RefusesLostDatabase is not parallel: newApp sets the log of the Redis library for the
-// whole process.
 func TestStart_RefusesLostDatabase(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	settings := map[string]string{"LINKFORGE_DATA_DIR": dir}
 	start := func() error {

@@ -145,8 +145,7 @@ func TestClicks_SurviveKills(t *testing.T) {
 		v := gather(t, node, l.path(node), 16, breath)
 		for range kills {
 			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // at a random time
-			node.kill()
-			node.again()
+			node.killAndRestart()
 		}
 		v.end()
 		if others := v.others(); len(others) > 0 {
@@ -175,8 +174,7 @@ func TestFault_QuotaSurvivesKills(t *testing.T) {
 		v := gather(t, node, l.path(node), 8, breath)
 		for v.others()[http.StatusTooManyRequests] == 0 {
 			polltest.Elapse(rand.N(200 * time.Millisecond))
-			node.kill()
-			node.again()
+			node.killAndRestart()
 			polltest.Elapse(100 * time.Millisecond)
 		}
 		polltest.Settled(t, "no visitor is redirected any more", leaseReturn, v.seen.Load)

@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// hitQuota is 1,000 in the field, less in the suite.
+// hitQuota is the monthly quota of a link.
 const hitQuota = 50
 
 func TestHitQuota_IsExact(t *testing.T) {

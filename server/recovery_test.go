@@ -28,11 +28,10 @@ var (
 // startDeadline bounds the start of a server, whatever the click logs contain.
 const startDeadline = 2 * time.Second
 
-// TestFault_RestartWithALargeClickLog: a killed server leaves open leases and a large click log. The
+// TestStart_ServesBeforeItsLogIsIngested: a killed server leaves open leases and a large click log. The
 // next one is ready at once, keeps every limit exact while it ingests the log, and counts every
 // click once.
-func TestFault_RestartWithALargeClickLog(t *testing.T) {
-	suitetest.Fault(t)
+func TestStart_ServesBeforeItsLogIsIngested(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 40

@@ -122,8 +122,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 		for range 5 { // these clicks are in the log of the node when it is killed
 			round(last)
 		}
-		last.kill()
-		last.again()
+		last.killAndRestart()
 		polltest.Until(t, "all clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == clicks })
 		for dimension, want := range map[string]map[string]int64{"RULE": rules, "TARGET": targets, "QR_SOURCE": sources} {
 			var got map[string]int64

@@ -145,7 +145,7 @@ func sharedServers(t *testing.T, b backend) []*server {
 // after changes of the shares.
 func TestStickiness_VisitorMovesOnlyByShares(t *testing.T) {
 	t.Parallel()
-	n := 400
+	const n = 400
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := sharedServers(t, b)
 		l := share(t, nodes, nodes[0].tenant(t, "divided"), "VISITOR", 10, 10, 5)
@@ -205,7 +205,7 @@ func (l *sharedLink) wantBots(want string) {
 // TestStickiness_NoneDrawsEachVisit has one visitor follow a link often.
 func TestStickiness_NoneDrawsEachVisit(t *testing.T) {
 	t.Parallel()
-	n := 400
+	const n = 400
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := sharedServers(t, b)
 		l := share(t, nodes, nodes[0].tenant(t, "drawn"), "NONE", 10, 20, 5)
@@ -220,7 +220,7 @@ func TestStickiness_NoneDrawsEachVisit(t *testing.T) {
 // removes the target that some of them have.
 func TestStickiness_CookieOutlivesTheNetwork(t *testing.T) {
 	t.Parallel()
-	n := 400
+	const n = 400
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := sharedServers(t, b)
 		l := share(t, nodes, nodes[0].tenant(t, "remembered"), "COOKIE", 10, 10, 5)
@@ -254,7 +254,7 @@ func TestStickiness_CookieOutlivesTheNetwork(t *testing.T) {
 // of a target with a maximum. The next rule has the others.
 func TestTargetMaxClicks_AreExact(t *testing.T) {
 	t.Parallel()
-	visits := 400
+	const visits = 400
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b, min(3, 2*b.nodes-1))
 		who := nodes[0].tenant(t, "capped")

@@ -20,13 +20,15 @@ import (
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
-// The sizes in the field: 20 schedules, 150 and 600 visits per second, 3,000 hits, and 600 seconds
-// of mixed load with a fault every 20.
+// The sizes of the schedules: visits per second, the quota of a link, and the duration of mixed load.
 var (
 	schedules    = suitetest.Size(1, 3)
+	mixedSeconds = suitetest.Size(6, 12)
+)
+
+const (
 	visitRate    = 150
 	scheduleHits = 600
-	mixedSeconds = suitetest.Size(6, 12)
 	faultEvery   = 2 * time.Second
 )
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -223,6 +224,7 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 // TestWebhooks_VerifyWithOfficialLibraries sends to the receivers of examples/webhooks.
 func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 	t.Parallel()
+	proctest.SkipShort(t)
 	s := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
 	who := s.tenant(t, "acme")
 	for name, prepare := range map[string]func(t *testing.T) *exec.Cmd{"Go": goReceiver, "TypeScript": nodeReceiver} {

@@ -1,4 +1,4 @@
-// Package proctest prepares child processes of tests. Every test that builds or starts a program
+// Package proctest prepares child processes of tests. Every test that starts a program
 // calls SkipShort, so that the quick loop, go test -short, starts none.
 package proctest
 

@@ -58,15 +58,17 @@ func (s *Resolver) Follow(ctx context.Context) error {
 
 // CatchUp removes the entries of subjects that have changed since the last poll. A node calls it
 // before it serves.
-func (s *Resolver) CatchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), pollDeadline)
+func (s *Resolver) CatchUp(caller context.Context) error {
+	ctx, cancel := context.WithTimeout(db.AsResolver(caller), pollDeadline)
 	defer cancel()
 	f := &s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	start := s.Now()
 	texts, next, err := s.changes(ctx, f.position, f.started)
-	s.down.Store(errs.Is(err, errs.Unavailable))
+	if caller.Err() == nil { // otherwise the error is that of the caller
+		s.down.Store(errs.Is(err, errs.Unavailable))
+	}
 	if err != nil {
 		return fmt.Errorf("polling link changes: %w", err)
 	}

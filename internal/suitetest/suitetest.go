@@ -30,8 +30,8 @@ func Size[T any](quick, full T) T {
 }
 
 // Fault skips a test that kills, interrupts or attacks servers, unless the run includes faults. The name
-// of the test starts with "TestFault_". Another test, which always runs, keeps a smaller case of each
-// promise.
+// of the test starts with "TestFault_". Each invariant of docs/ARCHITECTURE.md also has a test that
+// always runs.
 func Fault(t testing.TB) {
 	t.Helper()
 	if !strings.HasPrefix(t.Name(), faultPrefix) {
