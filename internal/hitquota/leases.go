@@ -41,8 +41,8 @@ const (
 	leaseShare   = 16
 	// returnChunk is how many leases are returned in one call.
 	returnChunk = 1000
-	// maxTakes bounds how many calls take hits at the same time. The next one starts when the newest
-	// ends, or after takePatience: the newest may wait for the row of one link.
+	// maxTakes bounds concurrent calls of Take. A call starts when the one before it ends, or takePatience
+	// after it began, because that one may wait for the row of a link.
 	maxTakes     = 4
 	takePatience = 10 * time.Millisecond
 	// visitorWait bounds how long a visitor waits for a call. sourceDeadline bounds calls: one that takes
@@ -83,7 +83,7 @@ type Request struct {
 
 	done    chan struct{}
 	waiters int64
-	alone   bool // it shares no call
+	alone   bool // requested by a call of its own, after a shared one failed
 }
 
 // Lease is a number of hits that was granted to a process, some of which may return.

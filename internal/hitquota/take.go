@@ -80,13 +80,18 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 func (l *Leases) requestAll(ctx context.Context, batch []*queued, requests []*Request) error {
 	attempt, cancel := context.WithTimeout(ctx, sourceDeadline)
 	defer cancel()
+	checked := make(chan struct{})
 	slow := time.AfterFunc(slowTake, func() {
+		defer close(checked)
 		if l.checkSource(attempt); l.away.Load() {
 			cancel()
 		}
 	})
 	err := l.Source.Take(attempt, requests)
-	slow.Stop()
+	if !slow.Stop() {
+		cancel()
+		<-checked
+	}
 	if err == nil {
 		return nil
 	}
