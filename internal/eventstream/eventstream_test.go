@@ -215,6 +215,9 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		}
 		// A client that knows the id from the audit log may start there: it receives no earlier event.
 		nodes[0].watch(t, m, Filter{}, late.ID).expectNone(t)
+		if got := feed(t, s, m); len(got) > 0 {
+			t.Errorf("the feed has %v before the earlier transaction ends", got)
+		}
 		return nil
 	})
 	if err != nil {
