@@ -43,10 +43,10 @@ test-exhaustive: ## as test, with all seeds, sizes and combinations
 test-faults: ## the kills, outages and attacks that test leaves out
 	LINKFORGE_TEST_FAULTS=on scripts/with-services scripts/test
 
-test-race: ## as test, under the race detector
-	scripts/with-services scripts/test -race $(RACE)
+test-race: ## the packages below package server as test, under the race detector
+	LINKFORGE_TEST_PACKAGES="$$(go list ./... | grep -v '/server$$' | xargs)" scripts/with-services scripts/test -race $(RACE) -parallel 2
 
-test-all: ## everything: exhaustive, faults, race detector, generated code and the module of the benchmarks (20 minutes)
+test-all: ## everything: exhaustive, faults, race detector, generated code and the module of the benchmarks (about 20 minutes)
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
 	$(MAKE) generate-check test-bench test-race
