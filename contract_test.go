@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/formatter"
 
 	"github.com/linkforge/linkforge"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var (
@@ -39,9 +40,7 @@ func TestContract_IsKept(t *testing.T) {
 			"If it has to be: go test . -run %s -update -break", golden, strings.Join(found, "\n  "), t.Name())
 	}
 	if *update {
-		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(golden, []byte(text), 0o644))
 		return
 	}
 	if diff := cmp.Diff(string(before), text); diff != "" {

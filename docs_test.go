@@ -13,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // documents returns the Markdown files of the product by their paths.
@@ -20,15 +21,9 @@ func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md", "bench/*.md"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Value(filepath.Glob(pattern))(t)
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Value(os.ReadFile(file))(t)
 			texts[file] = string(text)
 		}
 	}
@@ -60,7 +55,7 @@ func TestDocs_RelativeLinksResolve(t *testing.T) {
 func TestDocs_NamedTestsExist(t *testing.T) {
 	t.Parallel()
 	declared := map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+	must.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -69,10 +64,7 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 			declared[name[1]] = true
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	named := 0
 	for file, text := range documents(t) {
 		for _, name := range testName.FindAllStringSubmatch(text, -1) {
@@ -107,10 +99,7 @@ func TestDocs_MakeTestProvesEachInvariant(t *testing.T) {
 // TestDocs_OperationsAreValid validates all GraphQL operations of the documentation.
 func TestDocs_OperationsAreValid(t *testing.T) {
 	t.Parallel()
-	schema, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
 	operations := 0
 	for file, text := range documents(t) {
 		for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 const module = "github.com/linkforge/linkforge"
@@ -145,10 +147,7 @@ func TestImports_GoOneWay(t *testing.T) {
 // listImports returns the imports of each package of the module, without tests, from go list.
 func listImports(t *testing.T) map[string][]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Value(exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output())(t)
 	found := map[string][]string{}
 	decoder := json.NewDecoder(strings.NewReader(string(out)))
 	for {
@@ -160,9 +159,7 @@ func listImports(t *testing.T) map[string][]string {
 		if errors.Is(err, io.EOF) {
 			return found
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		found[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p.Imports
 	}
 }
@@ -213,7 +210,7 @@ var scopes = map[string][]string{
 func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 	t.Parallel()
 	users := map[string]map[string]bool{}
-	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
+	must.NoError(t, filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
 			strings.HasSuffix(filepath.Dir(path), "test") {
 			return err
@@ -238,10 +235,7 @@ func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 			})
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for scope, may := range scopes {
 		t.Run(scope, func(t *testing.T) {
 			slices.Sort(may)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // linkWriters are the functions that update links: all else goes through them.
@@ -68,10 +70,7 @@ func TestWritesLinks_FindsStatements(t *testing.T) {
 		`tx.NewDelete().Model(l)`:                                     false,
 	} {
 		t.Run(body, func(t *testing.T) {
-			file, err := parser.ParseFile(token.NewFileSet(), "p.go", types+"func f() { "+body+" }", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Value(parser.ParseFile(token.NewFileSet(), "p.go", types+"func f() { "+body+" }", 0))(t)
 			if got := writesLinks(file.Decls[len(file.Decls)-1], linkRows([]*ast.File{file})); got != want {
 				t.Errorf("%t", got)
 			}
@@ -84,17 +83,14 @@ func parsePackages(t *testing.T, dirs ...string) map[string][]*ast.File {
 	t.Helper()
 	files := map[string][]*ast.File{}
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		must.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 			files[filepath.Dir(path)] = append(files[filepath.Dir(path)], file)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return files
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -42,10 +43,7 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 			if caller == "anonymous" && i%suitetest.Size(4, 1) != 0 {
 				continue
 			}
-			body, err := json.Marshal(map[string]any{"query": c.query, "variables": c.variables})
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)
 			r := b.send(t, token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
 			if r.codes() != "BAD_REQUEST" || r.status != 400 || !strings.HasPrefix(r.Errors[0].Message, c.path) {
 				t.Errorf("%s, %s: %d %q: %.300s\n%s", c.name, caller, r.status, r.codes(), r.text, body)
@@ -189,12 +187,9 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := json.Marshal(map[string]any{
+			body := must.Value(json.Marshal(map[string]any{
 				"query": c.query, "variables": json.RawMessage(c.variables), "operationName": operationNames[c.query[:7]],
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
 			switch {
 			case c.want == "" && strings.Contains(r.codes(), "BAD_REQUEST"), strings.Contains(r.codes(), "INTERNAL"):

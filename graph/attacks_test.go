@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // attack is a request that is meant to cost far more than it takes to send.
@@ -163,8 +164,6 @@ func BenchmarkAttacks(b *testing.B) {
 func processorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // roomy are bounds that nothing here exceeds.
@@ -99,10 +100,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 				if c.variables != nil {
 					body["variables"] = map[string]any{"x": c.variables(n)}
 				}
-				text, err := json.Marshal(body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Value(json.Marshal(body))(t)
 				return b.send(t, ada, http.MethodPost, "/", "application/json", string(text), mediaGraphQL)
 			}
 			if r := ask(most); len(r.Errors) > 0 || r.Data == nil {
@@ -170,10 +168,7 @@ func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 			""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := json.Marshal(map[string]any{"query": c.query, "operationName": c.operation})
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Value(json.Marshal(map[string]any{"query": c.query, "operationName": c.operation}))(t)
 			r := b.send(t, "", http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
 			if r.codes() != c.want || (c.want != "") != strings.Contains(r.text, "once") {
 				t.Error(r.text)

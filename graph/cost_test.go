@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
@@ -31,16 +32,11 @@ type costInfo struct {
 // askBill sends an operation that requests its cost.
 func (b *bundle) askBill(t *testing.T, token, query string, variables map[string]any) (bills, reply) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables,
-		"extensions": map[string]any{"cost": true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Value(json.Marshal(map[string]any{"query": query, "variables": variables,
+		"extensions": map[string]any{"cost": true}}))(t)
 	r := b.send(t, token, http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
 	var got bills
-	if err := json.Unmarshal([]byte(r.text), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(r.text), &got))
 	return got, r
 }
 
@@ -175,15 +171,11 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	ada := b.person(t, "ada")
 	l, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/", ExternalID: new("1"),
 		Strategy: new(link.Random)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
 		c := link.Change{Title: optional.Set(new("a"))}
-		if _, err := b.Links.Schedule(t.Context(), ada.workspace, l.ID, at, c); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Links.Schedule(t.Context(), ada.workspace, l.ID, at, c))(t)
 	}
 	for _, c := range []struct {
 		name, mutation string

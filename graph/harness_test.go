@@ -29,6 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -59,18 +60,12 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	counted := &db.DB{DB: d.WithQueryHook(&b.statements), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
-	links, err := link.NewStore(link.Config{
+	links := must.Value(link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},
 		Clicks:      clicks, Limits: limits, Log: log, Now: time.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := ownhost.New("http://sho.rt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	own := must.Value(ownhost.New("http://sho.rt"))(t)
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
@@ -126,9 +121,7 @@ func (b *bundle) person(t testing.TB, name string) person {
 	now := db.Instant(time.Now())
 	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now,
 		UpdatedAt: now}
-	if _, err := b.db.NewInsert().Model(&a).Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.db.NewInsert().Model(&a).Exec(t.Context()))(t)
 	p := person{accountID: a.ID, token: b.token(t, a.ID)}
 	var err error
 	if p.workspace, err = b.Workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, name, name); err != nil {
@@ -140,9 +133,7 @@ func (b *bundle) person(t testing.TB, name string) person {
 func (b *bundle) token(t testing.TB, accountID string) string {
 	t.Helper()
 	token, _, err := b.tokens.Issue(account.Actor{AccountID: accountID, SessionID: id.New(id.Session)}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return token
 }
 
@@ -175,10 +166,7 @@ func (b *bundle) ask(t testing.TB, token, query string, variables ...any) reply 
 	for i := 0; i < len(variables); i += 2 {
 		values[variables[i].(string)] = variables[i+1]
 	}
-	body, err := json.Marshal(map[string]any{"query": query, "variables": values})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Value(json.Marshal(map[string]any{"query": query, "variables": values}))(t)
 	return b.send(t, token, http.MethodPost, "/graphql", "application/json", string(body), mediaGraphQL)
 }
 
@@ -194,10 +182,7 @@ func (b *bundle) send(t testing.TB, token, method, target, contentType, body, ac
 	}
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(io.ReadAll(w.Body))(t)
 	answer := reply{status: w.Code, header: w.Header(), text: string(text)}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		t.Fatalf("%d %s: %v", w.Code, text, err)
@@ -220,8 +205,6 @@ func (r reply) into(t *testing.T, target any) {
 func (b *bundle) link(t *testing.T, p person, url string) *link.Link {
 	t.Helper()
 	l, _, err := b.Links.Create(t.Context(), p.workspace, link.New{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks keeps response times from revealing
@@ -16,9 +17,7 @@ func TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks(t *testing.T)
 		b := setup(t, d)
 		ada, eve := b.person(t, "ada"), b.person(t, "eve")
 		l, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		statements := func(shortURL string) int64 {
 			before := b.statements.Load()
 			r := b.ask(t, eve.token, `query ($url: String!) { link(by: {shortUrl: $url}) { id } }`, "url", shortURL)

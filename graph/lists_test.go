@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestEnterList_BoundsAnOperation: two lists of an operation at once; those of another do not wait.
@@ -16,10 +17,7 @@ func TestEnterList_BoundsAnOperation(t *testing.T) {
 		var held []func()
 		enter := func(ctx context.Context) {
 			t.Helper()
-			leave, err := enterList(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			leave := must.Value(enterList(ctx))(t)
 			held = append(held, leave)
 		}
 		for range maxLists {

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -83,9 +84,7 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret string) {
 	t.Helper()
 	_, secret, err := w.Keys.Create(t.Context(), w.ada.workspace, apikey.NewKey{Name: "key", Scopes: scopes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return secret
 }
 
@@ -97,13 +96,9 @@ func (w *nodeWorld) fill(t *testing.T) {
 	title := "title of the link"
 	l, _, err := w.Links.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination",
 		Title: &title})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
-	if _, err := w.Links.Schedule(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(w.Links.Schedule(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
 	w.insert(t, &domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", Token: "token", CreatedAt: now})
 	w.insert(t, &utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
@@ -128,19 +123,14 @@ func (w *nodeWorld) fill(t *testing.T) {
 	clicks.Record(&click.Click{WorkspaceID: space, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
 	orphans := &unmatched.Recorder{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	orphans.Add(space, "unknown-code", 404, time.Now())
-	if err := errors.Join(clicks.Flush(t.Context()), orphans.Flush(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(clicks.Flush(t.Context()), orphans.Flush(t.Context())))
 }
 
 // eventOf returns the id of the first event about an object.
 func (w *nodeWorld) eventOf(t *testing.T, targetID string) (eventID string) {
 	t.Helper()
-	err := w.db.NewSelect().Model((*audit.Event)(nil)).Column("id").Where("target_id = ?", targetID).Order("id").Limit(1).
-		Scan(db.AsSystem(t.Context()), &eventID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.db.NewSelect().Model((*audit.Event)(nil)).Column("id").Where("target_id = ?", targetID).Order("id").Limit(1).
+		Scan(db.AsSystem(t.Context()), &eventID))
 	return eventID
 }
 
@@ -162,9 +152,7 @@ func visit(t *testing.T, data json.RawMessage, see func(object map[string]any)) 
 	t.Helper()
 	var root any
 	if len(data) > 0 {
-		if err := json.Unmarshal(data, &root); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(data, &root))
 	}
 	var walk func(any)
 	walk = func(value any) {
@@ -279,13 +267,9 @@ func TestNode_OmitsWhatNoListShows(t *testing.T) {
 				var was *time.Time
 				set := "UPDATE " + c.table + " SET " + c.column + " = ? WHERE id = ?"
 				read := "SELECT " + c.column + " FROM " + c.table + " WHERE id = ?"
-				if err := d.NewRaw(read, nodeID).Scan(db.AsSystem(t.Context()), &was); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, d.NewRaw(read, nodeID).Scan(db.AsSystem(t.Context()), &was))
 				change := func(to any) {
-					if _, err := d.NewRaw(set, to, nodeID).Exec(db.AsSystem(t.Context())); err != nil {
-						t.Fatal(err)
-					}
+					must.Value(d.NewRaw(set, to, nodeID).Exec(db.AsSystem(t.Context())))(t)
 				}
 				change(past)
 				if got := fetch(); got != `{"data":{"node":null}}` {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // lines returns the log of operations, without times.
@@ -59,10 +60,8 @@ func TestObserve_LogsEachOperationOnce(t *testing.T) {
 			{name: "what broke", query: `query Q($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`,
 				variables: []any{"w", ada.workspace.ID()},
 				want:      "kind=query name=Q outcome=INTERNAL cost=", token: ada.token, before: func(t *testing.T) {
-					if _, err := d.ExecContext(db.AsOwner(t.Context()),
-						"ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
-						t.Fatal(err)
-					}
+					must.Value(d.ExecContext(db.AsOwner(t.Context()),
+						"ALTER TABLE link_usage RENAME TO elsewhere"))(t)
 				}},
 		} {
 			if c.before != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -381,9 +382,7 @@ func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"))(t)
 		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, "w",
 			ada.workspace.ID())
 		if r.codes() != "INTERNAL" || strings.Contains(r.text, "link_usage") ||

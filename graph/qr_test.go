@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestQRCode_LoadsTheLogoOnce counts the statements of pages with QR codes of one workspace.
@@ -23,9 +24,7 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 			b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
 		}
 		var logo bytes.Buffer
-		if err := png.Encode(&logo, image.NewGray(image.Rect(0, 0, 9, 9))); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 9, 9))))
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, `mutation ($w: ID!, $logo: String) { updateWorkspaceRouting(input: {workspaceId: $w,
 			qrStyle: {level: HIGH, logo: $logo}}) { workspace { qrStyle { size margin level foreground background hasLogo } }

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -20,10 +21,7 @@ func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
-	m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID()))(t)
 	event := audit.New(m.ID(), "", audit.LinkUpdated, b.link(t, ada, "https://example.com/").ID, nil, time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -58,10 +56,8 @@ func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 	selection := "{ id link { versions(first: 1) { edges { cursor } } } }"
 	panicking := b.Config
 	panicking.Links = nil
-	if _, err := b.db.NewRaw("ALTER TABLE link_versions RENAME TO link_versions_away").
-		Exec(db.AsOwner(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.db.NewRaw("ALTER TABLE link_versions RENAME TO link_versions_away").
+		Exec(db.AsOwner(t.Context())))(t)
 	for name, c := range map[string]Config{"database": b.Config, "panic": panicking} {
 		data, problem, err := NewRenderer(c).Events(t.Context(), m, &selection, events)
 		if data != nil || problem != "" || !errs.Is(err, errs.Internal) {
@@ -82,9 +78,7 @@ func TestRenderer_CountsManyLinks(t *testing.T) {
 		canonical_hash, redirect_status, created_at, updated_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1
 		FROM n WHERE i < 100) SELECT 'lnk_' || i, ?, 'c' || i, 'c' || i, 'RANDOM', 'u', 'u', ?, 302, ?, ? FROM n`, m.ID(),
 		[]byte("h"), time.Now(), time.Now()).Exec(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	selection := "{ link { workspace { links(first: 1) { totalCount } } } }"
 	data, problem, err := NewRenderer(b.Config).Events(t.Context(), m, &selection, events[:1])
 	if err != nil || problem != "" || !strings.Contains(string(data[0]), `"totalCount":101`) {
@@ -96,10 +90,7 @@ func TestRenderer_CountsManyLinks(t *testing.T) {
 func (b *bundle) eventsToRender(t *testing.T) (workspace.Membership, []*audit.Event) {
 	t.Helper()
 	ada := b.person(t, "ada")
-	m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID()))(t)
 	l := b.link(t, ada, "https://example.com/")
 	return m, []*audit.Event{
 		audit.New(m.ID(), "", audit.LinkUpdated, l.ID, nil, time.Now()),

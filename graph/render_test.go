@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestRenderer_ChecksSelections(t *testing.T) {
@@ -70,9 +71,7 @@ func TestRenderer_BoundsTheMemory(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	m, err := b.Workspaces.ForDeliveries(t.Context(), b.person(t, "ada").workspace.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text := strings.Repeat("x", 4<<10)
 	var events []*audit.Event
 	for i := range 40 {
@@ -102,9 +101,7 @@ func TestRenderer_RendersEvents(t *testing.T) {
 		ada := b.person(t, "ada")
 		l := b.link(t, ada, "https://example.com/")
 		m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		events := []*audit.Event{
 			audit.New(m.ID(), ada.accountID, audit.LinkUpdated, l.ID, nil, time.Now()),
 			audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),

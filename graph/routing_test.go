@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestClick_ReportsRuleTargetAndSource in the list, in filters and in breakdowns, and null or an empty
@@ -30,9 +31,7 @@ func TestClick_ReportsRuleTargetAndSource(t *testing.T) {
 		routed.ClickedAt, routed.RuleID, routed.TargetID, routed.QRSource = time.Now(), rule, target, "flyer"
 		clicks.Record(&plain)
 		clicks.Record(&routed)
-		if err := clicks.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, clicks.Flush(t.Context()))
 		r := b.ask(t, ada.token, `query ($id: ID!, $rule: String!, $target: String!) { node(id: $id) { ... on Link {
 			all: clicks { edges { node { ruleId targetId qrSource } } }
 			ofRule: clicks(filter: {rule: $rule}) { edges { node { targetId } } }

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -67,29 +68,20 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		}
 		verify := func(p person) string {
 			t.Helper()
-			added, err := b.Domains.Add(t.Context(), p.workspace, "go.example.com")
-			if err != nil {
-				t.Fatal(err)
-			}
+			added := must.Value(b.Domains.Add(t.Context(), p.workspace, "go.example.com"))(t)
 			dns.text = added.RecordValue()
-			if _, err := b.Domains.Verify(t.Context(), p.workspace, added.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Domains.Verify(t.Context(), p.workspace, added.ID))(t)
 			return added.ID
 		}
 		update := func(p person, l *link.Link, url string) {
 			t.Helper()
-			if _, err := b.Links.Update(t.Context(), p.workspace, link.Change{ID: l.ID, URL: optional.Set(url)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Links.Update(t.Context(), p.workspace, link.Change{ID: l.ID, URL: optional.Set(url)}))(t)
 		}
 		note("", "", "")
 		create := func(p person, url string) *link.Link {
 			t.Helper()
 			l, _, err := b.Links.Create(t.Context(), p.workspace, link.New{URL: url, CustomCode: new("promo")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			return l
 		}
 		adas, eves := create(ada, "https://ada.example/0"), create(eve, "https://eve.example/0")
@@ -105,9 +97,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		if !strings.Contains(r.text, `"errors":[]`) {
 			t.Fatal(r.text)
 		}
-		if _, err := b.Domains.Remove(t.Context(), ada.workspace, domainID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Domains.Remove(t.Context(), ada.workspace, domainID))(t)
 		note("https://ada.example/3", "https://eve.example/0", "")
 		verify(eve)
 		for i := 1; i <= 3; i++ {
@@ -139,9 +129,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		if got := b.resolvedURL(t, ada.token, addresses[0], time.Now().Add(time.Hour)); got != "INVALID_INPUT" {
 			t.Errorf("in the future: %q", got)
 		}
-		if _, err := b.db.NewDelete().Table("link_versions").Where("number <= 2").Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.db.NewDelete().Table("link_versions").Where("number <= 2").Exec(db.AsSystem(t.Context())))(t)
 		if got := b.resolvedURL(t, ada.token, addresses[0], moments[2].at); got != "EXPIRED" {
 			t.Errorf("a version that was dropped: %q", got)
 		}
@@ -162,9 +150,7 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 		l, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{
 			URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		const schedule = `mutation ($id: ID!, $at: Time!, $change: LinkChangeInput!) {
 			scheduleLinkChange(input: {linkId: $id, at: $at, change: $change}) {
 				scheduledChange { id at createdBy { name } changes { field before after } }

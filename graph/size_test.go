@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -19,10 +20,7 @@ func (b *bundle) manyLinks(t *testing.T, p person, n int) {
 	for i := range links {
 		links[i] = &link.New{URL: fmt.Sprintf("https://example.com/many/%d", i)}
 	}
-	results, err := b.Links.CreateMany(t.Context(), p.workspace, link.Batch{Links: links})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Value(b.Links.CreateMany(t.Context(), p.workspace, link.Batch{Links: links}))(t)
 	for _, r := range results {
 		if r.Err != nil {
 			t.Fatal(r.Err)

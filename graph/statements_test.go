@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/unmatched"
@@ -149,10 +150,7 @@ func TestPages_CoverEveryList(t *testing.T) {
 
 func contract(t *testing.T) *ast.Schema {
 	t.Helper()
-	schema, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
 	return schema
 }
 
@@ -256,20 +254,14 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	e.hook = webhooks[0].ID
 	for i, one := range people {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		l, _, err := b.Links.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i),
 			Tags: []string{fmt.Sprint("tag", i)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		e.links = append(e.links, l)
 		if i > 0 { // the first is ada's own
-			if _, err := b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more",
-				fmt.Sprint("more-", i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more",
+				fmt.Sprint("more-", i)))(t)
 		}
 	}
 	e.deliver(t)
@@ -284,10 +276,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 func (e *estate) deliver(t *testing.T) {
 	t.Helper()
 	var events []audit.Event
-	err := e.db.NewSelect().Model(&events).Where("action = ?", audit.LinkCreated).Scan(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, e.db.NewSelect().Model(&events).Where("action = ?", audit.LinkCreated).Scan(db.AsSystem(t.Context())))
 	var rows []webhook.Delivery
 	for i, one := range events {
 		rows = append(rows, webhook.Delivery{
@@ -317,12 +306,8 @@ func (e *estate) follow(t *testing.T) {
 			Status: 302})
 		orphans.Add(l.WorkspaceID, fmt.Sprint("lost", i), 404, time.Now())
 	}
-	if err := clicks.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := orphans.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, clicks.Flush(t.Context()))
+	must.NoError(t, orphans.Flush(t.Context()))
 }
 
 // count requests 1, 10 and 100 items.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // The workspaces of this test, with one member each.
@@ -192,10 +193,7 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 		t.Run(name, func(t *testing.T) {
 			for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
 				"DELETE FROM " + table} {
-				tx, err := d.BeginTx(c.ctx, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				tx := must.Value(d.BeginTx(c.ctx, nil))(t)
 				if result, err := tx.ExecContext(c.ctx, statement); err == nil {
 					if n, err := result.RowsAffected(); err != nil || n > c.most {
 						t.Errorf("in the scope of %s, %s changes %d rows: %v", name, statement, n, err)
@@ -297,9 +295,7 @@ func TestPolicies_AreRequiredByServers(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d := dbtest.MigratedPostgres(t)
-		if err := d.CheckScopes(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.CheckScopes(t.Context()))
 		for _, c := range []struct{ breaks, restores, want string }{
 			{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
 			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY", "members"},

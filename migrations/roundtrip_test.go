@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -26,19 +27,14 @@ func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 
 func up(t *testing.T, d *db.DB) {
 	t.Helper()
-	if _, err := d.Migrate(db.AsOwner(t.Context()), migrations.Files, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.Migrate(db.AsOwner(t.Context()), migrations.Files, time.Now()))(t)
 }
 
 // rollBackTo rolls back migrations up to and including the given one; all if it is empty.
 func rollBackTo(t *testing.T, d *db.DB, last string) {
 	t.Helper()
 	for {
-		undone, err := d.Rollback(db.AsOwner(t.Context()), migrations.Files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		undone := must.Value(d.Rollback(db.AsOwner(t.Context()), migrations.Files))(t)
 		if undone == last {
 			return
 		}

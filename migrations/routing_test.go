@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
@@ -122,9 +123,7 @@ func storedCounts(t *testing.T, d *db.DB, table string) map[string]rollup.Counts
 		SubjectID string
 		Counts    []byte
 	}
-	if err := d.NewSelect().Table(table).Column("subject_id", "counts").Scan(db.AsOwner(t.Context()), &rows); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Table(table).Column("subject_id", "counts").Scan(db.AsOwner(t.Context()), &rows))
 	counts := map[string]rollup.Counts{}
 	for _, r := range rows {
 		counts[r.SubjectID] = rollup.Counts{}
@@ -186,11 +185,9 @@ func TestHostKeys_OfExistingLinks(t *testing.T) {
 			want := map[string]string{}
 			insert := func(linkID, url string) {
 				t.Helper()
-				if _, err := d.ExecContext(system, `INSERT INTO links (id, workspace_id, code, strategy, original_url,
+				must.Value(d.ExecContext(system, `INSERT INTO links (id, workspace_id, code, strategy, original_url,
 					canonical_url, canonical_hash, redirect_status, created_at, updated_at)
-					VALUES (?0, ?1, ?0, 'RANDOM', 'u', ?2, ?3, 302, ?4, ?4)`, linkID, public, url, []byte{1}, instant); err != nil {
-					t.Fatal(err)
-				}
+					VALUES (?0, ?1, ?0, 'RANDOM', 'u', ?2, ?3, 302, ?4, ?4)`, linkID, public, url, []byte{1}, instant))(t)
 				if want[linkID] = ""; url != "" {
 					want[linkID] = link.HostKey((&link.Link{CanonicalURL: url}).Host())
 				}
@@ -204,15 +201,11 @@ func TestHostKeys_OfExistingLinks(t *testing.T) {
 					insert(fmt.Sprint("after_", i), url)
 				}
 				const url = "https://later.example/a"
-				if _, err := d.ExecContext(system, "UPDATE links SET canonical_url = ? WHERE id = 'after_0'", url); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(d.ExecContext(system, "UPDATE links SET canonical_url = ? WHERE id = 'after_0'", url))(t)
 				want["after_0"] = link.HostKey("later.example")
 			}
 			var rows []struct{ ID, HostKey string }
-			if err := d.NewSelect().Table("links").Column("id", "host_key").Scan(system, &rows); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.NewSelect().Table("links").Column("id", "host_key").Scan(system, &rows))
 			got := map[string]string{}
 			for _, row := range rows {
 				got[row.ID] = row.HostKey

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -187,10 +188,7 @@ func TestMigrations_HaveDownFilesInBothDialects(t *testing.T) {
 	t.Parallel()
 	files := map[string][]string{}
 	for _, kind := range []db.Kind{db.Postgres, db.SQLite} {
-		entries, err := fs.ReadDir(migrations.Files, string(kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(fs.ReadDir(migrations.Files, string(kind)))(t)
 		for _, e := range entries {
 			step, ok := strings.CutSuffix(e.Name(), ".up.sql")
 			if _, err := fs.Stat(migrations.Files, path.Join(string(kind), step+".down.sql")); ok && err != nil {

@@ -13,35 +13,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // getFromHost requests a path of a host, as if DNS resolved the host to this server.
 func (s *server) getFromHost(t *testing.T, host, path string) answer {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(http.NewRequest(http.MethodGet, "http://"+s.address+path, nil))(t)
 	r.Host = host
-	a, err := s.deliver(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(s.deliver(r))(t)
 	return a
 }
 
 // execute executes a statement in the database, concurrently with the servers.
 func execute(t *testing.T, b backend, statement string, args ...any) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
-	if _, err := d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 }
 
 // keyView has the fields of an API key that the tests read.
@@ -295,10 +285,7 @@ func TestMetrics_CountRequests(t *testing.T) {
 		left := func(c client, i int) (status, left int) {
 			t.Helper()
 			c.server = nodes[i%len(nodes)]
-			a, err := c.run(`{ __typename }`, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(c.run(`{ __typename }`, nil))(t)
 			if got := a.header.Get("RateLimit-Policy"); got != `"requests";q=20;w=60` {
 				t.Errorf("RateLimit-Policy: %s", got)
 			}
@@ -440,10 +427,7 @@ func TestResetPassword_WorksEndToEnd(t *testing.T) {
 			code } } }`
 		var answers [2]string
 		for i, email := range []string{who.email, "nobody-" + who.email} {
-			a, err := anonymousClient.run(request, map[string]any{"e": email})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(anonymousClient.run(request, map[string]any{"e": email}))(t)
 			answers[i] = a.body
 		}
 		if answers[0] != answers[1] || !strings.Contains(answers[0], `"requested":true`) {

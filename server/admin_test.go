@@ -24,22 +24,17 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 func TestAdmin_ServesOperatorRoutes(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse(map[string]string{
+	c := must.Value(config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	a := must.Value(newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard))(t)
 	t.Cleanup(func() {
 		if err := a.close(); err != nil {
 			t.Error(err)
@@ -111,9 +106,7 @@ func testMetrics(t *testing.T, a *app) {
 	w := request(a.adminRoutes(t.Context()), "GET", "/metrics")
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes"} {
 		if families[name] == nil {
 			t.Errorf("%s is missing", name)
@@ -151,10 +144,7 @@ func testMetrics(t *testing.T, a *app) {
 // documentedMetrics are the metrics in the table of docs/OPERATIONS.md, with their labels.
 func documentedMetrics(t *testing.T) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/OPERATIONS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../docs/OPERATIONS.md"))(t)
 	for _, row := range regexp.MustCompile("(?m)^\\| `(linkforge_[^`]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		names = append(names, row[1])
 	}
@@ -253,10 +243,7 @@ func testRedisIsAway(t *testing.T, a *app) {
 	if got := up(); got != "1\n" {
 		t.Errorf("Redis is there, and up is %q", got)
 	}
-	unreachable, err := redisx.Open("redis://"+freeAddress(t), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unreachable := must.Value(redisx.Open("redis://"+freeAddress(t), 1))(t)
 	defer unreachable.Close()
 	defer func(there *redisx.Client) { a.kv = there }(a.kv)
 	a.kv = unreachable

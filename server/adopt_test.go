@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -22,9 +23,7 @@ type adoption struct {
 
 func adoptedFrom(t *testing.T, env []string, dir string) (a adoption) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(must(t, env, "clicks", "adopt", "--json", dir)), &a); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(succeed(t, env, "clicks", "adopt", "--json", dir)), &a))
 	return a
 }
 
@@ -78,27 +77,21 @@ func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 	}
 	staying.expect(t, http.StatusFound, http.MethodGet, l.path(staying))
 	polltest.Until(t, "the next click is counted", func() bool { return who.getLink(t, l.ID).ClickCount == followed+1 })
-	must(t, staying.env, "stats", "verify")
+	succeed(t, staying.env, "stats", "verify")
 }
 
 // withoutClicks calls a function while no process can write clicks.
 func withoutClicks(t *testing.T, b backend, do func()) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
-	err = d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+	must.NoError(t, d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.ExecContext(ctx, "LOCK TABLE click_totals IN SHARE ROW EXCLUSIVE MODE")
 		if err == nil {
 			do()
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestAdopt_RefusesBadArguments(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
@@ -82,10 +83,7 @@ func failingBatches(t *testing.T, s *scene) attack {
 
 func encoded(t *testing.T, query string, variables map[string]any) []byte {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Value(json.Marshal(map[string]any{"query": query, "variables": variables}))(t)
 	return body
 }
 
@@ -324,9 +322,7 @@ func peakMemory(t *testing.T, pid int) int64 {
 	}
 	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 	n, err := strconv.ParseInt(string(m[1]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return n << 10
 }
 
@@ -370,9 +366,7 @@ func manySlugs(t *testing.T, s *scene) attack {
 		},
 		check: func(t *testing.T) {
 			d, err := s.backend.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer d.Close()
 			slugs, err := d.NewSelect().Table("slugs").Where("slug LIKE 'squat-%'").Count(db.AsSystem(t.Context()))
 			if err != nil || slugs == 0 || slugs > 10 {

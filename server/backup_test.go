@@ -20,6 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -36,7 +37,7 @@ func folderOf(env []string) (folder string) {
 }
 
 // must runs a command that must succeed, and returns its output.
-func must(t testing.TB, env []string, args ...string) string {
+func succeed(t testing.TB, env []string, args ...string) string {
 	t.Helper()
 	out, stderr, status := command(t, env, "", args...)
 	if status != 0 {
@@ -149,7 +150,7 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 			l.made() > 50
 	})
 	before := loads(l.answered)
-	out := must(t, s.env, "backup", file)
+	out := succeed(t, s.env, "backup", file)
 	after := loads(l.requested)
 	if !strings.HasPrefix(out, "wrote "+file+", ") {
 		t.Errorf("backup: %q", out)
@@ -169,7 +170,7 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 
 	elsewhere := filepath.Join(t.TempDir(), "deep", "data")
 	s.env = append(s.env, "LINKFORGE_DATA_DIR="+elsewhere)
-	if out := must(t, s.env, "restore", file); !strings.Contains(out, "restored into "+elsewhere) {
+	if out := succeed(t, s.env, "restore", file); !strings.Contains(out, "restored into "+elsewhere) {
 		t.Errorf("restore: %q", out)
 	}
 	wantNoVisitors(t, elsewhere)
@@ -197,7 +198,7 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.getLink(t, links[2].ID).ClickCount; granted != clicks {
 		t.Errorf("the limited link has granted %d redirects, and has had %d", granted, clicks)
 	}
-	must(t, s.env, "stats", "verify")
+	succeed(t, s.env, "stats", "verify")
 	s.stop()
 }
 
@@ -205,10 +206,7 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 func (w tenant) newCodes(t *testing.T, given map[string]bool, number *atomic.Int64, batches int) {
 	t.Helper()
 	for range batches {
-		codes, err := w.createCounters(number)
-		if err != nil {
-			t.Fatal(err)
-		}
+		codes := must.Value(w.createCounters(number))(t)
 		for _, code := range codes {
 			if given[code] {
 				t.Fatalf("%s was given out before", code)
@@ -250,38 +248,28 @@ func (w tenant) page(t *testing.T, types, filter string, variables map[string]an
 // opened is the database of a data folder.
 func opened(t *testing.T, folder string) *db.DB {
 	t.Helper()
-	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
 
 func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
 	t.Helper()
-	if err := opened(t, folder).NewSelect().Table("links").Column("granted").Where("id = ?", linkID).
-		Scan(t.Context(), &granted); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, opened(t, folder).NewSelect().Table("links").Column("granted").Where("id = ?", linkID).
+		Scan(t.Context(), &granted))
 	return granted
 }
 
 // wantNoVisitors checks that a backup contains neither visitor keys nor leases.
 func wantNoVisitors(t *testing.T, folder string) {
 	t.Helper()
-	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2))(t)
 	for _, table := range []string{"visitor_keys", "visitors", "click_leases", "click_logs"} {
 		if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || table != "click_logs" && n != 0 || n > 1 {
 			t.Errorf("%s has %d rows: %v", table, n, err)
 		}
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Close())
 	for _, name := range []string{stores.DatabaseName, stores.JWTSecretName, stores.CodeSecretName} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: %v: %v", name, info, err)
@@ -297,7 +285,7 @@ func smallBackup(t *testing.T) (file string, s *server, who tenant, l linkView) 
 	who = s.tenant(t, "kept")
 	l = who.shorten(t, "https://example.com/a").Link
 	file = filepath.Join(t.TempDir(), "kept.tar.gz")
-	must(t, s.env, "backup", file)
+	succeed(t, s.env, "backup", file)
 	s.stop()
 	return file, s, who, l
 }
@@ -305,10 +293,7 @@ func smallBackup(t *testing.T) (file string, s *server, who tenant, l linkView) 
 func TestBackup_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	file, s, _, _ := smallBackup(t)
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Value(os.ReadFile(file))(t)
 	declined(t, s.env, "exists, and backups are not overwritten", "backup", file)
 	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, kept) {
 		t.Errorf("the backup was overwritten: %v", err)
@@ -322,16 +307,14 @@ func TestBackup_RefusesBadArguments(t *testing.T) {
 
 	another := filepath.Join(t.TempDir(), "another.tar.gz") // as one leaves it that was killed
 	for _, name := range []string{another + ".partial", another + ".partial.db", another + ".partial.db-wal"} {
-		if err := os.WriteFile(name, bytes.Repeat([]byte("left behind"), 100_000), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(name, bytes.Repeat([]byte("left behind"), 100_000), 0o644))
 	}
-	must(t, s.env, "backup", another)
+	succeed(t, s.env, "backup", another)
 	if left, _ := filepath.Glob(another + "*"); !slices.Equal(left, []string{another}) {
 		t.Errorf("there are %q", left)
 	}
 	fresh := []string{"LINKFORGE_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}
-	must(t, fresh, "restore", another)
+	succeed(t, fresh, "restore", another)
 	if info, err := os.Stat(another); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the backup: %v: %v", info, err)
 	}
@@ -345,28 +328,18 @@ type entry struct {
 
 func entriesOf(t *testing.T, file string) (all []entry) {
 	t.Helper()
-	in, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Value(os.Open(file))(t)
 	defer in.Close()
-	compressed, err := gzip.NewReader(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compressed := must.Value(gzip.NewReader(in))(t)
 	archive := tar.NewReader(compressed)
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		content, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all = append(all, entry{*h, content})
 	}
 }
@@ -378,16 +351,10 @@ func archiveOf(t *testing.T, entries []entry) []byte {
 	archive := tar.NewWriter(compressed)
 	for _, e := range entries {
 		e.Size = int64(len(e.content))
-		if err := archive.WriteHeader(&e.Header); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write(e.content); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, archive.WriteHeader(&e.Header))
+		must.Value(archive.Write(e.content))(t)
 	}
-	if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(archive.Close(), compressed.Close()))
 	return out.Bytes()
 }
 
@@ -396,10 +363,7 @@ func TestRestore_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	file, s, _, _ := smallBackup(t)
 	entries := entriesOf(t, file)
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Value(os.ReadFile(file))(t)
 	plain := func(name string, content string) entry {
 		return entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600}, []byte(content)}
 	}
@@ -447,9 +411,7 @@ func TestRestore_RefusesBadArguments(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			bad, folder := filepath.Join(t.TempDir(), "bad.tar.gz"), filepath.Join(t.TempDir(), "data")
-			if err := os.WriteFile(bad, c.file, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(bad, c.file, 0o600))
 			declined(t, []string{"LINKFORGE_DATA_DIR=" + folder}, c.says, "restore", bad)
 			if left := filesIn(t, folder); !slices.Equal(left, []string{"lock"}) {
 				t.Errorf("left in the data folder: %q", left)
@@ -461,9 +423,7 @@ func TestRestore_RefusesBadArguments(t *testing.T) {
 	for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName, "clicks/log_x/0.log"} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("kept"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("kept"), 0o600)))
 		declined(t, []string{"LINKFORGE_DATA_DIR=" + folder}, "move linkforge.db", "restore", file)
 		if kept, err := os.ReadFile(path); err != nil || string(kept) != "kept" {
 			t.Errorf("%s was %q: %v", name, kept, err)
@@ -479,10 +439,7 @@ func damage(b []byte) []byte {
 
 func filesIn(t *testing.T, folder string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(os.ReadDir(folder))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -495,7 +452,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 	t.Parallel()
 	file, s, who, l := smallBackup(t)
 	model := filepath.Join(t.TempDir(), "data")
-	must(t, []string{"LINKFORGE_DATA_DIR=" + model}, "restore", file)
+	succeed(t, []string{"LINKFORGE_DATA_DIR=" + model}, "restore", file)
 	moved := []string{stores.JWTSecretName, stores.CodeSecretName, stores.EncryptionKeyName, stores.DatabaseName}
 	states := map[string]func(t *testing.T, folder string){
 		"in the middle of unpacking": func(t *testing.T, folder string) {
@@ -506,10 +463,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 	for n := range len(moved) + 1 {
 		states[fmt.Sprintf("when %d files were moved", n)] = func(t *testing.T, folder string) {
 			for i, name := range moved {
-				content, err := os.ReadFile(filepath.Join(model, name))
-				if err != nil {
-					t.Fatal(err)
-				}
+				content := must.Value(os.ReadFile(filepath.Join(model, name)))(t)
 				if i < n {
 					keepFile(t, filepath.Join(folder, name), content)
 				} else {
@@ -526,7 +480,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 		for _, args := range [][]string{{"serve"}, {"migrate", "status"}} {
 			declined(t, env, "was interrupted", args...)
 		}
-		must(t, env, "restore", file)
+		succeed(t, env, "restore", file)
 		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.EncryptionKeyName,
 			stores.JWTSecretName, stores.DatabaseName, "lock"}) {
 			t.Errorf("%s: there are %q", what, got)
@@ -544,9 +498,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 
 func keepFile(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)))
 }
 
 // TestFault_RestoreSurvivesKill at random times, until one completes.
@@ -560,9 +512,7 @@ func TestFault_RestoreSurvivesKill(t *testing.T) {
 		p := program(t.Context(), t, env, "restore", file)
 		var said strings.Builder
 		p.Stderr = &said
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.Start())
 		timer := time.AfterFunc(wait, func() { _ = p.Process.Kill() })
 		err := p.Wait()
 		// the last was killed when all was done
@@ -598,10 +548,7 @@ func TestBackup_LeavesOutReplacedSecrets(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	s.stop()
-	file, err := os.ReadFile(filepath.Join(folderOf(s.env), stores.CodeSecretName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Value(os.ReadFile(filepath.Join(folderOf(s.env), stores.CodeSecretName)))(t)
 	list := "LINKFORGE_CODE_SECRET=the new code secret of these tests which is long," + string(file)
 	s.env = append(slices.Clone(s.env), list)
 	s.again()
@@ -609,9 +556,9 @@ func TestBackup_LeavesOutReplacedSecrets(t *testing.T) {
 	before := who.shorten(t, "https://example.com/", "strategy", "COUNTER").Link
 	s.stop()
 	backup := filepath.Join(t.TempDir(), "backup.tar.gz")
-	must(t, s.env, "backup", backup)
+	succeed(t, s.env, "backup", backup)
 	s.env = append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+filepath.Join(t.TempDir(), "restored"))
-	if out := must(t, s.env, "restore", backup); !strings.Contains(out, "LINKFORGE_CODE_SECRET") {
+	if out := succeed(t, s.env, "restore", backup); !strings.Contains(out, "LINKFORGE_CODE_SECRET") {
 		t.Errorf("restore does not ask for the code secret: %s", out)
 	}
 	s.again()
@@ -638,11 +585,11 @@ func TestAfterRestore_AdvancesCounters(t *testing.T) {
 		make()
 		s.stop()
 		_, before := counted(t, b)
-		out := must(t, s.env, "after-restore", "--json")
+		out := succeed(t, s.env, "after-restore", "--json")
 		if want := fmt.Sprintf("{\"counter\":%d}\n", before+1_000_000_000); out != want {
 			t.Errorf("%q, want %q", out, want)
 		}
-		words := must(t, s.env, "after-restore")
+		words := succeed(t, s.env, "after-restore")
 		if redis := strings.Contains(words, "FLUSHDB"); !strings.Contains(words, "COUNTER") || redis != (b.nodes > 1) {
 			t.Errorf("it says %q", words)
 		}
@@ -670,27 +617,20 @@ func TestAfterRestore_CountsGrants(t *testing.T) {
 		}
 		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 300 })
 		s.kill()
-		if err := os.RemoveAll(filepath.Join(folderOf(s.env), stores.ClicksFolder)); err != nil {
-			t.Fatal(err)
-		}
-		d, err := b.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.RemoveAll(filepath.Join(folderOf(s.env), stores.ClicksFolder)))
+		d := must.Value(b.open())(t)
 		t.Cleanup(func() { d.Close() })
 		granted := func() (n int64) {
 			t.Helper()
-			if err := d.NewSelect().Table("links").Column("granted").Where("id = ?", l.ID).
-				Scan(db.AsSystem(t.Context()), &n); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.NewSelect().Table("links").Column("granted").Where("id = ?", l.ID).
+				Scan(db.AsSystem(t.Context()), &n))
 			return n
 		}
-		must(t, s.env, "after-restore")
+		succeed(t, s.env, "after-restore")
 		if n := granted(); n <= 300 {
 			t.Fatalf("%d are granted: no process has left anything", n)
 		}
-		must(t, s.env, "after-restore", "--grants")
+		succeed(t, s.env, "after-restore", "--grants")
 		if n := granted(); n != 300 {
 			t.Errorf("%d are granted, want 300", n)
 		}

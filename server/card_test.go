@@ -12,16 +12,14 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // recordedAgents returns the user agents in a file of package visitor.
 func recordedAgents(t *testing.T, file string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../internal/visitor/testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../internal/visitor/testdata/" + file))(t)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
@@ -36,10 +34,7 @@ func cardOf(title string) map[string]any {
 // metaOf returns the title and the meta elements of a page, by property or name.
 func metaOf(t *testing.T, page string) map[string]string {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Value(html.Parse(strings.NewReader(page)))(t)
 	found := map[string]string{}
 	for n := range root.Descendants() {
 		switch {
@@ -59,10 +54,7 @@ func metaOf(t *testing.T, page string) map[string]string {
 // elementsOf returns the elements and the names of the attributes of a page, in order.
 func elementsOf(t *testing.T, page string) (elements []string) {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Value(html.Parse(strings.NewReader(page)))(t)
 	for n := range root.Descendants() {
 		switch n.Type {
 		case html.ElementNode:
@@ -136,10 +128,7 @@ func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
 // siteOf returns the host of a short URL.
 func siteOf(t *testing.T, l linkView) string {
 	t.Helper()
-	u, err := url.Parse(l.ShortURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Value(url.Parse(l.ShortURL))(t)
 	return u.Hostname()
 }
 
@@ -178,7 +167,7 @@ func TestCard_FollowsTheLife(t *testing.T) {
 		answers(once, 200, "a limited link")
 		s.expect(t, 302, http.MethodGet, once.path(s))
 		answers(once, 410, "an exhausted link")
-		must(t, s.env, "links", "disable", once.ID)
+		succeed(t, s.env, "links", "disable", once.ID)
 		polltest.Until(t, "the link is disabled", func() bool {
 			a, err := s.get(once.path(s), crawler...)
 			return err == nil && a.status == 410 && strings.Contains(a.body, "disabled")
@@ -254,9 +243,7 @@ func TestCard_ChangesNoOtherAnswer(t *testing.T) {
 				a := s.expect(t, 302, http.MethodGet, l.path(s), "User-Agent", agent)
 				a.header.Del("Date")
 				var got strings.Builder
-				if err := a.header.Write(&got); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, a.header.Write(&got))
 				if got.String() != want || a.body != "" {
 					t.Errorf("%s of the %s link: %q and %q, want %q", agent, name, got.String(), a.body, want)
 				}
@@ -274,16 +261,10 @@ func TestCard_IsThatOfTheRequestedHost(t *testing.T) {
 		who.verifiedDomain(t, b, "links.example.com")
 		who.shorten(t, "https://example.com/", "strategy", "CUSTOM", "customCode", "shared", "routing",
 			map[string]any{"card": map[string]any{"title": "A title"}})
-		r, err := http.NewRequest(http.MethodGet, "http://"+s.address+"/shared?a=b", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Value(http.NewRequest(http.MethodGet, "http://"+s.address+"/shared?a=b", nil))(t)
 		r.Host = "links.example.com"
 		r.Header.Set("User-Agent", "Twitterbot/1.0")
-		a, err := s.deliver(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Value(s.deliver(r))(t)
 		if diff := cmp.Diff(map[string]string{
 			"": "", "title": "A title", "og:type": "website", "og:site_name": "links.example.com",
 			"og:url": "https://links.example.com/shared", "og:title": "A title", "twitter:card": "summary",

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // answer is a complete response.
@@ -56,10 +58,7 @@ func (s *server) request(method, path, body string, headers ...string) (answer, 
 // expect sends a request and checks the status of the response.
 func (s *server) expect(t *testing.T, status int, method, path string, headers ...string) answer {
 	t.Helper()
-	a, err := s.request(method, path, "", headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(s.request(method, path, "", headers...))(t)
 	if a.status != status {
 		t.Errorf("%s %s: status %d, want %d: %s", method, path, a.status, status, a.body)
 	}

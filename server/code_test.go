@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -34,14 +35,9 @@ type golden struct {
 
 func readGolden(t *testing.T) golden {
 	t.Helper()
-	text, err := os.ReadFile("../internal/urlnorm/testdata/lf1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../internal/urlnorm/testdata/lf1.json"))(t)
 	var g golden
-	if err := json.Unmarshal(text, &g); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(text, &g))
 	if len(g.Vectors) < 70 || len(g.Rejects) < 21 || len(g.Salts.Codes) != shortcode.Salts {
 		t.Fatalf("%d vectors, %d rejects, %d salts: some are missing", len(g.Vectors), len(g.Rejects), len(g.Salts.Codes))
 	}
@@ -54,9 +50,7 @@ func jsonLine(t *testing.T, value any) string {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, encoder.Encode(value))
 	return line.String()
 }
 

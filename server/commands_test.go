@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -56,25 +57,15 @@ func TestReadiness_FailsWithoutDatabase(t *testing.T) {
 	b := production(t)
 	b.fails = true
 	s := start(t, b)
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	var name string
-	if err := d.NewSelect().ColumnExpr("current_database()").Scan(t.Context(), &name); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().ColumnExpr("current_database()").Scan(t.Context(), &name))
 	d.Close()
-	outside, err := db.OpenPostgres(os.Getenv(dbtest.DatabaseURL), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outside := must.Value(db.OpenPostgres(os.Getenv(dbtest.DatabaseURL), 1))(t)
 	defer outside.Close()
 	run := func(statement string) {
 		t.Helper()
-		if _, err := outside.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(outside.ExecContext(db.AsOwner(t.Context()), statement))(t)
 	}
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
 	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")

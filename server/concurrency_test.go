@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -102,15 +103,9 @@ func TestCreateLink_CreatesManyConcurrently(t *testing.T) {
 // countLinks counts the rows in the database.
 func countLinks(t *testing.T, b backend) int {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
-	n, err := d.NewSelect().Table("links").Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(d.NewSelect().Table("links").Count(db.AsSystem(t.Context())))(t)
 	return int(n)
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // failing runs serve with an environment that must be refused, and returns its output.
@@ -105,10 +107,7 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			node.stop()
 			previous, separator := codeSecret, "\n" // it has a comma
 			if b.nodes == 1 {
-				file, err := os.ReadFile(filepath.Join(folderOf(node.env), "code.secret"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				file := must.Value(os.ReadFile(filepath.Join(folderOf(node.env), "code.secret")))(t)
 				previous, separator = string(file), ","
 			}
 			node.env = append(slices.Clone(node.env), "LINKFORGE_CODE_SECRET="+newSecret+separator+previous)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -135,13 +136,8 @@ func (w tenant) createCounters(number *atomic.Int64) ([]string, error) {
 // counted is how many links there are, and how many counters have been handed out.
 func counted(t *testing.T, b backend) (rows, handedOut int) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
-	if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &handedOut); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &handedOut))
 	return countLinks(t, b), handedOut
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -104,16 +105,12 @@ func (c *creators) createOne(t *testing.T) error {
 func (c *creators) compare(t *testing.T, b backend) {
 	t.Helper()
 	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() { _ = d.Close() }()
 	var links []struct{ WorkspaceID, OriginalURL, Code string }
 	err = d.NewSelect().Table("links").Column("workspace_id", "original_url", "code").
 		Scan(db.AsSystem(t.Context()), &links)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	codes, count := map[[2]string]string{}, map[string]int64{}
 	for _, l := range links {
 		key := [2]string{l.WorkspaceID, l.OriginalURL}

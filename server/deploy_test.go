@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/proctest"
 )
 
@@ -37,10 +38,7 @@ const longestStop = drainDeadline + 30*time.Second
 // deployed is a file of docs/deploy, or another by its path from there.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(deployFolder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(filepath.Join(deployFolder, name)))(t)
 	return string(text)
 }
 
@@ -149,10 +147,7 @@ func substituted(env map[string]*string) map[string]string {
 
 func period(t *testing.T, text string) time.Duration {
 	t.Helper()
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(time.ParseDuration(text))(t)
 	return d
 }
 
@@ -341,10 +336,7 @@ func rules(t *testing.T) (all []rule) {
 func shownMetrics(t *testing.T, address string) map[string][]string {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, address)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Value(parser.TextToMetricFamilies(strings.NewReader(scrape(t, address))))(t)
 	all := map[string][]string{"up": {"instance", "job"}} // Prometheus' own
 	for name, family := range families {
 		labels := []string{"instance", "job"}
@@ -433,9 +425,7 @@ func panelExpressions(t *testing.T) (all []string) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(deployed(t, "grafana/dashboard.json")), &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(deployed(t, "grafana/dashboard.json")), &dashboard))
 	for _, p := range dashboard.Panels {
 		if p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
 			t.Errorf("the panel %q lies at %+v", p.Title, p.GridPos)
@@ -481,16 +471,11 @@ func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 	certify(t, certificateFile, keyFile, 1)
 	put := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	read := func(path string) string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(os.ReadFile(path))(t)
 		return string(text)
 	}
 	// The files say where things are on another machine.
@@ -530,9 +515,7 @@ func scrape(t *testing.T, address string) string {
 	client := http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	response, err := client.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {

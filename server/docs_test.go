@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
 )
@@ -60,10 +61,7 @@ func TestDocs_ExamplesRun(t *testing.T) {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -86,16 +84,12 @@ func newReader(t *testing.T) *reader {
 	if printed == nil {
 		t.Fatal("persisted-documents.md prints no file")
 	}
-	if err := os.WriteFile(documents, []byte(printed[1]+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(documents, []byte(printed[1]+"\n"), 0o600))
 	proctest.SkipShort(t)
 	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
 	program := filepath.Join(folder, "linkforge")
 	script := fmt.Sprintf("#!/bin/sh\n%s=on exec '%s' \"$@\"\n", asProgram, os.Args[0])
-	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(program, []byte(script), 0o700))
 	return &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{
 		"localhost:8080": s.address, "go run ./server": program}}
 }

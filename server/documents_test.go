@@ -10,19 +10,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // listed writes a file of documents by id.
 func listed(t *testing.T, documents map[string]string) (file string) {
 	t.Helper()
-	content, err := json.Marshal(documents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Value(json.Marshal(documents))(t)
 	file = filepath.Join(t.TempDir(), "persisted-documents.json")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, content, 0o600))
 	return file
 }
 
@@ -85,9 +82,7 @@ func TestCostRate_IsSharedByNodes(t *testing.T) {
 		for i := 0; ; i++ {
 			who.server = nodes[i%len(nodes)]
 			a, err := who.run(`{ rateLimit { limit cost remaining resetsAt __typename } }`, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if a.status == http.StatusTooManyRequests && before != nil && *before < 6 && a.code() == "RATE_LIMITED" {
 				break
 			}

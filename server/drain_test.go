@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -42,10 +43,7 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 		who.shorten(t, "https://example.com/made-while-leaving")
 		who.onServer(staying).remove(t, removed.ID) // the node still receives changes
 		polltest.Until(t, "a link that was deleted elsewhere is gone here", func() bool {
-			a, err := leaving.get(removed.path(leaving))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(leaving.get(removed.path(leaving)))(t)
 			return a.status == http.StatusNotFound
 		})
 		leaving.awaitExit()
@@ -74,15 +72,9 @@ func (s *server) awaitStatus(status int) {
 // closesAfter follows a short URL, and reports whether the answer ends the connection.
 func (s *server) closesAfter(t *testing.T, path string) bool {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(http.NewRequest(http.MethodGet, "http://"+s.address+path, nil))(t)
 	r.Host = strings.TrimPrefix(s.public, "http://")
-	response, err := s.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Value(s.http.Do(r))(t)
 	response.Body.Close()
 	if response.StatusCode != http.StatusFound {
 		t.Errorf("%s: status %d", path, response.StatusCode)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestEdge_RefusesOtherOrigins may call the API where the operator has listed them, by every transport,
@@ -71,10 +73,7 @@ func TestEdge_RefusesOtherOrigins(t *testing.T) {
 
 func post(t *testing.T, c client, body, origin string) answer {
 	t.Helper()
-	a, err := c.post([]byte(body), "Origin", origin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(c.post([]byte(body), "Origin", origin))(t)
 	return a
 }
 
@@ -90,17 +89,11 @@ func TestEdge_RefusesMutationsByGET(t *testing.T) {
 	address := "http://" + s.address + "/graphql?" + url.Values{
 		"query": {linkClicked}, "variables": {`{"w": "` + who.workspaceID + `"}`},
 	}.Encode()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(http.NewRequestWithContext(ctx, http.MethodGet, address, nil))(t)
 	r.Host = strings.TrimPrefix(s.public, "http://")
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Authorization", "Bearer "+who.token)
-	response, err := s.http.Transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Value(s.http.Transport.RoundTrip(r))(t)
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	if !lines.Scan() || lines.Text() != ":" { // the subscription stands
@@ -140,9 +133,7 @@ func TestWebSocket_ClosesWithoutInit(t *testing.T) {
 			conn, _, err := websocket.Dial(ctx, "ws://"+s.address+"/graphql", &websocket.DialOptions{
 				Host: strings.TrimPrefix(s.public, "http://"), Subprotocols: c.protocols,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer conn.CloseNow()
 			if c.said != "" {
 				_ = conn.Write(ctx, websocket.MessageText, []byte(c.said)) // it may have been closed

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
@@ -290,14 +291,8 @@ func TestEventCommitted_FollowsPermissions(t *testing.T) {
 // logEvent writes an event of the server.
 func logEvent(t *testing.T, b backend, workspaceID, action, targetID string) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	event := audit.New(workspaceID, "", audit.Action(action), targetID, nil, time.Now())
-	err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error { return audit.Write(ctx, tx, event) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error { return audit.Write(ctx, tx, event) }))
 }

@@ -55,7 +55,7 @@ func TestCreateLink_CodesExhausted(t *testing.T) {
 			holder["strategy"] != "CUSTOM" || holder["status"] != "ACTIVE" || holder["purged"] != false {
 			t.Errorf("all codes are taken: %v", rows)
 		}
-		table := must(t, s.env, "links", "codes", "--workspace", who.workspaceID, url)
+		table := succeed(t, s.env, "links", "codes", "--workspace", who.workspaceID, url)
 		wantTable(t, table, "CODE STATE HELD BY WORKSPACE STATUS STRATEGY URL", first.ID)
 		if got, err := who.create(url, "strategy", "RANDOM"); err != nil || !got.Created {
 			t.Errorf("another strategy: %+v: %v", got, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -157,15 +158,12 @@ type exporting struct {
 func newExporting(t *testing.T, d *db.DB) *exporting {
 	t.Helper()
 	now := func() time.Time { return time.Now().UTC() }
-	opened, err := stores.Open(stores.Options{
+	opened := must.Value(stores.Open(stores.Options{
 		Config: config.Config{
 			PublicURL: "http://sho.rt", JWTSecrets: [][]byte{[]byte(strings.Repeat("s", 32))}, TokenTTL: time.Hour,
 		},
 		DB: d, Log: slog.New(slog.DiscardHandler), Now: now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	e := &exporting{app: &app{Stores: opened, log: slog.New(slog.DiscardHandler), now: now, db: d}}
 	e.actor = workspacetest.Actor(t, d)
 	e.owner = workspacetest.Of(t, d, e.actor, "ada")
@@ -180,24 +178,17 @@ func (e *exporting) fill(t *testing.T) {
 	t.Helper()
 	ctx, at := db.AsSystem(t.Context()), db.Instant(e.now())
 	if e.db.Kind == db.Postgres {
-		if _, err := e.db.NewRaw("SELECT keep_month(date_trunc('month', ?::timestamptz, 'UTC'))", at).Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(e.db.NewRaw("SELECT keep_month(date_trunc('month', ?::timestamptz, 'UTC'))", at).Exec(ctx))(t)
 	}
 	const numbers = "WITH RECURSIVE counting (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counting WHERE n < ?) "
-	_, err := e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+
+	must.Value(e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+
 		""+numbers+
-		"SELECT n, ?, 'lnk', ?, 1, ?, ?, 302 FROM counting", exportedRows, e.owner.ID(), at, false, false).Exec(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+		"SELECT n, ?, 'lnk', ?, 1, ?, ?, 302 FROM counting", exportedRows, e.owner.ID(), at, false, false).Exec(ctx))(t)
 	var events []*audit.Event
 	for range exportedRows {
 		events = append(events, audit.New(e.owner.ID(), e.actor.AccountID, audit.LinkCreated, "lnk", nil, at))
 	}
-	if _, err := e.db.NewInsert().Model(&events).Returning("NULL").Exec(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(e.db.NewInsert().Model(&events).Returning("NULL").Exec(ctx))(t)
 }
 
 // session begins a session of the owner, and returns it as an actor, its token and what ends it.
@@ -206,13 +197,9 @@ func (e *exporting) session(t *testing.T) (actor account.Actor, token string, en
 	actor, at := account.Actor{AccountID: e.actor.AccountID, SessionID: id.New(id.Session)}, db.Instant(e.now())
 	s := &account.Session{ID: actor.SessionID, AccountID: actor.AccountID, CreatedAt: at, UsedAt: at,
 		ExpiresAt: at.Add(time.Hour)}
-	if _, err := e.db.NewInsert().Model(s).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(e.db.NewInsert().Model(s).Exec(db.AsSystem(t.Context())))(t)
 	token, _, err := e.Accounts.Tokens.Issue(actor, e.now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return actor, token, func() {
 		if err := e.Accounts.Logout(t.Context(), actor, actor.SessionID); err != nil {
 			t.Error(err)
@@ -224,17 +211,11 @@ func (e *exporting) session(t *testing.T) (actor account.Actor, token string, en
 func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
 	t.Helper()
 	m, err := e.Workspaces.Require(t.Context(), actor, e.owner.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s, err := e.Stats.Stats(t.Context(), m, stats.Subject{}, nil, "", stats.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	url, _, err := e.Exports.Sign(s, stats.JSONLines, actor.SessionID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 }
 
@@ -252,13 +233,9 @@ func (e *exporting) key(t *testing.T) (actor account.Actor, secret string, revok
 	t.Helper()
 	key, secret, err := e.APIKeys.Create(t.Context(), e.owner, apikey.NewKey{
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadStats, workspace.ReadAudit}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	actor.Key, err = e.APIKeys.Authenticate(t.Context(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return actor, secret, func() {
 		if _, err := e.APIKeys.Revoke(t.Context(), e.owner, key.ID); err != nil {
 			t.Error(err)

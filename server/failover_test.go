@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -92,15 +93,10 @@ func TestFailover_KeepsRedirecting(t *testing.T) {
 		for i := range 10 {
 			fresh = append(fresh, who.shorten(t, fmt.Sprintf("https://example.com/fresh/%d", i)).Link)
 		}
-		d, err := b.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(b.open())(t)
 		defer d.Close()
-		if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "failover").
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "failover").
+			Exec(db.AsSystem(t.Context())))(t)
 		var counted, others []*crowd
 		for _, node := range nodes {
 			counted = append(counted, gather(t, node, limited.path(nodes[0]), 3, 25*time.Millisecond))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -112,10 +113,7 @@ func (f *fallen) request(t *testing.T, node *server, method, code string, hasSlu
 		f.requests[fmt.Sprint(status, " ", code)]++
 	}
 	if hasSlug {
-		a, err := node.request(method, "/fallen/"+code, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Value(node.request(method, "/fallen/"+code, ""))(t)
 		return a
 	}
 	return node.askHost(t, method, f.host, "/"+code)
@@ -217,7 +215,7 @@ func TestFallback_ReplacesThePage(t *testing.T) {
 		f.leadTo(t, "unknown", false, fallbackOf(domain, "unknown", f.host))
 		f.expectUnmatched(t)
 
-		must(t, f.env, "workspaces", "delete", "fallen")
+		succeed(t, f.env, "workspaces", "delete", "fallen")
 		for _, node := range f.nodes {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				for _, state := range append([]string{"disabled", "over-quota"}, fallenStates...) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
@@ -25,11 +26,8 @@ const (
 // submit sends a form as a browser does.
 func (s *server) submit(t *testing.T, path, form string, headers ...string) answer {
 	t.Helper()
-	a, err := s.request("POST", path, form, slices.Concat(
-		[]string{"Content-Type", formType, "User-Agent", desktopChrome, "Accept", browserOK, "Origin", s.public}, headers)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(s.request("POST", path, form, slices.Concat(
+		[]string{"Content-Type", formType, "User-Agent", desktopChrome, "Accept", browserOK, "Origin", s.public}, headers)...))(t)
 	return a
 }
 
@@ -310,10 +308,7 @@ func TestGate_PasswordIsNowhereElse(t *testing.T) {
 		who.route(t, l.ID, gate("hunter22-six"))
 
 		rows := func(query string) (found []string) {
-			d, err := b.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Value(b.open())(t)
 			defer d.Close()
 			if err := d.NewRaw(query).Scan(db.AsSystem(t.Context()), &found); err != nil {
 				t.Fatalf("%s: %v", query, err)
@@ -499,10 +494,7 @@ func TestConsumption_EqualsClicks(t *testing.T) {
 		for _, s := range nodes {
 			s.stop() // returns grants that no visitor has used
 		}
-		d, err := b.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(b.open())(t)
 		defer d.Close()
 		for i, l := range links[4:7] {
 			granted := int64(0)

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
@@ -212,10 +213,7 @@ func (b backend) alone(t testing.TB) backend {
 		if !ok {
 			continue
 		}
-		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Value(url.Parse(address))(t)
 		n := <-redisDatabases
 		u.Path = fmt.Sprint("/", n)
 		b.env[i] = "LINKFORGE_REDIS_URL=" + u.String()
@@ -437,10 +435,7 @@ func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 
 func content(t testing.TB, f *os.File) string {
 	t.Helper()
-	text, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(f.Name()))(t)
 	return string(text)
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // visible removes the two headers that differ between equal responses.
@@ -73,14 +75,8 @@ func (s *server) compareHidden(t *testing.T, code, name string, headers []string
 			if code == "unpublished" && suffix == "" {
 				continue
 			}
-			got, err := s.request(method, "/owner/"+code+suffix, "", headers...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := s.request(method, "/owner/never"+suffix, "", headers...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(s.request(method, "/owner/"+code+suffix, "", headers...))(t)
+			want := must.Value(s.request(method, "/owner/never"+suffix, "", headers...))(t)
 			if diff := cmp.Diff(want.visible(), got.visible(), cmp.AllowUnexported(answer{})); diff != "" {
 				t.Errorf("%s /owner/%s%s, %s (-unknown +got):\n%s", method, code, suffix, name, diff)
 			}

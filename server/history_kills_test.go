@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -130,9 +131,7 @@ func (e *editor) follow(ctx context.Context, last string, received chan<- string
 // change makes the changes, and kills nodes.
 func (e *editor) change(t *testing.T, b backend) {
 	t.Helper()
-	if err := e.createMany(e.tenant); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, e.createMany(e.tenant))
 	var done atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {

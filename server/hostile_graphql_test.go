@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // operation is a hostile document.
@@ -172,10 +174,7 @@ func wrongTypes(t *testing.T, who tenant) {
 			if strings.Contains(c.query, "$") {
 				variables["x"] = c.value
 			}
-			a, err := who.run(c.query, variables)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(who.run(c.query, variables))(t)
 			harmless(t, a, began)
 			if a.code() != "BAD_REQUEST" || a.status != http.StatusBadRequest {
 				t.Errorf("status %d: %.500s", a.status, a.body)
@@ -337,10 +336,7 @@ func hostileStrings(t *testing.T, who tenant) {
 					%q}}`, query, text, under,
 					who.workspaceID, linkID)
 				began := time.Now()
-				a, err := who.post([]byte(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := must.Value(who.post([]byte(body)))(t)
 				harmless(t, a, began)
 				if a.status != http.StatusOK && a.status != http.StatusBadRequest {
 					t.Errorf("%.100q: status %d: %.500s", text, a.status, a.body)
@@ -381,24 +377,16 @@ func hostileStrings(t *testing.T, who tenant) {
 func (s *server) raw(t *testing.T, request string) answer {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	must.Value(io.WriteString(conn, request))(t)
 	method, _, _ := strings.Cut(request, " ")
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if errors.Is(err, syscall.ECONNRESET) { // the server may close the connection on invalid HTTP
 		return answer{status: http.StatusBadRequest}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil && !errors.Is(err, syscall.ECONNRESET) {

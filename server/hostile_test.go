@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 const (
@@ -226,10 +228,7 @@ func largeBodies(t *testing.T, anonymousClient, member client) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			a, err := c.post(padded(c.size))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(c.post(padded(c.size)))(t)
 			harmless(t, a, began)
 			if a.status != c.status || a.code() != c.code {
 				t.Errorf("status %d, code %q, want %d, %q: %.500s", a.status, a.code(), c.status, c.code, a.body)
@@ -241,10 +240,7 @@ func largeBodies(t *testing.T, anonymousClient, member client) {
 // hostileTokens are tokens that were never issued.
 func hostileTokens(t *testing.T, who tenant) {
 	part := func(value any) string {
-		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(json.Marshal(value))(t)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	claims := map[string]any{
@@ -278,11 +274,8 @@ func hostileTokens(t *testing.T, who tenant) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			a, err := client{server: who.server}.post([]byte(`{"query":
-				"{ me { id } }"}`), "Authorization", authorization)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(client{server: who.server}.post([]byte(`{"query":
+				"{ me { id } }"}`), "Authorization", authorization))(t)
 			harmless(t, a, began)
 			if a.status != http.StatusUnauthorized || a.code() != "UNAUTHENTICATED" || strings.Contains(a.body, `"data"`) {
 				t.Errorf("status %d: %.500s", a.status, a.body)
@@ -335,10 +328,7 @@ func foreign(t *testing.T, who, other tenant, theirs linkView) {
 		t.Run(name, func(t *testing.T) {
 			var first string
 			for i, id := range ids[c.kind] {
-				a, err := who.run(c.query, map[string]any{"x": id})
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := must.Value(who.run(c.query, map[string]any{"x": id}))(t)
 				if first = a.body; i > 0 {
 					continue
 				}

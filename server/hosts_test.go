@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -165,15 +166,9 @@ func TestOutboundAllow_ChecksPrivateDestinations(t *testing.T) {
 // askHost sends a request for a path of a host.
 func (s *server) askHost(t *testing.T, method, host, path string) answer {
 	t.Helper()
-	r, err := http.NewRequest(method, "http://"+s.address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(http.NewRequest(method, "http://"+s.address+path, nil))(t)
 	r.Host = host
-	a, err := s.deliver(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(s.deliver(r))(t)
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 	htmlnode "golang.org/x/net/html"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // setInspectable changes the setting of the workspace.
@@ -34,10 +35,7 @@ func (w tenant) setInspectable(t *testing.T, to any) {
 // textOf returns the texts of the elements of a page with a name.
 func textOf(t *testing.T, page, element string) (texts []string) {
 	t.Helper()
-	root, err := htmlnode.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Value(htmlnode.Parse(strings.NewReader(page)))(t)
 	for n := range root.Descendants() {
 		if n.Type != htmlnode.ElementNode || n.Data != element {
 			continue
@@ -151,7 +149,7 @@ func TestInspection_HidesWhatARedirectProtects(t *testing.T) {
 		deleted, disabled := link(), link()
 		execute(t, b, "UPDATE links SET expires_at = ? WHERE id = ?", db.Instant(time.Now().Add(-time.Hour)), ended.ID)
 		who.remove(t, deleted.ID)
-		must(t, s.env, "links", "disable", disabled.ID)
+		succeed(t, s.env, "links", "disable", disabled.ID)
 		page := func(l linkView, status int, headers ...string) string {
 			t.Helper()
 			a := s.expect(t, status, http.MethodGet, l.path(s)+"+", append(headers, "Accept", "text/html")...)
@@ -218,7 +216,7 @@ func TestInspection_CoversAnonymousLinks(t *testing.T) {
 		const details = `"><script>alert(1)</script>`
 		report := url.Values{"link": {l.ShortURL}, "reason": {"PHISHING"}, "details": {details}}
 		post(200, report)
-		stored := func() []string { return strings.Split(strings.TrimSpace(must(t, s.env, "reports")), "\n") }
+		stored := func() []string { return strings.Split(strings.TrimSpace(succeed(t, s.env, "reports")), "\n") }
 		if rows := stored(); len(rows) != 1 || !strings.Contains(rows[0], "PHISHING") ||
 			!strings.Contains(rows[0], strconv.Quote(details)) {
 			t.Errorf("the stored reports are %q", rows)

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -244,7 +245,7 @@ func (k *killer) job(name string, tables []string, whole func()) {
 	if kills < enoughKills {
 		k.t.Errorf("%d runs were killed, which is too few to tell anything", kills)
 	}
-	must(k.t, k.env, args...)
+	succeed(k.t, k.env, args...)
 	whole()
 }
 
@@ -396,8 +397,8 @@ func TestFault_PurgeSurvivesKill(t *testing.T) {
 			}
 			k.record(clicks...)
 		}
-		must(t, s.env, "jobs", "run", "click", "days")
-		must(t, s.env, "workspaces", "delete", "gone")
+		succeed(t, s.env, "jobs", "run", "click", "days")
+		succeed(t, s.env, "workspaces", "delete", "gone")
 		s.stop()
 		k.write("UPDATE workspaces SET deleted_at = '2020-01-01 00:00:00+00:00' WHERE id = ?", gone.workspaceID)
 		others := k.rowsOf(stays.workspaceID)
@@ -456,7 +457,7 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 			}
 		}
 		k.record(clicks...)
-		must(t, s.env, "jobs", "run", "click", "days")
+		succeed(t, s.env, "jobs", "run", "click", "days")
 		s.stop()
 		since := month.AddDate(0, -13, 0)
 		kept := func() map[string]int {
@@ -483,7 +484,7 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 				t.Errorf("%d rows of months that are over are left in %s", n, table)
 			}
 		}
-		must(t, s.env, "stats", "verify")
+		succeed(t, s.env, "stats", "verify")
 	})
 }
 
@@ -507,10 +508,7 @@ func firstSteps(t *testing.T, n int) fs.FS {
 
 func stepNames(t *testing.T) (names []string) {
 	t.Helper()
-	files, err := fs.Glob(migrations.Files, "postgres/*.up.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Value(fs.Glob(migrations.Files, "postgres/*.up.sql"))(t)
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(file), ".up.sql"))
 	}
@@ -587,10 +585,7 @@ var (
 // isOnline reports whether the statements of a step on PostgreSQL commit one by one.
 func isOnline(t *testing.T, step string) bool {
 	t.Helper()
-	script, err := migrations.Files.ReadFile("postgres/" + step + ".up.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Value(migrations.Files.ReadFile("postgres/" + step + ".up.sql"))(t)
 	return strings.HasPrefix(string(script), "-- online\n")
 }
 
@@ -599,10 +594,7 @@ func isOnline(t *testing.T, step string) bool {
 // alters. It is empty for a step of SQLite alone.
 func holdingUp(t *testing.T, step string) string {
 	t.Helper()
-	script, err := migrations.Files.ReadFile("postgres/" + step + ".up.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Value(migrations.Files.ReadFile("postgres/" + step + ".up.sql"))(t)
 	if all := online.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
 		return "LOCK TABLE " + all[len(all)-1][1] + " IN SHARE UPDATE EXCLUSIVE MODE"
 	}
@@ -633,9 +625,7 @@ func TestFault_MigrationSurvivesKill(t *testing.T) {
 	t.Parallel()
 	eachEmptyBackend(t, func(t *testing.T, b backend) {
 		if folder := folderOf(b.env); b.nodes == 1 {
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.MkdirAll(folder, 0o700))
 		}
 		k := newKiller(t, b, b.env)
 		const withLinks, links = 3, 300 // they are there from the step on which has all that a link needs
@@ -664,7 +654,7 @@ func TestFault_MigrationSurvivesKill(t *testing.T) {
 				t.Errorf("%s has left something behind (-before +after):\n%s", step, diff)
 			}
 		}
-		out := must(t, b.env, "migrate", "up")
+		out := succeed(t, b.env, "migrate", "up")
 		if want := "applied " + steps[len(steps)-1] + "\n"; out != want {
 			t.Errorf("the next run says %q, want %q", out, want)
 		}

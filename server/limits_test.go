@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // fixedLimits are the limit and the subject of rows without a variable, by the constant or rate in the
@@ -183,7 +184,7 @@ func limitsInCode(t *testing.T) map[string]string {
 	t.Helper()
 	values := map[string]string{}
 	for _, root := range []string{"../graph", "../internal", "."} {
-		if err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+		must.NoError(t, filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
 				strings.Contains(name, "/gen/") {
 				return err
@@ -199,9 +200,7 @@ func limitsInCode(t *testing.T) map[string]string {
 			}
 			collectLimits(file, source, folder, values)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return values
 }

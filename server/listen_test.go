@@ -20,33 +20,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // certify writes a certificate for localhost, and its key, into two files.
 func certify(t *testing.T, certificateFile, keyFile string, serial int64) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	private := must.Value(x509.MarshalPKCS8PrivateKey(key))(t)
 	for file, block := range map[string]*pem.Block{certificateFile: {Type: "CERTIFICATE", Bytes: signed},
 		keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 }
 
@@ -64,9 +54,7 @@ func TestListen_ServesTLS(t *testing.T) {
 	process := program(t.Context(), t, env)
 	var out strings.Builder
 	process.Stdout = &out
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, process.Start())
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	polltest.Until(t, "the server answers", func() bool {
@@ -94,15 +82,9 @@ func TestListen_ReloadsCertificate(t *testing.T) {
 	folder := t.TempDir()
 	certificateFile, keyFile := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "key.pem")
 	certify(t, certificateFile, keyFile, 1)
-	c, err := openCertificate(certificateFile, keyFile, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Value(openCertificate(certificateFile, keyFile, slog.New(slog.DiscardHandler)))(t)
 	serial := func() int64 {
-		now, err := c.config().GetCertificate(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Value(c.config().GetCertificate(nil))(t)
 		return now.Leaf.SerialNumber.Int64()
 	}
 	if c.files.Changed() || serial() != 1 {
@@ -112,9 +94,7 @@ func TestListen_ReloadsCertificate(t *testing.T) {
 	if !c.files.Changed() || c.load() != nil || serial() != 1000 {
 		t.Errorf("serial %d, want 1000", serial())
 	}
-	if err := os.WriteFile(certificateFile, []byte("nothing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(certificateFile, []byte("nothing"), 0o600))
 	if !c.files.Changed() || c.load() == nil || serial() != 1000 {
 		t.Errorf("a broken file is used: serial %d", serial())
 	}
@@ -127,10 +107,7 @@ func TestListen_ReloadsCertificate(t *testing.T) {
 // limited sends a request, and reports whether the rate limit refused it.
 func limited(t *testing.T, s *server, headers ...string) bool {
 	t.Helper()
-	a, err := client{server: s}.post([]byte(`{"query":"{ platformStats { totalLinks } }"}`), headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(client{server: s}.post([]byte(`{"query":"{ platformStats { totalLinks } }"}`), headers...))(t)
 	return a.status == http.StatusTooManyRequests
 }
 
@@ -169,9 +146,7 @@ func TestListen_ReadsPROXYProtocol(t *testing.T) {
 		"LINKFORGE_ADMIN_LISTEN="+freeAddress(t),
 		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2")
 	process := program(t.Context(), t, env)
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, process.Start())
 	defer func() { _ = process.Process.Kill(); _ = process.Wait() }()
 	ask := func(header string) (status string, err error) {
 		conn, err := net.DialTimeout("tcp", address, time.Second)

@@ -22,6 +22,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
@@ -375,10 +376,7 @@ func TestLinkClicked_DeliversClicks(t *testing.T) {
 // holdTransactions holds transactions open at random times, if the database allows several at once.
 func holdTransactions(t *testing.T, b backend) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var holding sync.WaitGroup
 	t.Cleanup(func() {
@@ -451,15 +449,9 @@ var subscriptions = regexp.MustCompile(`(?m)^linkforge_click_subscriptions (\d+)
 // subscribed is how many subscriptions a node has, by its own metrics.
 func subscribed(t *testing.T, admin string) int {
 	t.Helper()
-	response, err := http.Get("http://" + admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Value(http.Get("http://" + admin + "/metrics"))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(io.ReadAll(response.Body))(t)
 	found := subscriptions.FindSubmatch(text)
 	if found == nil {
 		t.Fatalf("%.1000s", text)
@@ -619,9 +611,7 @@ func testSocketManners(t *testing.T, who tenant) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := who.dial(ctx, http.Header{"Authorization": {"Bearer " + who.token}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			for _, text := range c.said {
 				_ = conn.Write(ctx, websocket.MessageText, []byte(text)) // it may have been closed
 			}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -23,10 +24,7 @@ type mailbox struct {
 
 func newMailbox(t *testing.T) *mailbox {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	m := &mailbox{address: listener.Addr().String()}
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -248,10 +249,7 @@ func removeAndRevive(t *testing.T, who tenant, l linkView) {
 // expectOneOf requests a path and returns the status, which must be one of these.
 func (s *server) expectOneOf(t *testing.T, path string, statuses ...int) int {
 	t.Helper()
-	a, err := s.get(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(s.get(path))(t)
 	for _, status := range statuses {
 		if a.status == status {
 			return status

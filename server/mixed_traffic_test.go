@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -385,10 +386,7 @@ func (c *trafficTarget) check(t *testing.T, b backend, name string, unsure int64
 // numberOf returns the number that a query selects.
 func numberOf(t *testing.T, b backend, query string, args ...any) (n int64) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	if err := d.NewRaw(query, args...).Scan(db.AsSystem(t.Context()), &n); err != nil {
 		t.Fatalf("%s: %v", query, err)

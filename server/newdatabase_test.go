@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -19,18 +20,14 @@ func TestStart_RefusesLostDatabase(t *testing.T) {
 	settings := map[string]string{"LINKFORGE_DATA_DIR": dir}
 	start := func() error {
 		c, err := config.Parse(settings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		a, err := newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard)
 		if err != nil {
 			return err
 		}
 		return a.close()
 	}
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, start())
 	if err := start(); err != nil {
 		t.Errorf("the second start: %v", err)
 	}

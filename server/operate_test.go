@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // rowsOf are the objects that a command writes, one a line.
 func rowsOf(t *testing.T, env []string, args ...string) (rows []map[string]any) {
 	t.Helper()
-	out := must(t, env, append(args, "--json")...)
+	out := succeed(t, env, append(args, "--json")...)
 	for line := range strings.Lines(out) {
 		var row map[string]any
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
@@ -75,14 +76,14 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		if len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
 			t.Errorf("users by parts: %v, %v", first, rest)
 		}
-		wantTable(t, must(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED SESSIONS", `"watched@example.com"`)
+		wantTable(t, succeed(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED SESSIONS", `"watched@example.com"`)
 
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 ||
 			rows[0]["hitQuota"] != nil || rows[0]["deletedAt"] != nil {
 			t.Errorf("workspaces: %v", rows)
 		}
-		wantTable(t, must(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED", "left-alone")
+		wantTable(t, succeed(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED", "left-alone")
 		obeysLimits(t, s, who, l)
 
 		for _, what := range []string{"promo", l.ShortURL, l.ID, "https://EXAMPLE.com/some/where?x=1", "some/WHERE"} {
@@ -95,18 +96,18 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 				t.Errorf("links find %s does not find it", what)
 			}
 		}
-		wantTable(t, must(t, s.env, "links", "find", "promo"), "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO", l.ID)
+		wantTable(t, succeed(t, s.env, "links", "find", "promo"), "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO", l.ID)
 		obeysDisable(t, s, l)
 
 		s.becomes(t, l, http.StatusFound, "the workspace is there")
-		must(t, s.env, "workspaces", "delete", "watched")
+		succeed(t, s.env, "workspaces", "delete", "watched")
 		s.becomes(t, l, http.StatusGone, "the workspace is deleted")
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["deletedAt"] == nil {
 			t.Errorf("deleted: %v", rows)
 		}
 		declined(t, s.env, "deleted already", "workspaces", "delete", "watched")
-		must(t, s.env, "workspaces", "restore", "watched")
+		succeed(t, s.env, "workspaces", "restore", "watched")
 		s.becomes(t, l, http.StatusFound, "the workspace is restored")
 		declined(t, s.env, "not deleted", "workspaces", "restore", "watched")
 		want := []string{
@@ -173,12 +174,12 @@ func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
 	}
 	polltest.Until(t, "the limit is known", func() bool { return who.getLink(t, l.ID).HitQuota.Limit == 3 })
 	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
-	must(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
+	succeed(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
 	refused, err := who.create("https://example.com/more")
 	if err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "QUOTA_EXCEEDED" {
 		t.Errorf("one link too many: %+v: %v", refused, err)
 	}
-	must(t, s.env, "workspaces", "limits", "watched", "--hits", "default", "--links=default")
+	succeed(t, s.env, "workspaces", "limits", "watched", "--hits", "default", "--links=default")
 	who.shorten(t, "https://example.com/more")
 	s.becomes(t, l, http.StatusFound, "the hits are those of the instance again")
 }
@@ -193,10 +194,10 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 		}
 	}
 	s.becomes(t, l, http.StatusGone, "the link is disabled on every node")
-	if out := must(t, s.env, "links", "enable", l.ID); out != "enabled "+l.ID+"\n" {
+	if out := succeed(t, s.env, "links", "enable", l.ID); out != "enabled "+l.ID+"\n" {
 		t.Errorf("enable: %q", out)
 	}
-	if out := must(t, s.env, "links", "enable", l.ID); out != l.ID+" was not disabled\n" {
+	if out := succeed(t, s.env, "links", "enable", l.ID); out != l.ID+" was not disabled\n" {
 		t.Errorf("enable again: %q", out)
 	}
 	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
@@ -219,12 +220,12 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 			if row["beganAt"] != nil || row["running"] != false {
 				t.Errorf("before: %v", row)
 			}
-			out := must(t, s.env, append([]string{"jobs", "run"}, strings.Fields(name)...)...)
+			out := succeed(t, s.env, append([]string{"jobs", "run"}, strings.Fields(name)...)...)
 			if !strings.HasPrefix(out, "done: "+name+", in ") {
 				t.Errorf("%q", out)
 			}
 		}
-		must(t, s.env, "jobs", "run", "clean-up") // again, although it is not due
+		succeed(t, s.env, "jobs", "run", "clean-up") // again, although it is not due
 		for _, row := range rowsOf(t, s.env, "jobs", "list") {
 			if row["name"] == "apply-scheduled-changes" {
 				continue
@@ -239,18 +240,13 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 				t.Errorf("after: %v: %v", row, err)
 			}
 		}
-		d, err := b.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(b.open())(t)
 		defer d.Close()
 		update := "UPDATE leases SET holder = 'run_x', node = 'another/1', free_at = ?, ended_at = NULL " +
 			"WHERE name = 'clean-up'"
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), update, time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), update, time.Now().Add(time.Minute)))(t)
 		declined(t, s.env, "a node is running", "jobs", "run", "clean-up")
-		wantTable(t, must(t, s.env, "jobs", "list"), "JOB STARTED ENDED NODE DUE OUTCOME", "running")
+		wantTable(t, succeed(t, s.env, "jobs", "list"), "JOB STARTED ENDED NODE DUE OUTCOME", "running")
 	})
 }
 
@@ -290,7 +286,7 @@ func TestCommands_AcceptEveryIdentifier(t *testing.T) {
 		})
 	}
 	declined(t, b.env, "must have from 1", "links", "find", "")
-	out := must(t, b.env, "--help")
+	out := succeed(t, b.env, "--help")
 	for _, word := range []string{"users list", "workspaces limits", "links codes", "links disable",
 		"jobs run", "clicks adopt", "backup", "after-restore"} {
 		if !strings.Contains(out, word) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
@@ -102,22 +103,14 @@ func (v *crowd) others() map[int]int {
 // clicksOf is how many clicks of the link there are, by its total, by its sums, and row by row.
 func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
 	for table, n := range map[string]*int64{"click_totals": &total, "click_buckets": &sums} {
-		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-			Where("subject_id = ?", linkID).Scan(ctx, n); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+			Where("subject_id = ?", linkID).Scan(ctx, n))
 	}
-	n, err := d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx))(t)
 	return total, sums, int64(n)
 }
 
@@ -267,9 +260,7 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	}
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var process *exec.Cmd
 	stop = func() {
 		_ = process.Process.Kill() // it may have ended
@@ -278,13 +269,8 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	restart = func() {
 		process = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 		process.Dir = t.TempDir()
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
-		k, err := redisx.Open("redis://"+address, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, process.Start())
+		k := must.Value(redisx.Open("redis://"+address, 1))(t)
 		defer k.Close()
 		polltest.Until(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
 	}
@@ -309,10 +295,7 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 			endless, limited := who.shorten(t, "https://example.com/endless").Link,
 				who.shorten(t, "https://example.com/limited").Link
 			const limit = 4000
-			d, err := b.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Value(b.open())(t)
 			defer d.Close()
 			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]),
 				8, breath)
@@ -329,10 +312,8 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 			}
 			all := first.seen.Load() + second.seen.Load()
 			// A quota that is used up across another outage.
-			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").
-				Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").
+				Exec(db.AsSystem(t.Context())))(t)
 			polltest.Elapse(time.Second) // until every node knows
 			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]),
 				8, breath)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestServer_RefusesLinksToItself covers the wiring: LINKFORGE_HOSTS, the port that is bound, and a
@@ -16,9 +18,7 @@ func TestServer_RefusesLinksToItself(t *testing.T) {
 			"LINKFORGE_HOSTS=internal.example,Bücher.example")
 		who := s.tenant(t, "loops")
 		_, port, err := net.SplitHostPort(s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, url := range []string{
 			"https://GO.example.com./abc", "http://go.example.com:PORT/abc", "https://internal.example/abc",
 			"https://go.example.com:9443/abc", "http://internal.example:3000/abc", "https://bücher.example/abc",
@@ -56,9 +56,7 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 		other.verifiedDomain(t, b, "neighbor.example.com")
 		l := who.shorten(t, "https://example.com/", "strategy", "RANDOM").Link
 		_, port, err := net.SplitHostPort(s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		inDomain := func(field string) func(url string) []userError {
 			return func(url string) []userError {
 				return who.refusal(t, "updateDomain", "UpdateDomainInput", map[string]any{"id": domainID, field: url})
@@ -72,10 +70,7 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 			}
 		}
 		ofURL := func(url string) []userError {
-			made, err := who.create(url, "strategy", "RANDOM")
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := must.Value(who.create(url, "strategy", "RANDOM"))(t)
 			return made.Errors
 		}
 		routings := map[string]func(url string) map[string]any{
@@ -106,10 +101,7 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 		}
 		for field, routing := range routings {
 			fields[field+" of a new link"] = func(url string) []userError {
-				made, err := who.create("https://example.com/", "strategy", "RANDOM", "routing", routing(url))
-				if err != nil {
-					t.Fatal(err)
-				}
+				made := must.Value(who.create("https://example.com/", "strategy", "RANDOM", "routing", routing(url)))(t)
 				return made.Errors
 			}
 			fields[field+" of a link"] = func(url string) []userError {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -25,10 +26,7 @@ import (
 // everything returns all rows of the database, one per line.
 func everything(t *testing.T, b backend) (rows []string) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	tables := map[db.Kind]string{
 		db.Postgres: "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND " +
@@ -36,9 +34,7 @@ func everything(t *testing.T, b backend) (rows []string) {
 		db.SQLite: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'link_search%'",
 	}[d.Kind]
 	var names []string
-	if err := d.NewRaw(tables).Scan(t.Context(), &names); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewRaw(tables).Scan(t.Context(), &names))
 	for _, table := range names {
 		ctx := db.AsSystem(t.Context())
 		if table == "instance" || table == "counters" {
@@ -58,15 +54,9 @@ func everything(t *testing.T, b backend) (rows []string) {
 // inRedis is what Redis holds, keys and values.
 func inRedis(t *testing.T) (all []string) {
 	t.Helper()
-	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Value(redisx.Open(os.Getenv(dbtest.RedisURL), 2))(t)
 	defer k.Close()
-	keys, err := k.Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Value(k.Keys(t.Context(), "*").Result())(t)
 	for _, key := range keys {
 		value, _ := k.Get(t.Context(), key).Result() // one may have ended
 		all = append(all, key+" "+value)
@@ -199,16 +189,13 @@ func onDisk(t *testing.T, b backend) (files map[string][]byte) {
 		if !ok {
 			continue
 		}
-		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		must.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
 			files[path], err = os.ReadFile(path)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return files
 }
@@ -216,15 +203,10 @@ func onDisk(t *testing.T, b backend) (files map[string][]byte) {
 // forgetAsOf runs the server's jobs as of some days later.
 func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
-	if err := (&stats.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).
-		ForgetVisitors(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, (&stats.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).
+		ForgetVisitors(t.Context()))
 }
 
 // TestVisitor_IsNotIdentifiable: no table, file, log or cache contains a visitor's address
@@ -314,14 +296,9 @@ func TestVisitorKey_IsErasedFromTheFile(t *testing.T) {
 	s := start(t, b)
 	var keys [][]byte
 	polltest.Until(t, "there is a key", func() bool {
-		d, err := b.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(b.open())(t)
 		defer d.Close()
-		if err := d.NewSelect().Table("visitor_keys").Column("key").Scan(db.AsSystem(t.Context()), &keys); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Table("visitor_keys").Column("key").Scan(db.AsSystem(t.Context()), &keys))
 		return len(keys) > 0
 	})
 	holds := func() (paths []string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
@@ -28,14 +29,10 @@ func readQR(t *testing.T, raster string) (text string, width int) {
 		t.Fatalf("%v: %.100q", err, raster)
 	}
 	bitmap, err := gozxing.NewBinaryBitmapFromImage(img)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	hints := map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true}
 	result, err := qrcode.NewQRCodeReader().Decode(bitmap, hints)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return result.GetText(), img.Bounds().Dx()
 }
 
@@ -44,9 +41,7 @@ func redSquare(t *testing.T, width int) []byte {
 	t.Helper()
 	img := image.NewPaletted(image.Rect(0, 0, width, width), color.Palette{color.RGBA{200, 30, 40, 255}})
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -96,9 +91,7 @@ func TestQRCode_IsServed(t *testing.T) {
 			t.Errorf("the API has %.300q, the address %.300q", scanned.SVG, document.body)
 		}
 		file := filepath.Join(t.TempDir(), "logo.png")
-		if err := os.WriteFile(file, redSquare(t, 60), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, redSquare(t, 60), 0o600))
 		for format, want := range map[string]string{"svg": document.body, "png": image.body} {
 			out, stderr, status := command(t, nil, "", "qr", "--format", format, "--size=300", "--level=HIGH",
 				"--foreground=#112233", "--logo", file, scanned.Text)
@@ -183,10 +176,7 @@ func TestQRImages_AreLimited(t *testing.T) {
 		l := s.tenant(t, "limited").shorten(t, "https://example.com/").Link
 		served := 0
 		for ; served <= 2*60; served++ { // the requests may be in two minutes
-			a, err := s.get(l.path(s) + ".png")
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(s.get(l.path(s) + ".png"))(t)
 			if a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") != "" {
 				break
 			}
@@ -204,9 +194,7 @@ func TestQRCommand_RendersURLs(t *testing.T) {
 	const url = "https://go.example/team/abc?qr=flyer"
 	folder := t.TempDir()
 	logo, file := filepath.Join(folder, "logo.png"), filepath.Join(folder, "code.png")
-	if err := os.WriteFile(logo, redSquare(t, 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(logo, redSquare(t, 100), 0o600))
 	out, stderr, status := command(t, nil, "", "qr", "--format=png", url)
 	if text, width := readQR(t, out); text != url || width != 512 || status != 0 || stderr != "" {
 		t.Errorf("%q, %d pixels, exit status %d, %q", text, width, status, stderr)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -96,15 +97,9 @@ func refused(t *testing.T, a answer, ends time.Time) {
 // chargedOf returns the monthly hits that the database has granted for a link.
 func chargedOf(t *testing.T, b backend, linkID string) (hits int64) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
-	err = d.NewSelect().Table("hit_usage").ColumnExpr("CAST(coalesce(sum(hits), 0) AS BIGINT)").
-		Where("link_id = ?", linkID).Scan(db.AsSystem(t.Context()), &hits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Table("hit_usage").ColumnExpr("CAST(coalesce(sum(hits), 0) AS BIGINT)").
+		Where("link_id = ?", linkID).Scan(db.AsSystem(t.Context()), &hits))
 	return hits
 }

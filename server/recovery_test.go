@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -104,9 +105,7 @@ func (s *server) followAll(t *testing.T, paths map[string]bool, n int) map[strin
 			return nil
 		})
 	}
-	if err := all.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, all.Wait())
 	close(results)
 	sum := map[string]int{}
 	for result := range results {
@@ -120,17 +119,11 @@ func (s *server) followAll(t *testing.T, paths map[string]bool, n int) map[strin
 // paths returns the paths of the links whose destinations contain a text.
 func (b backend) paths(t *testing.T, text string) map[string]bool {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	var rows []struct{ Slug, Code string }
-	err = d.NewSelect().TableExpr("links AS l").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
-		ColumnExpr("w.slug, l.code").Where("l.original_url LIKE ?", "%/"+text+"/%").Scan(db.AsSystem(t.Context()), &rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().TableExpr("links AS l").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
+		ColumnExpr("w.slug, l.code").Where("l.original_url LIKE ?", "%/"+text+"/%").Scan(db.AsSystem(t.Context()), &rows))
 	paths := map[string]bool{}
 	for _, row := range rows {
 		paths["/"+row.Slug+"/"+row.Code] = true
@@ -141,39 +134,29 @@ func (b backend) paths(t *testing.T, text string) map[string]bool {
 // countClicks returns the number of stored clicks of a link, or of all links.
 func (b backend) countClicks(t *testing.T, linkID string) (clicks int64) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	q := d.NewSelect().Table("clicks").ColumnExpr("count(*)")
 	if linkID != "" {
 		q.Where("link_id = ?", linkID)
 	}
-	if err := q.Scan(db.AsSystem(t.Context()), &clicks); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, q.Scan(db.AsSystem(t.Context()), &clicks))
 	return clicks
 }
 
 // leaveClicks writes n clicks of a link to a click log in the data folder that no process owns.
 func (b backend) leaveClicks(t *testing.T, linkID, workspaceID string, n int) {
 	t.Helper()
-	log, err := ingest.OpenLog(ingest.LogConfig{
+	log := must.Value(ingest.OpenLog(ingest.LogConfig{
 		Dir: filepath.Join(b.dataDir(t), stores.ClicksFolder), MaxBytes: 2 << 30, Logger: slog.New(slog.DiscardHandler),
 		Now: time.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	now := time.Now()
 	for i := range n {
 		log.Record(&click.Click{LinkID: linkID, WorkspaceID: workspaceID, ClickedAt: now, Status: http.StatusFound,
 			Visitor: int64(i%1000 + 1)})
 	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, log.Close())
 }
 
 func (b backend) dataDir(t *testing.T) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
@@ -16,10 +17,7 @@ import (
 // patterns are the patterns that routes.go registers, as they are written there.
 func patterns(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Value(parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0))(t)
 	var all []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -34,10 +32,7 @@ func patterns(t *testing.T) []string {
 		if !ok {
 			t.Fatalf("a pattern of routes.go is not written out: %v", call.Args[0])
 		}
-		pattern, err := strconv.Unquote(literal.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pattern := must.Value(strconv.Unquote(literal.Value))(t)
 		all = append(all, pattern)
 		return true
 	})

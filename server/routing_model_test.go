@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
@@ -105,9 +106,7 @@ func (l *modelLink) follow(v *modelVisit) outcome {
 func modelServers(t *testing.T, b backend) []*server {
 	t.Helper()
 	countries := filepath.Join(t.TempDir(), "countries.mmdb")
-	if err := visitortest.WriteCountries(countries, modelCountries); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, visitortest.WriteCountries(countries, modelCountries))
 	return startAll(t, b, b.nodes, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_GEOIP="+countries,
 		"LINKFORGE_HIT_QUOTA=1000000000")
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -73,10 +74,7 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 			"query": map[string]any{"mode": "ADD"}, "forwardPath": true, "endedUrl": "https://example.com/over?{code}",
 		})
 		ask := func(method, path string, headers ...string) answer {
-			a, err := s.request(method, path, "", headers...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Value(s.request(method, path, "", headers...))(t)
 			return a
 		}
 		want := func(a answer, status int, location string) {

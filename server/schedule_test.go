@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -194,10 +195,7 @@ func forgetAll(t *testing.T, b backend) {
 		if !ok {
 			continue
 		}
-		k, err := redisx.Open(u, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Value(redisx.Open(u, 1))(t)
 		defer k.Close()
 		if err := k.FlushDB(t.Context()).Err(); err != nil {
 			t.Error(err)

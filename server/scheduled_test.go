@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -132,14 +133,8 @@ func (w tenant) expectScheduled(t *testing.T, linkID string, at time.Time) {
 // countScheduled counts the changes that are not written yet.
 func countScheduled(t *testing.T, b backend) (n int) {
 	t.Helper()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer func() { _ = d.Close() }()
-	err = d.NewSelect().Table("scheduled_changes").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Table("scheduled_changes").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &n))
 	return n
 }

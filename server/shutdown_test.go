@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -128,14 +129,9 @@ func (s *server) awaitUnready() {
 // sends the rest and expects the response.
 func halfway(t *testing.T, c client) (finish func()) {
 	t.Helper()
-	conn, err := net.Dial("tcp", c.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(net.Dial("tcp", c.address))(t)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	body := `{"query": "{ me { id } }"}`
 	fmt.Fprintf(conn, "POST /graphql HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
 		"Authorization: Bearer %s\r\nExpect: 100-continue\r\n\r\n%s", c.address, len(body), c.token, body[:5])
@@ -143,9 +139,7 @@ func halfway(t *testing.T, c client) (finish func()) {
 	if line, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
 		t.Fatalf("the server does not read on: %q: %v", line, err)
 	}
-	if _, err := answers.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(answers.ReadString('\n'))(t)
 	return func() {
 		t.Helper()
 		if _, err := io.WriteString(conn, body[5:]); err != nil {

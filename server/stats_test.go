@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
@@ -106,9 +107,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 	aWholeDay(t)
 	eachBackend(t, func(t *testing.T, b backend) {
 		countries := filepath.Join(t.TempDir(), "countries.mmdb")
-		if err := visitortest.WriteCountries(countries, map[string]string{"0.0.0.0/0": "NP"}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, visitortest.WriteCountries(countries, map[string]string{"0.0.0.0/0": "NP"}))
 		s := start(t, b, "LINKFORGE_GEOIP="+countries)
 		who := s.tenant(t, "counted")
 		l := who.shorten(t, "https://example.com/landing?utm_medium=mail&utm_source=overridden").Link

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -154,9 +155,7 @@ func TestClicks_AreExported(t *testing.T) {
 		ids := map[string]bool{}
 		for _, line := range lines {
 			var one struct{ ID string }
-			if err := json.Unmarshal([]byte(line), &one); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal([]byte(line), &one))
 			ids[one.ID] = true
 		}
 		if len(ids) != 6 {

@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // owners maps the columns that identify the owner of a row to the tenant's values.
@@ -91,9 +92,7 @@ func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 			table_type = 'BASE TABLE'`
 	}
 	var rows []struct{ Table, Column string }
-	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &rows); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewRaw(query).Scan(db.AsOwner(t.Context()), &rows))
 	tables := map[string][]string{}
 	for _, row := range rows {
 		tables[row.Table] = append(tables[row.Table], row.Column)
@@ -123,9 +122,7 @@ func (e *estate) addSecrets(rows, other map[string][]string) {
 func switchPoliciesOff(t *testing.T, b backend) {
 	t.Helper()
 	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer d.Close()
 	ctx := db.AsOwner(t.Context())
 	var tables []string
@@ -135,9 +132,7 @@ func switchPoliciesOff(t *testing.T, b backend) {
 		t.Fatalf("tables with row-level security: %v, %v", tables, err)
 	}
 	for _, table := range tables {
-		if _, err := d.NewRaw("ALTER TABLE ? DISABLE ROW LEVEL SECURITY", bun.Ident(table)).Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewRaw("ALTER TABLE ? DISABLE ROW LEVEL SECURITY", bun.Ident(table)).Exec(ctx))(t)
 	}
 	var seen int
 	err = d.NewSelect().Table("workspaces").ColumnExpr("count(*)").Scan(db.AsAccount(t.Context(), "usr_none"), &seen)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -75,13 +76,10 @@ func walk(t *testing.T, b backend, callers plan, prepare func()) {
 	w.compareWithTable()
 	w.createTenants(b, callers)
 	for _, job := range []string{"transitions", "click days", "click details"} { // not meanwhile
-		must(t, s.env, "jobs", "run", job)
+		succeed(t, s.env, "jobs", "run", job)
 	}
 	prepare()
-	d, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(b.open())(t)
 	defer d.Close()
 	own, foreign := w.own.rows(d), w.foreign.rows(d)
 	w.foreign.addSecrets(foreign, own)

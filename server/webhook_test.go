@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -135,10 +136,7 @@ func TestFault_WebhooksSurviveKills(t *testing.T) {
 			}
 			who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", i))
 		}
-		d, err := b.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(b.open())(t)
 		defer d.Close()
 		enough := time.Minute + time.Duration(changes)*20*time.Millisecond
 		polltest.Within(t, enough, "the receiver has all events", func() bool {
@@ -170,9 +168,7 @@ func hasten(t *testing.T, d *db.DB) {
 		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_until = NULL WHERE claimed_until < ?", now.Add(90*time.Second)).
 			Exec(ctx)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // TestWebhooks_StopEverywhere stops and starts by the command.
@@ -233,9 +229,7 @@ func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 			address := freeAddress(t)
 			webhookID, secret := who.hook(t, "http://"+address+"/", nil, "LINK_CREATED")
 			process.Env = append(os.Environ(), "WEBHOOK_SECRET="+secret, "ADDRESS="+address)
-			if err := process.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, process.Start())
 			t.Cleanup(func() {
 				_ = process.Process.Kill()
 				_ = process.Wait()

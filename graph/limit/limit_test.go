@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestCheckValues_CountsOutsideOfStrings(t *testing.T) {
@@ -44,9 +45,7 @@ func TestDocument_ChargesPasswords(t *testing.T) {
 			charged += attempts
 		}},
 	}
-	if err := l.Validate(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Validate(nil))
 	for query, want := range map[string]int{
 		`mutation { login }`:                                    0,
 		`mutation { login logout }`:                             0,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestBodies_AreSharedBetweenOwners: the large bodies of one owner wait for each other, those of
@@ -38,10 +39,7 @@ func TestBodies_AreSharedBetweenOwners(t *testing.T) {
 		} {
 			var held []func()
 			for range 1 { // a share is an eighth of eight
-				release, err := admit("flood", 1<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
+				release := must.Value(admit("flood", 1<<20))(t)
 				held = append(held, release)
 			}
 			began := time.Now()

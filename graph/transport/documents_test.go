@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 const typename = "query Name { __typename }"
@@ -28,10 +29,7 @@ func automatic(hash string) map[string]any {
 
 func (r request) text(t *testing.T) string {
 	t.Helper()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(json.Marshal(r))(t)
 	return string(text)
 }
 
@@ -71,20 +69,14 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 		"socket": func(r request) string {
 			conn, _, err := websocket.Dial(t.Context(), server.URL,
 				&websocket.DialOptions{Subprotocols: []string{protocol}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer conn.CloseNow()
 			said := ""
 			for _, m := range []string{`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` +
 				r.text(t) + `}`} {
-				if err := conn.Write(t.Context(), websocket.MessageText, []byte(m)); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(m)))
 				_, answer, err := conn.Read(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				said = string(answer)
 			}
 			return said
@@ -224,19 +216,14 @@ func loadManifest(file string) (*Manifest, error) {
 // manifest is a file with the documents.
 func manifest(t *testing.T, documents map[string]string) string {
 	t.Helper()
-	content, err := json.Marshal(documents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Value(json.Marshal(documents))(t)
 	return manifestOf(t, string(content))
 }
 
 func manifestOf(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "persisted-documents.json")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	return file
 }
 
@@ -244,12 +231,9 @@ func manifestOf(t *testing.T, content string) string {
 func TestManifest_RestrictsDocuments(t *testing.T) {
 	t.Parallel()
 	const me, watch = "query Me { me { id } }", "{ node(id: 1) { id } }"
-	list, err := loadManifest(manifest(t, map[string]string{
+	list := must.Value(loadManifest(manifest(t, map[string]string{
 		hashOf(typename): typename, sha256Prefix + hashOf(me): me, "watch": watch,
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	open := setup(t, func(c *Config) { c.Documents = list })
 	only := setup(t, func(c *Config) { c.Documents, c.DocumentsOnly = list, true })
 	openWays, onlyWays := open.ways(t), only.ways(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestExpensive_TakesTurns: the expensive operations of one owner wait for each other, cheap ones and
@@ -23,9 +24,7 @@ func TestExpensive_TakesTurns(t *testing.T) {
 			return err
 		}
 		for range h.expensive.Share {
-			if err := enter("flood", expensiveCost); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, enter("flood", expensiveCost))
 		}
 		for name, c := range map[string]struct {
 			owner   string
@@ -44,9 +43,7 @@ func TestExpensive_TakesTurns(t *testing.T) {
 		other := &Handler{expensive: newExpensive()}
 		operation := &graphql.OperationContext{}
 		limit.SetBill(operation, &limit.Bill{Cost: 9 * pointsPerTurn})
-		if _, err := other.enterExpensive(Caller{Owner: "one"}.attach(t.Context()), operation); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(other.enterExpensive(Caller{Owner: "one"}.attach(t.Context()), operation))(t)
 		if used, _ := other.expensive.Stats(); used != min(10, other.expensive.Share) {
 			t.Errorf("an operation of the largest cost has %d turns", used)
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // pipes is a listener for connections within the process.
@@ -48,9 +50,7 @@ func TestSocket_EndsWhenIdle(t *testing.T) {
 			Subprotocols: []string{protocol},
 			HTTPClient:   &http.Client{Transport: &http.Transport{DialContext: listener.dial}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		send := func(text string) {
 			if err := conn.Write(ended, websocket.MessageText, []byte(text)); err != nil {
 				t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestStream_SendsAllEvents until the source ends, and then its error with the cursor.
@@ -41,10 +42,7 @@ func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
 	caller := func(subject string, group string) Caller {
 		return Caller{Subject: subject, Groups: []Group{{Subject: group}}}
 	}
-	release, err := s.acquire(caller("a", "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Value(s.acquire(caller("a", "x")))(t)
 	for _, step := range []struct {
 		subject, group string
 		want           bool

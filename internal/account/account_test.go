@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -53,10 +54,7 @@ func (b *bundle) from() Origin { return Origin{Address: b.address, Agent: "a tes
 
 func (b *bundle) register(t *testing.T, email string) Login {
 	t.Helper()
-	s, err := b.Register(t.Context(), email, password, "Ada", b.from())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Value(b.Register(t.Context(), email, password, "Ada", b.from()))(t)
 	return s
 }
 
@@ -91,20 +89,14 @@ func TestRegister_ThenLogin(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
-		registered, err := b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from()))(t)
 		a := registered.Account
 		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) ||
 			!a.CreatedAt.Equal(noon) {
 			t.Errorf("registered %+v", a)
 		}
 		b.now = noon.Add(time.Hour)
-		session, err := b.Login(t.Context(), "ADA@example.com", password, b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := must.Value(b.Login(t.Context(), "ADA@example.com", password, b.from()))(t)
 		if session.Account.ID != a.ID || session.Account.Name != a.Name || !session.ExpiresAt.Equal(noon.Add(25*time.Hour)) {
 			t.Errorf("logged in as %+v until %s", session.Account, session.ExpiresAt)
 		}
@@ -122,9 +114,7 @@ func TestRegister_StoresNoPassword(t *testing.T) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		b.register(t, b.email)
 		var kept Account
-		if err := d.NewSelect().Model(&kept).Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Model(&kept).Scan(t.Context()))
 		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil || strings.Contains(kept.PasswordHash, password) {
 			t.Errorf("kept %q: %v", kept.PasswordHash, err)
 		}

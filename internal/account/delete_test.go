@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // nothing is the cleanup of a package without data of an account.
@@ -26,19 +27,13 @@ func TestDelete_ErasesAccount(t *testing.T) {
 		b.request(t)
 		reset := box.last(t, 2)
 		other, err := b.Login(t.Context(), b.email, password, b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		stranger := b.register(t, "other-"+b.email)
 		me, _ := b.as(t, l.Token)
 		b.now = noon.Add(time.Minute)
-		if err := b.Delete(t.Context(), me, password, b.address, nothing); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Delete(t.Context(), me, password, b.address, nothing))
 		var left Account
-		if err := d.NewSelect().Model(&left).Where("id = ?", me.AccountID).Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Model(&left).Where("id = ?", me.AccountID).Scan(t.Context()))
 		hollow := Account{ID: me.AccountID, Email: "deleted:" + me.AccountID, CreatedAt: noon, UpdatedAt: b.now,
 			DeletedAt: &b.now}
 		if diff := cmp.Diff(hollow, left); diff != "" {
@@ -72,9 +67,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	t.Helper()
 	ctx := t.Context()
 	node := &bundle{now: b.now, Store: &Store{DB: b.DB, Tokens: b.Tokens, Log: b.Log, Now: b.Now}}
-	if err := node.LoadRevoked(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, node.LoadRevoked(ctx))
 	for _, l := range logins {
 		b.works(t, "a token", l, false)
 		node.works(t, "a token, on another node", l, false)
@@ -118,9 +111,7 @@ func TestDelete_FreesAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, old := setupMail(t, d)
 		was, _ := b.as(t, old.Token)
-		if err := b.Delete(t.Context(), was, password, b.address, nothing); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Delete(t.Context(), was, password, b.address, nothing))
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("the old account: %v", err)
 		}
@@ -214,10 +205,8 @@ func TestDelete_WinsOverRefresh(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
-		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
-			Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
+			Exec(t.Context()))(t)
 		got, err := b.Refresh(t.Context(), l.RefreshToken)
 		at(t, err, errs.BadCredentials, "refreshToken")
 		if got != (Login{}) {
@@ -234,26 +223,13 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		b, box, l := setupMail(t, d)
 		b.register(t, "other-"+b.email)
 		b.now = noon.Add(time.Minute)
-		later, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address, Agent: "another"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.VerifyEmail(t.Context(), mailedPattern.FindString(box.messages[0].text)); err != nil {
-			t.Fatal(err)
-		}
+		later := must.Value(b.Login(t.Context(), b.email, password, Origin{Address: b.address, Agent: "another"}))(t)
+		must.Value(b.VerifyEmail(t.Context(), mailedPattern.FindString(box.messages[0].text)))(t)
 		me, _ := b.as(t, l.Token)
 		too, _ := b.as(t, later.Token)
-		if err := b.Logout(t.Context(), me, too.SessionID); err != nil {
-			t.Fatal(err)
-		}
-		export, err := b.Export(t.Context(), me)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := json.MarshalIndent(export, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Logout(t.Context(), me, too.SessionID))
+		export := must.Value(b.Export(t.Context(), me))(t)
+		got := must.Value(json.MarshalIndent(export, "", " "))(t)
 		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID,
 			"SECOND", too.SessionID).Replace(`{
  "account": {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked at, however
@@ -15,9 +16,7 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	b := setup(t, nil, nil)
 	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
 	token, expires, err := b.Tokens.Issue(actor, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true, b.Tokens.TTL: false,
 		2 * b.Tokens.TTL: false} {
 		for range 2 {
@@ -50,13 +49,9 @@ func TestKnownTokens_RefuseEndedSession(t *testing.T) {
 	b := setup(t, nil, nil)
 	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
 	token, _, err := b.Tokens.Issue(actor, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for range 2 {
-		if _, err := b.Authenticate(t.Context(), "Bearer "+token); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Authenticate(t.Context(), "Bearer "+token))(t)
 	}
 	b.revoked.add(actor.SessionID)
 	if _, err := b.Authenticate(t.Context(), "Bearer "+token); !errs.Is(err, errs.Unauthenticated) {

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -36,9 +37,7 @@ func (b *bundle) guess(t *testing.T, times int) {
 func (b *bundle) charge(t *testing.T, r ratelimit.Rate, times int) {
 	t.Helper()
 	for range times {
-		if err := b.Limits.Charge(t.Context(), r, b.address); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Limits.Charge(t.Context(), r, b.address))
 	}
 }
 
@@ -73,9 +72,7 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 			t.Fatalf("the owner from another address: %v", err)
 		}
 		actor, _, err := b.Tokens.check(login.Token, b.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err := b.Confirm(t.Context(), actor, password, owner.Address); err != nil {
 			t.Errorf("the owner's session: %v", err)
 		}
@@ -160,9 +157,7 @@ func TestLimits_SuccessIsNotCounted(t *testing.T) {
 		b := setupLimits(t, k)
 		good := func() {
 			t.Helper()
-			if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		}
 		b.charge(t, wrongPerAddress, 89) // of 100
 		for range 12 {                   // more than either limit has left
@@ -247,9 +242,7 @@ func TestLimits_CanBeDisabled(t *testing.T) {
 func TestLimits_FailOpen(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, k.Close())
 		b := setupLimits(t, k)
 		b.guess(t, 12)
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
@@ -265,9 +258,7 @@ func TestLimits_CountersExpireAndAreAnonymous(t *testing.T) {
 	b.email, b.address = "ada@example.com", "192.0.2.77"
 	b.register(t, b.email)
 	b.guess(t, 1)
-	if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 	keys, err := k.Keys(t.Context(), "*").Result()
 	if err != nil || len(keys) != 6 {
 		t.Fatalf("Redis holds %v, want one key a limit: %v", keys, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // watched counts the statements, and blocks the first ones until they are released.
@@ -55,10 +56,8 @@ func TestLoad_ReturnsExistingAccounts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		ids := b.people(t, 3)
-		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).
-			Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).
+			Exec(t.Context()))(t)
 		found, err := b.Load(t.Context(), ids[0], ids[1], id.New(id.Account))
 		if err != nil || len(found) != 1 || found[ids[0]] == nil || found[ids[0]].ID != ids[0] {
 			t.Errorf("%v: %v", found, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -65,9 +66,7 @@ func setupMail(t *testing.T, d *db.DB) (b *bundle, box *mailbox, registered Logi
 // request requests a password reset.
 func (b *bundle) request(t *testing.T) {
 	t.Helper()
-	if err := b.RequestPasswordReset(t.Context(), b.email, b.from()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.RequestPasswordReset(t.Context(), b.email, b.from()))
 }
 
 // at insists on an error of the kind, at the field.
@@ -80,10 +79,7 @@ func at(t *testing.T, err error, want errs.Kind, field string) {
 
 func rows(t *testing.T, d *db.DB, table string) int64 {
 	t.Helper()
-	n, err := d.NewSelect().Table(table).Count(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(d.NewSelect().Table(table).Count(t.Context()))(t)
 	return n
 }
 
@@ -150,9 +146,7 @@ func TestMailedToken_IsNotStored(t *testing.T) {
 		b, box, _ := setupMail(t, d)
 		b.request(t)
 		var kept []mailedToken
-		if err := d.NewSelect().Model(&kept).Order("purpose").Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Model(&kept).Order("purpose").Scan(t.Context()))
 		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) ||
 			len(kept[0].Hash) != 32 {
 			t.Errorf("kept %+v", kept)
@@ -210,9 +204,7 @@ func TestVerify_CanBeRequestedAgain(t *testing.T) {
 		}
 		tokens := []string{box.last(t, 1)}
 		for n := range 5 {
-			if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)))
 			tokens = append(tokens, box.last(t, n+2))
 		}
 		b.refused(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)), time.Hour)
@@ -252,9 +244,7 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, first := setupMail(t, d)
 		second, err := b.Login(t.Context(), b.email, password, b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		stranger := b.register(t, "other-"+b.email)
 		b.request(t)
 		earlier := box.last(t, 3)
@@ -302,9 +292,7 @@ func TestResetPassword_KeepsVerificationTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
-		if _, err := b.VerifyEmail(t.Context(), box.last(t, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 		b.now = noon.Add(time.Hour)
 		b.request(t)
 		account, err := b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from())
@@ -399,14 +387,9 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
-		old, err := b.byEmail(t.Context(), b.email)
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
-		if _, err := b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from()))(t)
 		if _, err := b.begin(t.Context(), old, "a test"); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the old password: %v", err)
 		}
@@ -419,10 +402,7 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 // going returns the number of active sessions.
 func (b *bundle) going(t *testing.T) int64 {
 	t.Helper()
-	n, err := b.DB.NewSelect().Model((*Session)(nil)).Where("revoked_at IS NULL").Count(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.DB.NewSelect().Model((*Session)(nil)).Where("revoked_at IS NULL").Count(t.Context()))(t)
 	return n
 }
 
@@ -461,17 +441,13 @@ func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 				ExpiresAt: noon.Add(time.Hour),
 			})
 		}
-		if _, err := d.NewInsert().Model(&many).Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewInsert().Model(&many).Exec(t.Context()))(t)
 		for _, c := range []struct {
 			after time.Duration
 			want  int64
 		}{{time.Hour - time.Microsecond, 2*sweepBatch + 2}, {time.Hour, 1}, {24 * time.Hour, 0}} {
 			b.now = noon.Add(c.after)
-			if err := b.CleanUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.CleanUp(t.Context()))
 			if n := rows(t, d, "mailed_tokens"); n != c.want {
 				t.Errorf("%d tokens after %s, want %d", n, c.after, c.want)
 			}
@@ -487,9 +463,7 @@ func TestChangePassword_InvalidatesPendingReset(t *testing.T) {
 		me, _ := b.as(t, registered.Token)
 		b.request(t)
 		token := box.last(t, 2)
-		if _, err := b.ChangePassword(t.Context(), me, password, "changed by its owner", b.address); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.ChangePassword(t.Context(), me, password, "changed by its owner", b.address))(t)
 		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger",
 			b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("reset: %v", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestOperator_ListsAccounts(t *testing.T) {
@@ -17,19 +18,12 @@ func TestOperator_ListsAccounts(t *testing.T) {
 		first := b.register(t, "ada_1@example.com")
 		b.register(t, "ada01@example.com")
 		gone := b.register(t, "gone@example.com")
-		if _, err := b.Login(t.Context(), "ada_1@example.com", password, b.from()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Login(t.Context(), "ada_1@example.com", password, b.from()))(t)
 		leaver, _ := b.as(t, gone.Token)
-		if err := b.Delete(t.Context(), leaver, password, b.address, nothing); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Delete(t.Context(), leaver, password, b.address, nothing))
 		find := func(email, after string, limit int) string {
 			t.Helper()
-			accounts, err := b.People(t.Context(), email, after, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			accounts := must.Value(b.People(t.Context(), email, after, limit))(t)
 			var got []string
 			for _, p := range accounts {
 				if p.Name != "Ada" || !p.CreatedAt.Equal(noon) || p.EmailVerifiedAt != nil {
@@ -68,10 +62,7 @@ func TestOperator_EndsSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		mine, theirs := b.register(t, b.email), b.register(t, "other-"+b.email)
-		again, err := b.Login(t.Context(), b.email, password, b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		b.now = noon.Add(time.Minute)
 		node := &bundle{now: b.now, Store: &Store{DB: d, Tokens: b.Tokens, Log: b.Log, Now: b.Now}}
 		operator := &Store{DB: d, Now: b.Now}
@@ -81,9 +72,7 @@ func TestOperator_EndsSessions(t *testing.T) {
 				t.Fatalf("ended %d sessions, want %d: %v", n, want, err)
 			}
 		}
-		if err := node.LoadRevoked(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, node.LoadRevoked(t.Context()))
 		for _, l := range []Login{mine, again} {
 			node.works(t, "a token", l, false)
 			_, err := b.Refresh(t.Context(), l.RefreshToken)

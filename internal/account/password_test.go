@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -93,9 +94,7 @@ func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			email, address := strings.TrimPrefix(id.New(id.Account), "usr_")+"@example.com", Origin{Address: id.New(id.Log)}
-			if _, err := b.Register(t.Context(), email, c.password, "Ada", address); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Register(t.Context(), email, c.password, "Ada", address))(t)
 			if _, err := b.Login(t.Context(), email, c.other, address); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("another password: %v", err)
 			}
@@ -123,10 +122,7 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
 	cheap := newPasswords(bcrypt.MinCost, loginGate())
-	hash, err := cheap.Hash(t.Context(), "an address", password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := must.Value(cheap.Hash(t.Context(), "an address", password))(t)
 	for name, c := range map[string]struct {
 		hash string
 		want int
@@ -155,10 +151,7 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 func TestPassword_AddressesTakeTurns(t *testing.T) {
 	t.Parallel()
 	p := newPasswords(bcrypt.MinCost+4, loginGate())
-	hash, err := p.Hash(t.Context(), "an address", password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := must.Value(p.Hash(t.Context(), "an address", password))(t)
 	var done atomic.Int64
 	flood := make(chan error, 40)
 	for range 40 {
@@ -198,10 +191,7 @@ func TestLinkPasswords_RestAfterWrongOnes(t *testing.T) {
 		t.Errorf("a turn rests %d times as long as a comparison", p.rest)
 	}
 	p.cost, p.rest = bcrypt.MinCost, 1e6
-	hash, err := p.Hash(t.Context(), "a network", password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := must.Value(p.Hash(t.Context(), "a network", password))(t)
 	for _, c := range []struct {
 		password string
 		turns    int64

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/poll"
 )
@@ -30,10 +31,7 @@ func (b *bundle) as(t *testing.T, token string) (Actor, error) {
 
 func (b *bundle) refresh(t *testing.T, token string) Login {
 	t.Helper()
-	l, err := b.Refresh(t.Context(), token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(b.Refresh(t.Context(), token))(t)
 	return l
 }
 
@@ -130,10 +128,7 @@ func TestLogout_EndsSession(t *testing.T) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		logins := []Login{b.register(t, b.email)}
 		for range 3 {
-			l, err := b.Login(t.Context(), b.email, password, b.from())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 			logins = append(logins, l)
 		}
 		stranger := b.register(t, "other-"+b.email)
@@ -176,10 +171,7 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		other := b.register(t, b.email)
-		this, err := b.Login(t.Context(), b.email, password, b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		this := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		me, _ := b.as(t, this.Token)
 		for name, c := range map[string]struct {
 			current, password string
@@ -198,9 +190,7 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 			})
 		}
 		b.works(t, "while nothing has changed", other, true)
-		if _, err := b.ChangePassword(t.Context(), me, password, "another good password", b.address); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.ChangePassword(t.Context(), me, password, "another good password", b.address))(t)
 		b.works(t, "the session that changed it", this, true)
 		b.works(t, "the other", other, false)
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
@@ -227,20 +217,14 @@ func TestRevocation_ReachesOtherNodes(t *testing.T) {
 		l := b.register(t, b.email)
 		other.works(t, "before", l, true)
 		me, _ := b.as(t, l.Token)
-		if err := b.Logout(t.Context(), me, me.SessionID); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Logout(t.Context(), me, me.SessionID))
 		b.works(t, "here", l, false)
 		for !other.revoked.has(me.SessionID) {
-			if err := poll.Wait(t.Context(), time.Millisecond); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, poll.Wait(t.Context(), time.Millisecond))
 		}
 		other.works(t, "there", l, false)
 		started := setup(t, d, k)
-		if err := started.LoadRevoked(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, started.LoadRevoked(t.Context()))
 		started.works(t, "at a node that starts later", l, false)
 	})
 }
@@ -251,14 +235,10 @@ func TestCleanup_RemovesEndedSessions(t *testing.T) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		revoked := b.register(t, b.email)
 		me, _ := b.as(t, revoked.Token)
-		if err := b.Logout(t.Context(), me, me.SessionID); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Logout(t.Context(), me, me.SessionID))
 		left := func(want int64) {
 			t.Helper()
-			if err := b.CleanUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.CleanUp(t.Context()))
 			for _, table := range []string{"sessions", "refresh_tokens"} {
 				if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || n != want {
 					t.Errorf("%d rows of %s, want %d: %v", n, table, want, err)
@@ -267,10 +247,7 @@ func TestCleanup_RemovesEndedSessions(t *testing.T) {
 		}
 		left(1) // its token is still about, and has to be refused
 		b.now = noon.Add(b.Tokens.TTL + skew)
-		going, err := b.Login(t.Context(), b.email, password, b.from())
-		if err != nil {
-			t.Fatal(err)
-		}
+		going := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		left(1)
 		b.works(t, "the one that goes on", going, true)
 		b.now = b.now.Add(b.SessionTTL + b.Tokens.TTL + skew)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // Whom the tests' tokens stand for.
@@ -49,10 +50,7 @@ func segment(t *testing.T, usual, other object) string {
 	t.Helper()
 	maps.Copy(usual, other)
 	maps.DeleteFunc(usual, func(_ string, value any) bool { return value == nil })
-	text, err := json.Marshal(usual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(json.Marshal(usual))(t)
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
@@ -102,16 +100,10 @@ func TestToken_IsAccepted(t *testing.T) {
 
 func TestToken_RefusesForgedSignature(t *testing.T) {
 	t.Parallel()
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Value(rsa.GenerateKey(rand.Reader, 2048))(t)
 	byRSA := func(signed string) []byte {
 		sum := sha256.Sum256([]byte(signed))
-		signature, err := rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		signature := must.Value(rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:]))(t)
 		return signature
 	}
 	secret, other := string(tokens.Secrets[0]), "another secret of thirty-two byt"
@@ -247,9 +239,7 @@ func TestToken_Expires(t *testing.T) {
 	t.Parallel()
 	made := noon.Add(123 * time.Millisecond)
 	token, expires, err := tokens.Issue(Actor{AccountID: accountID, SessionID: sessionID}, made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if !expires.Equal(noon.Add(24 * time.Hour)) {
 		t.Errorf("ends %s", expires)
 	}
@@ -332,9 +322,7 @@ func TestToken_VerifiesWithEverySecret(t *testing.T) {
 			signer, verifier := tokens, tokens
 			signer.Secrets, verifier.Secrets = steps[pair[0]], steps[pair[1]]
 			token, _, err := signer.Issue(actor, noon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if got, _, err := verifier.check(token, noon); got != actor || err != nil {
 				t.Errorf("a token of step %d is refused in step %d: %v", pair[0], pair[1], err)
 			}
@@ -343,9 +331,7 @@ func TestToken_VerifiesWithEverySecret(t *testing.T) {
 	signer, verifier := tokens, tokens
 	signer.Secrets, verifier.Secrets = steps[0], steps[3]
 	token, _, err := signer.Issue(actor, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, _, err := verifier.check(token, noon); err == nil {
 		t.Error("a token of a removed secret is accepted")
 	}

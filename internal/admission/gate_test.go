@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func gate(capacity, share int64) *admission.Gate {
@@ -192,10 +193,7 @@ func BenchmarkGate(b *testing.B) {
 	})
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			leave, err := g.Enter(b.Context(), "acc_01m85m36qmf3yawk15pnpwbp7h", 1)
-			if err != nil {
-				b.Fatal(err)
-			}
+			leave := must.Value(g.Enter(b.Context(), "acc_01m85m36qmf3yawk15pnpwbp7h", 1))(b)
 			leave()
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -40,30 +41,22 @@ func setup(t *testing.T, d *db.DB) *bundle {
 func (b *bundle) key(t *testing.T, m workspace.Membership, scopes ...workspace.Permission) (*Key, string) {
 	t.Helper()
 	k, secret, err := b.Create(t.Context(), m, NewKey{Name: "CI", Scopes: scopes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return k, secret
 }
 
 // used returns the actor that the secret authenticates.
 func (b *bundle) used(t *testing.T, secret string) account.Actor {
 	t.Helper()
-	k, err := b.Authenticate(t.Context(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Value(b.Authenticate(t.Context(), secret))(t)
 	return account.Actor{Key: k}
 }
 
 // events are the actions in the audit log of the workspace mine, oldest first.
 func (b *bundle) events(t *testing.T) (actions []audit.Action) {
 	t.Helper()
-	err := b.DB.NewSelect().Model((*audit.Event)(nil)).Column("action").Where("workspace_id = ?", b.mine.ID()).
-		Order("id").Scan(db.AsSystem(t.Context()), &actions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.NewSelect().Model((*audit.Event)(nil)).Column("action").Where("workspace_id = ?", b.mine.ID()).
+		Order("id").Scan(db.AsSystem(t.Context()), &actions))
 	return actions
 }
 
@@ -106,9 +99,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 		mine := b.mine
 		eve := workspacetest.Join(t, d, mine.ID(), workspace.Viewer).AccountID()
 		i, _, err := b.spaces.Invite(t.Context(), mine, "x@example.com", workspace.Viewer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var all []workspace.Permission
 		for _, r := range workspace.Rules {
 			if r.Keys {
@@ -170,9 +161,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 		end := dbtest.Noon.Add(time.Hour)
 		_, brief, err := b.Create(t.Context(), m, NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks},
 			ExpiresAt: &end})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		k, secret := b.key(t, m, workspace.ReadLinks)
 		b.used(t, brief)
 		for range 2 {
@@ -223,9 +212,7 @@ func TestKey_SecretIsNotStored(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	k, secret := b.key(t, b.mine, workspace.ReadLinks)
 	var row Key
-	if err := b.DB.NewSelect().Model(&row).Where("id = ?", k.ID).Scan(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.NewSelect().Model(&row).Where("id = ?", k.ID).Scan(t.Context()))
 	if strings.Contains(string(row.Hash), secret) || len(row.Hash) != 32 || len(row.Prefix) >= len(secret)-17 {
 		t.Errorf("kept: %+v", row)
 	}
@@ -267,16 +254,12 @@ func TestCreate_RefusesFormerMembers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		admin := workspacetest.Join(t, d, b.mine.ID(), workspace.Admin)
-		if _, err := b.spaces.UpdateRole(t.Context(), b.mine, admin.AccountID(), workspace.Editor); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.spaces.UpdateRole(t.Context(), b.mine, admin.AccountID(), workspace.Editor))(t)
 		in := NewKey{Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}}
 		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("an admin who was demoted: %v", err)
 		}
-		if err := b.spaces.RemoveMember(t.Context(), b.mine, admin.AccountID()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.spaces.RemoveMember(t.Context(), b.mine, admin.AccountID()))
 		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.NotFound) {
 			t.Errorf("an admin who was removed: %v", err)
 		}
@@ -310,9 +293,7 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 		b := setup(t, d)
 		b.key(t, b.mine, workspace.ReadLinks)
 		kept, _ := b.key(t, b.theirs, workspace.ReadLinks)
-		if err := b.Rows().Purge(db.AsSystem(t.Context()), b.mine.ID()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Rows().Purge(db.AsSystem(t.Context()), b.mine.ID()))
 		var ids []string
 		err := d.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
 		if diff := cmp.Diff([]string{kept.ID}, ids); diff != "" || err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
@@ -24,7 +25,7 @@ var noon = dbtest.Noon
 // write keeps events of a workspace that is made for them.
 func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
 	t.Helper()
-	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewRaw("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?, ?, 'n', ?, ?) ON "+
 			"CONFLICT DO NOTHING",
 			workspaceID, workspaceID, noon, noon).Exec(ctx)
@@ -32,10 +33,7 @@ func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
 			return err
 		}
 		return Write(ctx, tx, events...)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // targets are the targets of all events of a workspace, oldest first, in pages of 7.
@@ -43,10 +41,7 @@ func targets(t *testing.T, d *db.DB, workspaceID string, f *Filter) (all []strin
 	t.Helper()
 	r := page.Request{Size: 7}
 	for {
-		p, err := List(db.InWorkspace(t.Context(), workspaceID, ""), d, workspaceID, f, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Value(List(db.InWorkspace(t.Context(), workspaceID, ""), d, workspaceID, f, r))(t)
 		for _, e := range p.Items {
 			all = append(all, e.TargetID)
 			r.After = e.ID
@@ -115,9 +110,7 @@ func TestEvents_AreKeptFor400Days(t *testing.T) {
 		events = append(events, New("ws_mine", "", LinkCreated, "kept", nil, noon.Add(-Retention+time.Microsecond)))
 		write(t, d, "ws_mine", events...)
 		s := &Store{DB: d, Now: func() time.Time { return noon }}
-		if err := s.CleanUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.CleanUp(t.Context()))
 		if diff := cmp.Diff([]string{"kept"}, targets(t, d, "ws_mine", nil)); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
@@ -170,9 +163,7 @@ func TestWrite_UsesNoNumberAgain(t *testing.T) {
 		write(t, d, "ws_gone", New("ws_gone", "", LinkCreated, "a", nil, noon),
 			New("ws_gone", "", LinkDeleted, "a", nil, noon))
 		before := read(Position{})
-		if _, err := d.NewDelete().Model((*Event)(nil)).Where("workspace_id = ?", "ws_gone").Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewDelete().Model((*Event)(nil)).Where("workspace_id = ?", "ws_gone").Exec(ctx))(t)
 		write(t, d, "ws_mine", New("ws_mine", "", LinkCreated, "b", nil, noon))
 		after := read(before[len(before)-1].Position)
 		if len(before) != 2 || len(after) != 1 || after[0].WorkspaceID != "ws_mine" {
@@ -194,9 +185,7 @@ func feedIn(t *testing.T, d *db.DB, r FeedRequest) page.Page[*Event] {
 	t.Helper()
 	r.Actions = LinkActions
 	p, _, err := Feed(db.InWorkspace(t.Context(), "ws_a", ""), d, "ws_a", r, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 

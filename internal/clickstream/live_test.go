@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/stream/streamtest"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -45,10 +46,7 @@ type watch struct{ *stream.Watch[*click.Click] }
 // watch watches until the test's end.
 func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string) watch {
 	t.Helper()
-	w, err := l.Watch(t.Context(), m, linkID, after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Value(l.Watch(t.Context(), m, linkID, after))(t)
 	t.Cleanup(w.Close)
 	return watch{w}
 }
@@ -174,16 +172,11 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	b := clicktest.Setup(t, d)
 	early, late := id.New(id.Link), id.New(id.Link)
 	w := ingest.Writer{DB: d, Now: clicktest.AtNoon}
-	if err := w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
-		ClickedAt: clicktest.Noon}}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+		ClickedAt: clicktest.Noon}}))
 	l := newLive(d)
 	watch := l.watch(t, b.Member, "", "")
-	start, err := l.clicks.head(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	start := must.Value(l.clicks.head(db.AsSystem(t.Context())))(t)
 	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		ended <- d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
@@ -218,9 +211,7 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		c, err := watch.Next(ctx)
 		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if c.ID != 1<<40 && len(received) == 0 {
 			continue // the first click, if the transaction of another test delayed it
 		}
@@ -266,9 +257,7 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 4)
 		b.FlushClicks(t)
 		later := func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }
-		if err := New(d, slog.Default(), later).DeleteExpiredBatches(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, New(d, slog.Default(), later).DeleteExpiredBatches(t.Context()))
 		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
 			t.Errorf("%d batches are left, want the last: %v", n, err)
 		}

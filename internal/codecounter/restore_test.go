@@ -6,6 +6,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -15,37 +16,25 @@ func TestCounter_NeverRepeatsACodeAfterRestore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		fresh := func() *Counter { return New(d, [][]byte{[]byte("a secret")}) }
 		next := func() (n int64) {
-			if err := d.NewSelect().Table("counters").Column("next").Where("name = 'code'").
-				Scan(db.AsSystem(t.Context()), &n); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.NewSelect().Table("counters").Column("next").Where("name = 'code'").
+				Scan(db.AsSystem(t.Context()), &n))
 			return n
 		}
 		if n, err := AfterRestore(t.Context(), d); n != restoreGap || err != nil {
 			t.Errorf("of a database without codes: %d: %v", n, err)
 		}
-		if _, err := fresh().Take(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(fresh().Take(t.Context(), 5))(t)
 		backup := next()
-		after, err := fresh().Take(t.Context(), 3000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := must.Value(fresh().Take(t.Context(), 3000))(t)
 		set := func(n int64) {
-			if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'",
-				n); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'",
+				n))(t)
 		}
 		set(backup)
 		if n, err := AfterRestore(t.Context(), d); int64(n) != backup+restoreGap || err != nil {
 			t.Errorf("moved to %d: %v", n, err)
 		}
-		again, err := fresh().Take(t.Context(), 3000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(fresh().Take(t.Context(), 3000))(t)
 		given := map[string]bool{}
 		for _, code := range append(after, again...) {
 			if given[code] {

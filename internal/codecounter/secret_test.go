@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -54,23 +55,14 @@ func TestPinCodeSecrets_RequiresEverySecretInUse(t *testing.T) {
 func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if _, err := New(d, secretsOf("old")).Take(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(New(d, secretsOf("old")).Take(t.Context(), 1))(t)
 		rotated := New(d, secretsOf("new", "old", "new", "old"))
-		if err := PinSecrets(t.Context(), d, secretsOf("new", "old")); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, PinSecrets(t.Context(), d, secretsOf("new", "old")))
 		const issued = shortcode.Counters / 2
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'",
-			int64(issued)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'",
+			int64(issued)))(t)
 		const codes = 500
-		taken, err := rotated.Take(t.Context(), codes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		taken := must.Value(rotated.Take(t.Context(), codes))(t)
 		old := shortcode.NewPermutation(secretsOf("old")[0])
 		for _, code := range taken {
 			if counter, ok := old.Counter(code); !ok || counter < issued {
@@ -95,10 +87,7 @@ func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 		}
 		for range 2 {
 			for _, node := range nodes {
-				codes, err := node.Take(t.Context(), BlockSize+1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				codes := must.Value(node.Take(t.Context(), BlockSize+1))(t)
 				for _, code := range codes {
 					if taken[code] {
 						t.Fatalf("%s was given out twice", code)
@@ -118,25 +107,17 @@ func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if _, err := New(d, secretsOf("old")).Take(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(New(d, secretsOf("old")).Take(t.Context(), 1))(t)
 		before, err := New(d, secretsOf("new", "old")).Take(t.Context(), 2*BlockSize)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.ExecContext(db.AsSystem(t.Context()),
-			"UPDATE counters SET name = 'lost' WHERE name LIKE 'code:%'"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()),
+			"UPDATE counters SET name = 'lost' WHERE name LIKE 'code:%'"))(t)
 		next, err := AfterRestore(t.Context(), d)
 		if err != nil || next <= restoreGap {
 			t.Fatalf("moved to %d: %v", next, err)
 		}
 		after, err := New(d, secretsOf("new", "old")).Take(t.Context(), 2*BlockSize)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		given := map[string]bool{}
 		for _, code := range append(before, after...) {
 			if given[code] {
@@ -145,14 +126,10 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 			given[code] = true
 		}
 		// A secret that the restored database does not know counts as far as all others.
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name <> 'lost'",
-			int64(shortcode.Counters/2)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name <> 'lost'",
+			int64(shortcode.Counters/2)))(t)
 		latest, err := New(d, secretsOf("newest", "unknown", "new", "old")).Take(t.Context(), 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		unknown := shortcode.NewPermutation(secretsOf("unknown")[0])
 		for _, code := range latest {
 			if counter, ok := unknown.Counter(code); !ok || counter < shortcode.Counters/2 {

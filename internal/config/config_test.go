@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // setup returns the environment of a valid configuration with a database server.
@@ -336,10 +338,7 @@ func TestLoad_OwnHosts(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_PUBLIC_URL"], f["LINKFORGE_HOSTS"] = "https://sho.rt", "internal"
-	c, err := Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Value(Parse(f))(t)
 	for host, want := range map[string]bool{
 		"sho.rt": true, "internal": true, "localhost": true, "127.0.0.1": true, "192.0.2.1": true, "::1": true,
 		"www.sho.rt": false, "sho.rt.evil.example": false, "links.example.com": false, "": false,

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var update = flag.Bool("update", false, "write docs/guide/configuration.md")
@@ -21,19 +23,14 @@ const (
 
 // TestConfig_GuideListsAllSettings compares the table of the guide with the settings.
 func TestConfig_GuideListsAllSettings(t *testing.T) {
-	content, err := os.ReadFile(guideFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Value(os.ReadFile(guideFile))(t)
 	before, rest, hasStart := strings.Cut(string(content), guideStart)
 	table, after, hasEnd := strings.Cut(rest, guideEnd)
 	if !hasStart || !hasEnd {
 		t.Fatalf("%s does not contain the markers of the table", guideFile)
 	}
 	if *update {
-		if err := os.WriteFile(guideFile, []byte(before+guideStart+guideTable()+guideEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(guideFile, []byte(before+guideStart+guideTable()+guideEnd+after), 0o644))
 		return
 	}
 	if diff := cmp.Diff(guideTable(), table); diff != "" {

@@ -10,19 +10,16 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // flags returns the settings as kong reads them from that command line.
 func flags(t *testing.T, args ...string) *Flags {
 	t.Helper()
 	f := NewFlags()
-	parser, err := kong.New(&struct{}{}, kong.Embed(f.Grammar()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	parser := must.Value(kong.New(&struct{}{}, kong.Embed(f.Grammar())))(t)
+	must.Value(parser.Parse(args))(t)
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
@@ -16,9 +17,7 @@ import (
 // isOnReplica reports whether reads of the context go to the replica.
 func isOnReplica(t *testing.T, d *db.DB, ctx context.Context) (standby bool) {
 	t.Helper()
-	if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby))
 	return standby
 }
 
@@ -30,20 +29,11 @@ func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 	const redisURL = "" // in the process: two nodes share its client
 	shared := dbtest.Redis(t, redisURL)
 	gone := dbtest.Redis(t, redisURL)
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, gone.Close())
+	d := must.Value(db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open())(t)
 	defer d.Close()
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE ROLE linkforge_tenant"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "GRANT linkforge_tenant TO CURRENT_USER"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE ROLE linkforge_tenant"))(t)
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "GRANT linkforge_tenant TO CURRENT_USER"))(t)
 	watching, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.FollowReplica(watching, slog.New(slog.DiscardHandler), time.Now) }()
@@ -61,9 +51,7 @@ func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 	}
 	polltest.Until(t, "the replica is read", func() bool { return reads(there, "usr_reader") })
 	pair.Hold(t)
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE written ()"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE written ()"))(t)
 	here.Wrote(t.Context(), "usr_writer")
 	for range 3 {
 		if reads(there, "usr_writer") {

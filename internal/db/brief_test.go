@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestBriefly_EndsLongStatements: those of a list end soon, and others of the same connection do not.
@@ -30,10 +31,7 @@ func TestBriefly_EndsLongStatements(t *testing.T) {
 	for name, open := range open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Value(open(t))(t)
 			defer d.Close()
 			dbtest.Migrated(t, d)
 			var n int64

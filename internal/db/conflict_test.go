@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestIsConflict_Postgres(t *testing.T) {
@@ -47,20 +49,13 @@ func TestIsConflict_SQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	var conns [2]*sql.DB
 	for i := range conns {
-		conn, err := sql.Open("sqlite", sqliteDSN(path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(sql.Open("sqlite", sqliteDSN(path)))(t)
 		t.Cleanup(func() { conn.Close() })
 		conns[i] = conn
 	}
-	if _, err := conns[0].ExecContext(t.Context(), "CREATE TABLE things (id TEXT PRIMARY KEY)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(conns[0].ExecContext(t.Context(), "CREATE TABLE things (id TEXT PRIMARY KEY)"))(t)
 	tx, err := conns[0].BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := conns[1].BeginTx(t.Context(), nil); !isConflict(err) {
 		t.Errorf("two writers: %v is no conflict", err)
 	}

@@ -14,15 +14,13 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestClose_LeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
 func TestClose_LeavesNothingBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
-	d, err := db.OpenSQLite(filepath.Join(t.TempDir(), "test.db"), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.OpenSQLite(filepath.Join(t.TempDir(), "test.db"), 4))(t)
 	setup(t, d)
 	things(t, d)
 	for range 2 { // closing twice is harmless
@@ -46,23 +44,16 @@ func TestOpen_SQLitePaths(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	relative, err := filepath.Rel(here, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range []string{
 		"plain.db", "with a space.db", "100%.db", "%41.db", "what?.db", "a#b.db", "a&b=c.db", "a+b.db", "üñï.db", "a:b.db",
 		"'quoted'.db",
 		`back\slash.db`, "mode=memory?mode=memory.db",
 	} {
 		for _, folder := range []string{dir, relative} {
-			d, err := db.OpenSQLite(filepath.Join(folder, name), 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Value(db.OpenSQLite(filepath.Join(folder, name), 2))(t)
 			if folder == dir {
 				setup(t, d)
 			}
@@ -87,22 +78,13 @@ func TestOpen_SQLitePaths(t *testing.T) {
 func TestOpen_SQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d, err := db.OpenSQLite(filepath.Join(dir, "test.db"), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.OpenSQLite(filepath.Join(dir, "test.db"), 2))(t)
 	defer d.Close()
 	setup(t, d)
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Value(os.ReadDir(dir))(t)
 	got := map[string]string{}
 	for _, f := range files {
-		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Value(f.Info())(t)
 		got[f.Name()] = info.Mode().String()
 	}
 	want := map[string]string{"test.db": "-rw-------", "test.db-shm": "-rw-------", "test.db-wal": "-rw-------"}
@@ -125,17 +107,13 @@ func TestOpen_SQLiteSettings(t *testing.T) {
 	reader := func(pragma string) (value string) {
 		t.Helper()
 		// A SELECT of bun's goes to the readers.
-		if err := d.NewSelect().TableExpr("pragma_"+pragma).ColumnExpr("*").
-			Scan(db.AsOwner(t.Context()), &value); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().TableExpr("pragma_"+pragma).ColumnExpr("*").
+			Scan(db.AsOwner(t.Context()), &value))
 		return value
 	}
 	writer := func(pragma string) (value string) {
 		t.Helper()
-		if err := d.QueryRowContext(db.AsOwner(t.Context()), "PRAGMA "+pragma).Scan(&value); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.QueryRowContext(db.AsOwner(t.Context()), "PRAGMA "+pragma).Scan(&value))
 		return value
 	}
 	want := map[string]string{
@@ -205,10 +183,8 @@ func TestInstant_RoundTrips(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		column := map[db.Kind]string{db.Postgres: "TIMESTAMPTZ", db.SQLite: "TEXT"}[d.Kind]
-		if _, err := d.ExecContext(db.AsOwner(t.Context()),
-			"CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsOwner(t.Context()),
+			"CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"))(t)
 		east := time.FixedZone("east", 5*3600+1800)
 		for text, given := range map[string]time.Time{
 			"2026-11-20T06:30:00Z":        time.Date(2026, 11, 20, 12, 0, 0, 0, east),
@@ -221,9 +197,7 @@ func TestInstant_RoundTrips(t *testing.T) {
 				if got := kept.At.Format(time.RFC3339Nano); got != text {
 					t.Errorf("%s becomes %s", given, got)
 				}
-				if _, err := d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())))(t)
 				back := event{ID: text}
 				if err := d.NewSelect().Model(&back).WherePK().Scan(db.AsOwner(t.Context())); err != nil ||
 					!back.At.Equal(kept.At) {
@@ -252,10 +226,7 @@ func TestText_RoundTrips(t *testing.T) {
 	dbtest.Each(t, roundTrip)
 	t.Run("postgres of old habits", func(t *testing.T) {
 		t.Parallel()
-		d, err := db.OpenPostgres(dbtest.PostgresURL(t)+"&standard_conforming_strings=off", 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(db.OpenPostgres(dbtest.PostgresURL(t)+"&standard_conforming_strings=off", 2))(t)
 		t.Cleanup(func() { d.Close() })
 		roundTrip(t, d)
 	})
@@ -265,9 +236,7 @@ func roundTrip(t *testing.T, d *db.DB) {
 	setup(t, d)
 	want := map[string]int64{"first": 0}
 	for i, text := range hostile {
-		if _, err := d.NewInsert().Model(&thing{ID: text, Count: int64(i)}).Exec(db.AsOwner(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewInsert().Model(&thing{ID: text, Count: int64(i)}).Exec(db.AsOwner(t.Context())))(t)
 		var kept string
 		err := d.NewSelect().Model((*thing)(nil)).Column("id").Where("id = ?", text).Scan(db.AsOwner(t.Context()), &kept)
 		if err != nil || kept != text {

@@ -13,20 +13,15 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // on is a database at another address.
 func on(t *testing.T, where, address string) *db.DB {
 	t.Helper()
-	u, err := url.Parse(where)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Value(url.Parse(where))(t)
 	u.Host = address
-	d, err := db.OpenPostgres(u.String(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.OpenPostgres(u.String(), 2))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -40,10 +35,7 @@ type wire struct {
 
 func newWire(t *testing.T, server string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w := &wire{Listener: l}
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -93,9 +85,7 @@ func TestError_OutageIsUnavailable(t *testing.T) {
 		t.Parallel()
 		where := dbtest.PostgresURL(t)
 		u, err := url.Parse(where)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		expect := func(what string, err error, want bool) {
 			t.Helper()
 			if err == nil || errs.Is(err, errs.Unavailable) != want {

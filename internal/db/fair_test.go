@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -60,26 +61,16 @@ func TestOwnedBy_EndsTurns(t *testing.T) {
 		ctx := db.OwnedBy(db.AsOwner(t.Context()), "owner")
 		for range 100 { // more than any share
 			var one int
-			if err := d.NewSelect().ColumnExpr("1").Scan(ctx, &one); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.NewRaw("SELECT 1").Scan(ctx, &one); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := d.NewSelect().TableExpr("(SELECT 1) AS x").Count(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := d.NewSelect().TableExpr("(SELECT 1) AS x").Exists(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.NewSelect().ColumnExpr("1").Scan(ctx, &one))
+			must.NoError(t, d.NewRaw("SELECT 1").Scan(ctx, &one))
+			must.Value(d.NewSelect().TableExpr("(SELECT 1) AS x").Count(ctx))(t)
+			must.Value(d.NewSelect().TableExpr("(SELECT 1) AS x").Exists(ctx))(t)
 			if err := d.NewSelect().TableExpr("missing").ColumnExpr("1").Scan(ctx, &one); err == nil {
 				t.Fatal("a missing table was read")
 			}
-			if err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 				return tx.NewSelect().ColumnExpr("1").Scan(ctx, &one)
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		if used := d.UsedTurns(); used != 0 {
 			t.Errorf("%d turns have not ended", used)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // kind is a text of its own type.
@@ -45,15 +46,12 @@ func setupSamples(t *testing.T, d *db.DB) {
 	if d.Kind == db.Postgres {
 		serial, timestamp, blob = "BIGSERIAL PRIMARY KEY", "TIMESTAMPTZ", "BYTEA"
 	}
-	_, err := d.ExecContext(db.AsOwner(t.Context()), fmt.Sprintf(`CREATE TABLE samples (serial %s,
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), fmt.Sprintf(`CREATE TABLE samples (serial %s,
 		id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, text TEXT,
 		bytes %s, hash %[2]s, number INTEGER NOT NULL, "limit" BIGINT, open BOOLEAN NOT NULL, made_at %[3]s NOT NULL,
 			ends_at %[3]s,
 		width DOUBLE PRECISION NOT NULL, height DOUBLE PRECISION NOT NULL, ignored TEXT NOT NULL DEFAULT 'by default')`,
-		serial, blob, timestamp))
-	if err != nil {
-		t.Fatal(err)
-	}
+		serial, blob, timestamp)))(t)
 }
 
 var insertSamples = db.Insert{
@@ -88,9 +86,7 @@ func TestInsert_WritesRows(t *testing.T) {
 			}
 		}
 		var kept []*sample
-		if err := d.NewSelect().Model(&kept).Order("serial").Scan(db.AsOwner(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Model(&kept).Order("serial").Scan(db.AsOwner(t.Context())))
 		rows[0].Number = 7 * rounds
 		for _, row := range rows {
 			row.Ignored = "by default"
@@ -117,12 +113,10 @@ func TestInsert_AcceptsAnyNumber(t *testing.T) {
 			for i := range rows {
 				rows[i].ID = fmt.Sprint(i)
 			}
-			if err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
+			must.NoError(t, inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
 				return db.InsertRows(ctx, tx, db.Insert{},
 					rows)
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if got := len(things(t, d)); got != n+1 {
 				t.Errorf("%d rows, want %d and the one that was there", got, n)
 			}
@@ -144,9 +138,7 @@ func TestInsert_ReportsARefusedRow(t *testing.T) {
 				return db.InsertRows(ctx, tx, db.Insert{Without: []string{"ignored"}}, rows)
 			})
 		}
-		if err := write("there"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, write("there"))
 		if err := write("new", "there"); !db.IsUniqueViolation(err) || !db.IsRefused(err) {
 			t.Errorf("a row that is there: %v", err)
 		}
@@ -179,9 +171,7 @@ func TestInsert_CachedPlanKeepsTheScope(t *testing.T) {
 			"CREATE POLICY every ON notes TO linkforge_system USING (TRUE)",
 			"GRANT SELECT, INSERT ON notes TO linkforge_tenant, linkforge_system",
 		} {
-			if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
 		}
 		type note struct{ WorkspaceID string }
 		write := func(ctx context.Context, workspaceID string) error {
@@ -194,9 +184,7 @@ func TestInsert_CachedPlanKeepsTheScope(t *testing.T) {
 		workspaces := map[context.Context]string{mine: "ws_mine", yours: "ws_yours", system: "ws_mine"}
 		for range 8 { // where it may choose, PostgreSQL plans the first five for their values
 			for _, ctx := range []context.Context{mine, yours, system} {
-				if err := write(ctx, workspaces[ctx]); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, write(ctx, workspaces[ctx]))
 			}
 		}
 		var kept int

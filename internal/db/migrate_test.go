@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -57,19 +58,14 @@ func tables(t *testing.T, d *db.DB) []string {
 		query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name"
 	}
 	var names []string
-	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &names); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewRaw(query).Scan(db.AsOwner(t.Context()), &names))
 	return names
 }
 
 // taken says which steps are recorded, in order, and which are pending.
 func taken(t *testing.T, d *db.DB, files fstest.MapFS) (list []string) {
 	t.Helper()
-	steps, err := d.Migrations(db.AsOwner(t.Context()), files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := must.Value(d.Migrations(db.AsOwner(t.Context()), files))(t)
 	for _, step := range steps {
 		state := "pending"
 		if !step.AppliedAt.IsZero() {
@@ -204,16 +200,11 @@ func TestMigrate_IsSerialized(t *testing.T) {
 			if diff := cmp.Diff(want, start(t, 8, open, scripts(steps))); diff != "" {
 				t.Errorf("how often each step was taken (-want +got):\n%s", diff)
 			}
-			d, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Value(open())(t)
 			defer d.Close()
 			var counted []int
-			if err := d.NewSelect().Table("counted").Column("step").Order("step").
-				Scan(db.AsOwner(t.Context()), &counted); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.NewSelect().Table("counted").Column("step").Order("step").
+				Scan(db.AsOwner(t.Context()), &counted))
 			if diff := cmp.Diff([]int{2, 3, 4, 5, 6}, counted); diff != "" {
 				t.Errorf("what the steps wrote (-want +got):\n%s", diff)
 			}
@@ -302,9 +293,7 @@ func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	migrate(t, d, scripts(map[string]string{"0001_table.up": "CREATE TABLE one (id TEXT)"}), "0001_table")
 	write := func(statement string) {
 		t.Helper()
-		if _, err := d.ExecContext(ctx, statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(ctx, statement))(t)
 	}
 	write("INSERT INTO one VALUES ('a')")
 	applied, err := d.Migrate(ctx, files, noon)
@@ -314,9 +303,7 @@ func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	write("DELETE FROM one")
 	migrate(t, d, files, "0002_index", "0003_later")
 	var valid []bool
-	if err := d.NewRaw("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ones'::regclass").Scan(ctx, &valid); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewRaw("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ones'::regclass").Scan(ctx, &valid))
 	if diff := cmp.Diff([]bool{true}, valid); diff != "" {
 		t.Errorf("the index is valid (-want +got):\n%s", diff)
 	}
@@ -336,9 +323,7 @@ func TestMigrate_AppliesRealMigrations(t *testing.T) {
 			}
 			all = applied
 			for range applied {
-				if _, err := d.Rollback(db.AsOwner(t.Context()), migrations.Files); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(d.Rollback(db.AsOwner(t.Context()), migrations.Files))(t)
 			}
 			if diff := cmp.Diff([]string{"migrations"}, tables(t, d)); diff != "" {
 				t.Errorf("down leaves (-want +got):\n%s", diff)
@@ -381,30 +366,21 @@ func TestMigrate_YieldsToTraffic(t *testing.T) {
 func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	t.Helper()
 	ctx := db.AsOwner(t.Context())
-	dump, err := d.DB.DB.BeginTx(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dump := must.Value(d.DB.DB.BeginTx(ctx, nil))(t)
 	defer func() { _ = dump.Rollback() }() // it has ended, unless the test failed
-	if _, err := dump.ExecContext(ctx, "LOCK TABLE one IN ACCESS SHARE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(dump.ExecContext(ctx, "LOCK TABLE one IN ACCESS SHARE MODE"))(t)
 	migrated := make(chan error, 1)
 	go func() { migrated <- step(ctx) }()
 	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 	for n := 0; n == 0; {
-		if err := d.NewRaw(waiting).Scan(ctx, &n); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewRaw(waiting).Scan(ctx, &n))
 	}
 	late, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if _, err := d.ExecContext(late, "SELECT * FROM one"); err != nil {
 		t.Fatalf("a statement waits for a step that waits: %v", err)
 	}
-	if err := dump.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, dump.Rollback())
 	if err := <-migrated; err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestParams_AreBound: a statement with parameters finds the same rows as one with literals, and PostgreSQL
@@ -17,15 +18,11 @@ func TestParams_AreBound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		d.SetMaxOpenConns(1)
 		ctx := db.AsOwner(t.Context())
-		if _, err := d.ExecContext(ctx, "CREATE TABLE words (word TEXT NOT NULL, length BIGINT NOT NULL)"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(ctx, "CREATE TABLE words (word TEXT NOT NULL, length BIGINT NOT NULL)"))(t)
 		for _, word := range []string{"a", "it's", `$1 ? "b" \`, "日本"} {
 			p := d.Params()
-			if _, err := d.NewRaw("INSERT INTO words (word, length) VALUES (?, ?)", p.Of(word), p.Of(len(word))).
-				Exec(p.Bind(ctx)); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("INSERT INTO words (word, length) VALUES (?, ?)", p.Of(word), p.Of(len(word))).
+				Exec(p.Bind(ctx)))(t)
 		}
 		for round := range 3 { // PostgreSQL plans the first round
 			for _, c := range []struct {
@@ -54,10 +51,8 @@ func TestParams_AreBound(t *testing.T) {
 			return
 		}
 		var kept []string
-		if err := d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").
-			Scan(ctx, &kept); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").
+			Scan(ctx, &kept))
 		want := []string{
 			"INSERT INTO words (word, length) VALUES ($1, $2)",
 			`SELECT "word" FROM "words" WHERE (word = ANY($1)) AND (length >= $2) ORDER BY "length"`,

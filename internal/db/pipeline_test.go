@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // recorder is a proxy of PostgreSQL that counts round trips: how often the client sends something after the server
@@ -43,14 +44,8 @@ func relay(to, from net.Conn, report func()) {
 func record(t *testing.T) (*db.DB, *recorder) {
 	t.Helper()
 	dbtest.Migrated(t, dbtest.Postgres(t)) // creates the roles
-	u, err := url.Parse(dbtest.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Value(url.Parse(dbtest.PostgresURL(t)))(t)
+	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	r, address := &recorder{}, u.Host
 	go func() {
@@ -73,10 +68,7 @@ func record(t *testing.T) (*db.DB, *recorder) {
 		}
 	}()
 	u.Host = listener.Addr().String()
-	d, err := db.OpenPostgres(u.String(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.OpenPostgres(u.String(), 1))(t)
 	t.Cleanup(func() { d.Close() })
 	return d, r
 }
@@ -181,9 +173,7 @@ func TestStatement_IsPreparedAgainAfterAMigration(t *testing.T) {
 		ctx := db.AsOwner(t.Context())
 		run := func(statement string) {
 			t.Helper()
-			if _, err := d.ExecContext(ctx, statement); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.ExecContext(ctx, statement))(t)
 		}
 		var value string
 		read := func() error {
@@ -191,9 +181,7 @@ func TestStatement_IsPreparedAgainAfterAMigration(t *testing.T) {
 			return d.NewRaw("SELECT value FROM altered WHERE id = ?", p.Of(1)).Scan(p.Bind(ctx), &value)
 		}
 		run("CREATE TABLE altered (id INT, value INT); INSERT INTO altered VALUES (1, 2)")
-		if err := read(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, read())
 		run("ALTER TABLE altered ALTER COLUMN value TYPE TEXT")
 		if err := read(); err == nil {
 			t.Log("the statement works at once")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -19,22 +20,15 @@ import (
 func TestReplica_ServesReads(t *testing.T) {
 	t.Parallel()
 	pair := dbtest.NewPair(t)
-	d, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open())(t)
 	defer d.Close()
-	if err := d.CheckReplica(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.CheckReplica(t.Context()))
 	owner := db.AsOwner(t.Context())
 	for _, statement := range []string{
 		"CREATE ROLE linkforge_tenant", "GRANT linkforge_tenant TO CURRENT_USER", "CREATE TABLE notes (text TEXT)",
 		"GRANT SELECT, INSERT ON notes TO linkforge_tenant",
 	} {
-		if _, err := d.ExecContext(owner, statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(owner, statement))(t)
 	}
 	watching, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -48,19 +42,15 @@ func TestReplica_ServesReads(t *testing.T) {
 	tenant := db.InWorkspace(t.Context(), "ws_1", "")
 	write := func(text string) time.Time {
 		t.Helper()
-		if _, err := d.ExecContext(tenant, "INSERT INTO notes VALUES (?)", text); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(tenant, "INSERT INTO notes VALUES (?)", text))(t)
 		return time.Now()
 	}
 	// read returns the texts, and whether they came from the standby.
 	read := func(ctx context.Context) (texts string, standby bool) {
 		t.Helper()
-		if err := d.NewSelect().Table("notes").
+		must.NoError(t, d.NewSelect().Table("notes").
 			ColumnExpr("COALESCE(string_agg(text, ' ' ORDER BY text), ''), pg_is_in_recovery()").
-			Scan(ctx, &texts, &standby); err != nil {
-			t.Fatal(err)
-		}
+			Scan(ctx, &texts, &standby))
 		return texts, standby
 	}
 	want := func(what string, ctx context.Context, texts string, standby bool) {
@@ -84,16 +74,14 @@ func TestReplica_ServesReads(t *testing.T) {
 	want("who does not say how new it must be", tenant, "one", false)
 	want("who wants all of it", db.UpToDate(db.MayLag(tenant, one)), "one", false)
 	want("who reads of no workspace", db.MayLag(owner, one), "one", false)
-	if err := d.Tx(db.MayLag(tenant, one), func(ctx context.Context, tx bun.Tx) error {
+	must.NoError(t, d.Tx(db.MayLag(tenant, one), func(ctx context.Context, tx bun.Tx) error {
 		var standby bool
 		err := tx.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby)
 		if standby {
 			t.Error("a transaction reads the replica")
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 
 	pair.Hold(t)
 	two := write("two")
@@ -103,10 +91,7 @@ func TestReplica_ServesReads(t *testing.T) {
 		_ = poll.Wait(t.Context(), 100*time.Millisecond)
 	}
 	// a node that starts now knows nothing yet
-	late, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 2}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := must.Value(db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 2}.Open())(t)
 	defer late.Close()
 	looking, enough := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer enough()
@@ -149,9 +134,7 @@ func TestReplica_RefusesOtherServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := db.Server{URL: here, ReadURL: c.url, Pool: 2}.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			err = d.CheckReplica(t.Context())
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)

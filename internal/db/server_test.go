@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // impatient is a migrated database whose requests do not wait for long.
@@ -19,11 +20,8 @@ func impatient(t *testing.T) *db.DB {
 	t.Helper()
 	where := dbtest.PostgresURL(t)
 	dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
-	d, err := db.Server{URL: where, Pool: 2, StatementTimeout: 400 * time.Millisecond,
-		LockTimeout: 100 * time.Millisecond}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(db.Server{URL: where, Pool: 2, StatementTimeout: 400 * time.Millisecond,
+		LockTimeout: 100 * time.Millisecond}.Open())(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -35,10 +33,7 @@ func TestStatement_TimesOut(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d := impatient(t)
-		conn, err := d.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(d.Conn(t.Context()))(t)
 		defer conn.Close()
 		for _, c := range []struct {
 			name string
@@ -106,15 +101,10 @@ func TestOpen_LeavesAStandby(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d, err := db.OpenPostgres(dbtest.PostgresURL(t), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(db.OpenPostgres(dbtest.PostgresURL(t), 1))(t)
 		defer d.Close()
 		owner := db.AsOwner(t.Context())
-		if _, err := d.ExecContext(owner, "SET default_transaction_read_only = on"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(owner, "SET default_transaction_read_only = on"))(t)
 		const write = "CREATE TABLE made (id int)"
 		if _, err := d.ExecContext(owner, write); err == nil || !strings.Contains(err.Error(), "25006") {
 			t.Fatalf("writing to a standby: %v", err)
@@ -130,18 +120,12 @@ func TestOpen_AcceptsSeveralHosts(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		u, err := url.Parse(dbtest.PostgresURL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Value(url.Parse(dbtest.PostgresURL(t)))(t)
 		u.Host = "127.0.0.1:1," + u.Host
 		query := u.Query()
 		query.Set("target_session_attrs", "read-write")
 		u.RawQuery = query.Encode()
-		d, err := db.OpenPostgres(u.String(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(db.OpenPostgres(u.String(), 1))(t)
 		defer d.Close()
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE made (id int)"); err != nil {
 			t.Error(err)
@@ -159,10 +143,7 @@ func TestOpen_RefusesTransactionPooler(t *testing.T) {
 		if err := straight.CheckScopes(t.Context()); err != nil {
 			t.Error(err)
 		}
-		d, err := db.OpenPooled(where)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(db.OpenPooled(where))(t)
 		defer d.Close()
 		if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), "pool sessions") {
 			t.Errorf("the pooler: %v", err)
@@ -189,9 +170,7 @@ func TestError_ExplainsTransactionPooler(t *testing.T) {
 		conn := connect(t, dbtest.Postgres(t))
 		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
 		workspaceOf(t, mine, conn)
-		if _, err := conn.ExecContext(mine, "DEALLOCATE ALL"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(conn.ExecContext(mine, "DEALLOCATE ALL"))(t)
 		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "pool sessions") {
 			t.Errorf("a deallocated statement: %v", err)
 		}
@@ -214,10 +193,7 @@ func TestSession_StartsWithoutPreparedStatements(t *testing.T) {
 		if err := first.NewRaw("SELECT name FROM pg_prepared_statements").Scan(mine, &names); err != nil || len(names) == 0 {
 			t.Fatalf("prepared are %q, %v, want some", names, err)
 		}
-		d, err := db.OpenUsed(where, names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Value(db.OpenUsed(where, names))(t)
 		defer d.Close()
 		if got := workspaceOf(t, mine, connect(t, d)); got != "ws_mine" {
 			t.Errorf("a statement of ws_mine runs as %s", got)
@@ -227,10 +203,7 @@ func TestSession_StartsWithoutPreparedStatements(t *testing.T) {
 
 func connect(t *testing.T, d *db.DB) bun.Conn {
 	t.Helper()
-	conn, err := d.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(d.Conn(t.Context()))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -238,8 +211,6 @@ func connect(t *testing.T, d *db.DB) bun.Conn {
 // workspaceOf is the workspace whose rows a statement sees.
 func workspaceOf(t *testing.T, ctx context.Context, conn bun.Conn) (workspaceID string) {
 	t.Helper()
-	if err := conn.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspaceID); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, conn.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspaceID))
 	return workspaceID
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -35,9 +36,7 @@ func setup(t *testing.T, d *db.DB) {
 		"CREATE TABLE things (id TEXT PRIMARY KEY, count BIGINT NOT NULL DEFAULT 0)",
 		"INSERT INTO things (id) VALUES ('first')",
 	} {
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
 	}
 }
 
@@ -45,9 +44,7 @@ func setup(t *testing.T, d *db.DB) {
 func things(t *testing.T, d *db.DB) map[string]int64 {
 	t.Helper()
 	var rows []thing
-	if err := d.NewSelect().Model(&rows).Scan(db.AsOwner(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Model(&rows).Scan(db.AsOwner(t.Context())))
 	counts := map[string]int64{}
 	for _, row := range rows {
 		counts[row.ID] = row.Count
@@ -177,12 +174,10 @@ func TestTx_RetriesDeadlocks(t *testing.T) {
 		t.Parallel()
 		d := dbtest.Postgres(t)
 		setup(t, d)
-		if err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			return insert(ctx, tx,
 				"second")
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		var holding, all sync.WaitGroup
 		var calls atomic.Int64
 		holding.Add(2)

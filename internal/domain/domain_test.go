@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
@@ -67,10 +68,7 @@ func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 
 func (z *zone) claim(t *testing.T, m workspace.Membership, host string) *Domain {
 	t.Helper()
-	d, err := z.Add(t.Context(), m, host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(z.Add(t.Context(), m, host))(t)
 	return d
 }
 
@@ -87,10 +85,7 @@ func (z *zone) verified(t *testing.T, m workspace.Membership, host string) *Doma
 	t.Helper()
 	d := z.claim(t, m, host)
 	z.prove(d)
-	verified, err := z.Verify(t.Context(), m, d.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verified := must.Value(z.Verify(t.Context(), m, d.ID))(t)
 	return verified
 }
 
@@ -98,9 +93,7 @@ func (z *zone) verified(t *testing.T, m workspace.Membership, host string) *Doma
 func (z *zone) kept(t *testing.T, d *Domain) *Domain {
 	t.Helper()
 	kept := &Domain{}
-	if err := z.DB.NewSelect().Model(kept).Where("id = ?", d.ID).Scan(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, z.DB.NewSelect().Model(kept).Where("id = ?", d.ID).Scan(db.AsSystem(t.Context())))
 	return kept
 }
 
@@ -116,9 +109,7 @@ func (z *zone) is(t *testing.T, d *Domain, want Status, when string) {
 func (z *zone) primary(t *testing.T, m workspace.Membership) string {
 	t.Helper()
 	w := &workspace.Workspace{}
-	if err := z.DB.NewSelect().Model(w).Where("id = ?", m.ID()).Scan(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, z.DB.NewSelect().Model(w).Where("id = ?", m.ID()).Scan(db.AsSystem(t.Context())))
 	if w.PrimaryHost == nil {
 		return ""
 	}
@@ -127,10 +118,7 @@ func (z *zone) primary(t *testing.T, m workspace.Membership) string {
 
 func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 	t.Helper()
-	changed, err := z.SetPrimary(t.Context(), m, d.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := must.Value(z.SetPrimary(t.Context(), m, d.ID))(t)
 	if got := changed.Workspace().PrimaryHost; got == nil || *got != d.Host || z.primary(t, m) != d.Host {
 		t.Errorf("%s became primary: answered %v, kept %q", d.Host, got, z.primary(t, m))
 	}
@@ -140,11 +128,8 @@ func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 func (z *zone) events(t *testing.T, m workspace.Membership) []string {
 	t.Helper()
 	var rows []*audit.Event
-	err := z.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("action <> ?", audit.WorkspaceCreated).
-		Order("id").Scan(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, z.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("action <> ?", audit.WorkspaceCreated).
+		Order("id").Scan(db.AsSystem(t.Context())))
 	lines := []string{}
 	for _, e := range rows {
 		actor := map[string]string{z.ada.AccountID: "ada", z.eve.AccountID: "eve", "": "server"}[e.ActorID]
@@ -314,9 +299,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i),
 				Token: "x", CreatedAt: dbtest.Noon})
 		}
-		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
 		var mu sync.Mutex
 		added := 0
 		var all sync.WaitGroup
@@ -356,10 +339,7 @@ func TestList_ReturnsDomains(t *testing.T) {
 		var got []string
 		r := page.Request{Size: 2}
 		for more := true; more; {
-			p, err := z.Rows().List(t.Context(), z.adas, r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Value(z.Rows().List(t.Context(), z.adas, r))(t)
 			for _, one := range p.Items {
 				got, r.After = append(got, one.ID), one.ID
 			}
@@ -541,7 +521,7 @@ func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
 		z := setupZone(t, d)
 		own := z.verified(t, z.adas, "go.example.com")
 		chosen := make(chan error, 1)
-		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := z.lose(ctx, tx, own, records{queriedAt: dbtest.Noon}); err != nil {
 				return err
 			}
@@ -554,10 +534,7 @@ func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
 				runtime.Gosched()
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if err := <-chosen; !errs.Is(err, errs.InvalidInput) || z.primary(t, z.adas) != "" {
 			t.Errorf("chosen: %v; primary is %q", err, z.primary(t, z.adas))
 		}
@@ -634,15 +611,11 @@ func TestHosts_AreKnown(t *testing.T) {
 				t.Errorf("%.40q is known", host)
 			}
 		}
-		if _, err := z.spaces.Delete(t.Context(), z.adas); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
 		if known("xn--bcher-kva.example") {
 			t.Error("the host of a deleted workspace is known")
 		}
-		if _, err := z.spaces.Restore(t.Context(), z.ada, z.adas.ID()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(z.spaces.Restore(t.Context(), z.ada, z.adas.ID()))(t)
 		if !known("xn--bcher-kva.example") {
 			t.Error("the host of a restored workspace is not known")
 		}
@@ -655,9 +628,7 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 		z := setupZone(t, d)
 		z.claim(t, z.adas, "go.example.com")
 		kept := z.claim(t, z.eves, "go.example.com")
-		if err := z.Rows().Purge(db.AsSystem(t.Context()), z.adas.ID()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, z.Rows().Purge(db.AsSystem(t.Context()), z.adas.ID()))
 		p, err := z.Rows().List(t.Context(), z.eves, page.Request{Size: 9})
 		n, countErr := d.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || countErr != nil || n != 1 || len(p.Items) != 1 || p.Items[0].ID != kept.ID {

@@ -9,16 +9,14 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // owners returns the owners of a host, oldest first.
 func (z *zone) owners(t *testing.T, host string) []string {
 	t.Helper()
 	var rows []owner
-	err := z.DB.NewSelect().Model(&rows).Where("host = ?", host).Order("starts_at").Scan(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, z.DB.NewSelect().Model(&rows).Where("host = ?", host).Order("starts_at").Scan(db.AsSystem(t.Context())))
 	var all []string
 	for _, row := range rows {
 		end := "now"
@@ -53,9 +51,7 @@ func TestOwners_AreRecordedWithTheirTimes(t *testing.T) {
 			if own.WorkspaceID == z.eves.ID() {
 				m = z.eves
 			}
-			if _, err := z.Verify(t.Context(), m, own.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(z.Verify(t.Context(), m, own.ID))(t)
 		}
 		z.time = dbtest.Noon.Add(time.Hour)
 		verify(adas)
@@ -68,9 +64,7 @@ func TestOwners_AreRecordedWithTheirTimes(t *testing.T) {
 		verify(eves)
 		z.wantOwners(t, adas.Host, "ada 1h0m0s to 1h0m0.000001s", "eve 1h0m0.000001s to now")
 		z.time = dbtest.Noon.Add(2 * time.Hour)
-		if _, err := z.Remove(t.Context(), z.eves, eves.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(z.Remove(t.Context(), z.eves, eves.ID))(t)
 		z.prove(adas)
 		z.time = dbtest.Noon.Add(3 * time.Hour)
 		verify(adas)
@@ -81,9 +75,7 @@ func TestOwners_AreRecordedWithTheirTimes(t *testing.T) {
 		z.is(t, adas, Pending, "after it was lost")
 		z.wantOwners(t, adas.Host, "ada 1h0m0s to 1h0m0.000001s", "eve 1h0m0.000001s to 2h0m0s",
 			"ada 3h0m0s to "+z.time.Sub(dbtest.Noon).String())
-		if err := z.Purge(db.AsSystem(t.Context()), z.adas.ID()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, z.Purge(db.AsSystem(t.Context()), z.adas.ID()))
 		z.wantOwners(t, adas.Host, "eve 1h0m0.000001s to 2h0m0s")
 	})
 }

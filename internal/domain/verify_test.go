@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -46,9 +47,7 @@ func (z *zone) meanwhile(do func()) {
 // check runs the job.
 func (z *zone) check(t *testing.T) {
 	t.Helper()
-	if err := z.CheckAll(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, z.CheckAll(db.AsSystem(t.Context())))
 }
 
 // failing has the domain's record be missing, and found missing.
@@ -95,10 +94,7 @@ func TestVerify_ReadsTheRecord(t *testing.T) {
 		z.dns.Break(false)
 		for i := range 2 {
 			z.time = dbtest.Noon.Add(time.Duration(i) * time.Hour)
-			verified, err := z.Verify(t.Context(), z.adas, own.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			verified := must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
 			for name, got := range map[string]*Domain{"answered": verified, "kept": z.kept(t, own)} {
 				if got.Status() != Verified || !got.VerifiedAt.Equal(dbtest.Noon) || !got.CheckedAt.Equal(z.time) {
 					t.Errorf("%s: %+v", name, got)
@@ -133,9 +129,7 @@ func TestVerify_RestoresAFailingDomain(t *testing.T) {
 		}
 		z.is(t, own, Failing, "after it was not found")
 		z.prove(own)
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
 		z.is(t, own, Verified, "after it was found")
 	})
 }
@@ -154,9 +148,7 @@ func TestVerify_QueriesTheRecordName(t *testing.T) {
 			t.Errorf("%s may take until %s", name, deadline)
 		}
 	}}
-	if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
 	z.time = dbtest.Noon.Add(checkEvery)
 	z.check(t)
 	if diff := cmp.Diff([]string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names); diff != "" {
@@ -215,9 +207,7 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 			z.failing(t, adas)
 		}, false},
 		"a deleted workspace keeps what it can prove": {func(t *testing.T, z *zone, adas, eves *Domain) {
-			if _, err := z.spaces.Delete(t.Context(), z.adas); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
 			z.prove(adas, eves)
 		}, false},
 	} {
@@ -245,9 +235,7 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				z.is(t, adas, Pending, "after fresh proof")
 				z.is(t, eves, Verified, "with fresh proof")
 				z.wantEvents(t, z.adas, append(before, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
@@ -358,11 +346,8 @@ func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 				}
 				all.Wait()
 				var verified []string
-				err := d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").
-					Scan(db.AsSystem(t.Context()), &verified)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").
+					Scan(db.AsSystem(t.Context()), &verified))
 				if diff := cmp.Diff(winners, verified); diff != "" || len(winners) != 1 {
 					t.Errorf("%d won; verified (-won +kept):\n%s", len(winners), diff)
 				}
@@ -559,12 +544,8 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 			}
 			rows = append(rows, one)
 		}
-		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := z.spaces.Delete(t.Context(), z.adas); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
 		var mu sync.Mutex
 		lookups := map[string]int{}
 		z.Resolver = hookedResolver{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {

@@ -20,15 +20,13 @@ import (
 	gql "github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // declared are the kinds that errs.go declares, by name; their values count up from zero.
 func declared(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "errs.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Value(parser.ParseFile(token.NewFileSet(), "errs.go", nil, 0))(t)
 	for _, d := range file.Decls {
 		constants, ok := d.(*ast.GenDecl)
 		if !ok || constants.Tok != token.CONST {
@@ -68,10 +66,7 @@ func TestKind_HasStatusAndCode(t *testing.T) {
 
 func TestKind_IsDocumentedInSchema(t *testing.T) {
 	t.Parallel()
-	schema, err := gqlparser.LoadSchema(&gql.Source{Name: "schema.graphql", Input: linkforge.Schema})
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Value(gqlparser.LoadSchema(&gql.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
 	var want, got []string
 	for kind := range responses {
 		if kind.IsUserError() {
@@ -161,10 +156,7 @@ func TestError_CarriesDetails(t *testing.T) {
 // TestKind_IsDocumentedInGuide compares the tables of docs/guide/graphql-api.md with the kinds.
 func TestKind_IsDocumentedInGuide(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../../docs/guide/graphql-api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := must.Value(os.ReadFile("../../docs/guide/graphql-api.md"))(t)
 	_, tables, _ := strings.Cut(string(guide), "\n## Error codes\n")
 	userErrors, requestErrors, _ := strings.Cut(tables, "\nRequest errors:\n")
 	for kind := range responses {

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stream"
@@ -43,10 +44,7 @@ type watch struct{ *stream.Watch[*audit.Event] }
 // watch watches until the test's end.
 func (l *Live) watch(t *testing.T, m workspace.Membership, f Filter, after string) watch {
 	t.Helper()
-	w, err := l.Watch(t.Context(), m, f, after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Value(l.Watch(t.Context(), m, f, after))(t)
 	t.Cleanup(w.Close)
 	return watch{w}
 }
@@ -97,9 +95,7 @@ func feed(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []strin
 	t.Helper()
 	for r := (audit.FeedRequest{Size: 70}); ; r.After = ids[len(ids)-1] {
 		p, _, err := s.Events(t.Context(), m, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if ids = append(ids, p.Cursors...); !p.HasNext {
 			return ids
 		}
@@ -110,10 +106,7 @@ func feed(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []strin
 func auditLog(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []string) {
 	t.Helper()
 	for r := (page.Request{Size: 100}); ; r.After = ids[len(ids)-1] {
-		p, err := s.AuditLog(t.Context(), m, &audit.Filter{Actions: audit.LinkActions}, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Value(s.AuditLog(t.Context(), m, &audit.Filter{Actions: audit.LinkActions}, r))(t)
 		for _, e := range p.Items {
 			ids = append(ids, e.ID)
 		}
@@ -220,9 +213,7 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := []string{early.ID, late.ID}
 	for _, w := range watches {
 		if diff := cmp.Diff(want, w.receive(t, 2)); diff != "" {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // site answers paths of one segment with redirects and pages, and leaves the others to the rest of
@@ -116,9 +118,7 @@ var dates = regexp.MustCompile(`Date: [^\r]*\r\n`)
 func exchange(t testing.TB, address, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	go func() { _, _ = io.WriteString(c, text) }() // a server that refuses it need not read all
@@ -250,9 +250,7 @@ func TestServer_ReadsAFragmentedHead(t *testing.T) {
 		}()
 		// each is read before the next is sent
 		for _, piece := range []string{"G", "ET /ab", "c HTTP/1.1\r\n" + host + "\r", "\n", end} {
-			if _, err := io.WriteString(c, piece); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(io.WriteString(c, piece))(t)
 		}
 		if got := <-answers; strings.Count(got, "HTTP/1.1 307") != 1 || !strings.HasSuffix(got, "rest: GET a.example ") {
 			t.Errorf("got %q", got)
@@ -319,9 +317,7 @@ func TestServer_ClosesIdleConnections(t *testing.T) {
 		unread, _ := below.dial()
 		slow, in := below.dial()
 		began := time.Now()
-		if _, err := io.WriteString(unread, plainRequest); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(io.WriteString(unread, plainRequest))(t)
 		if _, err := silent.Read(make([]byte, 1)); err == nil || time.Since(began) != firstDeadline {
 			t.Errorf("a connection without requests: %v after %v", err, time.Since(began))
 		}
@@ -459,12 +455,8 @@ func BenchmarkAnswer(b *testing.B) {
 	answer := make([]byte, headBytes)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.Write(request); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := c.Read(answer); err != nil {
-			b.Fatal(err)
-		}
+		must.Value(c.Write(request))(b)
+		must.Value(c.Read(answer))(b)
 	}
 	if err := errors.Join(l.Close(), l.Wait(b.Context())); err != nil {
 		b.Error(err)

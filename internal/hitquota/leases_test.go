@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var errGone = errs.New(errs.Unavailable, "the source is unavailable")
@@ -344,10 +345,7 @@ func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
 func crowd(t *testing.T, l *Leases, linkID string, n int) {
 	t.Helper()
 	beside := func(linkID string) *shard {
-		key, err := keyOf(linkID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Value(keyOf(linkID))(t)
 		return l.shard(&key)
 	}
 	for n > 0 {

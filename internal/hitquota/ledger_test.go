@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var (
@@ -49,9 +50,7 @@ func ingestAll(t *testing.T, c clicktest.Clicks) {
 	t.Helper()
 	stop := clicktest.Run(t, c.Recorder)
 	defer stop()
-	if err := c.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Flush(t.Context()))
 }
 
 // number numbers the leases of all tests.
@@ -70,11 +69,8 @@ func takeHits(t *testing.T, l *hitquota.Ledger, linkID string, want, limit int64
 // grantedOf returns the granted hits of a link in the database.
 func grantedOf(t *testing.T, d *db.DB, linkID string) (hits int64) {
 	t.Helper()
-	err := d.NewSelect().Table("hit_usage").ColumnExpr("coalesce(sum(hits), 0)").Where("link_id = ?", linkID).
-		Scan(db.AsSystem(t.Context()), &hits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Table("hit_usage").ColumnExpr("coalesce(sum(hits), 0)").Where("link_id = ?", linkID).
+		Scan(db.AsSystem(t.Context()), &hits))
 	return hits
 }
 
@@ -132,9 +128,7 @@ func TestLedger_TakesBackOnce(t *testing.T) {
 		ended.Used, open.Used = 4, 5
 		neverTaken := hitquota.Lease{LinkID: linkID, Month: november, Number: number.Add(1), Hits: 50}
 		for range 2 {
-			if err := dead.Return(t.Context(), []hitquota.Lease{ended}); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, dead.Return(t.Context(), []hitquota.Lease{ended}))
 			if got := grantedOf(t, d, linkID); got != 24 {
 				t.Errorf("the database knows of %d hits, want 4 and 20", got)
 			}
@@ -142,9 +136,7 @@ func TestLedger_TakesBackOnce(t *testing.T) {
 		finder := ledgerOf(d, newClicks(t, d))
 		for range 2 {
 			leases := []hitquota.Lease{ended, open, neverTaken}
-			if err := finder.Recover(t.Context(), dead.LogID, leases); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, finder.Recover(t.Context(), dead.LogID, leases))
 			if got := grantedOf(t, d, linkID); got != 9 {
 				t.Errorf("the database knows of %d hits, want 4 and 5", got)
 			}
@@ -165,9 +157,7 @@ func TestLedger_ForgetsPastMonths(t *testing.T) {
 			{november.End.AddDate(0, 1, 0), 0},
 		} {
 			s := &hitquota.Store{DB: d, Now: func() time.Time { return c.at }}
-			if err := s.ForgetUsage(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.ForgetUsage(t.Context()))
 			if got := grantedOf(t, d, linkID); got != c.want {
 				t.Errorf("at %s the database knows of %d hits, want %d", c.at, got, c.want)
 			}
@@ -186,9 +176,7 @@ func TestLedger_RecoversATrimmedLease(t *testing.T) {
 			t.Fatalf("%d and %d granted, want 9 and 1", used.Hits, cut.Hits)
 		}
 		used.Used, cut.Hits = 9, 8 // as it was noted
-		if err := dead.Recover(t.Context(), dead.LogID, []hitquota.Lease{used, cut}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, dead.Recover(t.Context(), dead.LogID, []hitquota.Lease{used, cut}))
 		if got := grantedOf(t, d, linkID); got != 9 {
 			t.Errorf("the database knows of %d hits, want the 9 that were used", got)
 		}

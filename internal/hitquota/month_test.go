@@ -3,6 +3,8 @@ package hitquota
 import (
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestMonthOf_FollowsUTC(t *testing.T) {
@@ -14,10 +16,7 @@ func TestMonthOf_FollowsUTC(t *testing.T) {
 		{"2028-02-29T12:00:00Z", "2028-02", "2028-03-01T00:00:00Z"},
 	} {
 		t.Run(c.at, func(t *testing.T) {
-			at, err := time.Parse(time.RFC3339Nano, c.at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			at := must.Value(time.Parse(time.RFC3339Nano, c.at))(t)
 			m := MonthOf(at)
 			if m.String() != c.month || m.End.Format(time.RFC3339) != c.end {
 				t.Errorf("%s lies in %s, which ends %s", c.at, m, m.End)

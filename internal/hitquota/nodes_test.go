@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -40,12 +41,9 @@ func (noClicks) Counts(context.Context, bun.IDB, ...string) (map[string]int64, e
 // hitsOf returns the charged hits and the open leases of a link.
 func hitsOf(t *testing.T, d *db.DB, linkID string) (hits, leases int64) {
 	t.Helper()
-	err := d.NewRaw("SELECT coalesce((SELECT sum(hits) FROM hit_usage WHERE link_id = ?), 0), "+
+	must.NoError(t, d.NewRaw("SELECT coalesce((SELECT sum(hits) FROM hit_usage WHERE link_id = ?), 0), "+
 		"(SELECT count(*) FROM click_leases WHERE link_id = ?)", linkID, linkID).
-		Scan(db.AsSystem(t.Context()), &hits, &leases)
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scan(db.AsSystem(t.Context()), &hits, &leases))
 	return hits, leases
 }
 
@@ -107,10 +105,7 @@ func (n *node) follow(t *testing.T, linkID string, visitors int, limit int64) in
 // left is how many hits of the link's it holds.
 func (n *node) left(t *testing.T, linkID string) int32 {
 	t.Helper()
-	key, err := keyOf(linkID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Value(keyOf(linkID))(t)
 	s := n.shard(&key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,9 +209,7 @@ func TestNodes_KillCostsNoHits(t *testing.T) {
 		dead.reap(t.Context(), false) // for its numbers
 		taken, _ := hitsOf(t, d, linkID)
 		for range 2 {
-			if err := finder.hits.Recover(t.Context(), dead.hits.LogID, dead.died()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, finder.hits.Recover(t.Context(), dead.hits.LogID, dead.died()))
 			got, _ := hitsOf(t, d, linkID)
 			if want := taken - dead.Stats().Held; got != want {
 				t.Errorf("%d hits are charged, want %d: the dead node held %d", got, want, dead.Stats().Held)
@@ -235,13 +228,10 @@ func whileStuck(t *testing.T, d *db.DB, linkID string, f func()) {
 		dbtest.WhileLocked(t, d, "hit_usage", "link_id = '"+linkID+"'", func(context.Context) { f() })
 		return
 	}
-	err := d.Tx(db.AsSystem(t.Context()), func(context.Context, bun.Tx) error {
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(context.Context, bun.Tx) error {
 		f()
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestNodes_SlowStatementIsNoOutage: links whose requests share a statement with that of a locked row

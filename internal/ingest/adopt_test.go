@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/wal"
 )
@@ -26,9 +27,7 @@ import (
 // die leaves a recorder's log as a process leaves it that is killed.
 func die(t *testing.T, r *ingest.Recorder) {
 	t.Helper()
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Close())
 }
 
 // adopted has a new process find what lies in the folder, twice, and checks that no log is left of
@@ -37,9 +36,7 @@ func adopted(t *testing.T, d *db.DB, dir string) *ingest.Recorder {
 	t.Helper()
 	r := clicktest.NewRecorder(t, d, dir)
 	for range 2 {
-		if err := r.Adopt(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, r.Adopt(t.Context()))
 	}
 	if diff := cmp.Diff([]string{r.LogID()}, logs(t, dir)); diff != "" {
 		t.Errorf("logs (-want +got):\n%s", diff)
@@ -91,9 +88,7 @@ func TestAdopt_ResumesAfterInterruption(t *testing.T) {
 		first.Dir, second.Dir = dir, dir
 		recordOf(dead, linkID, 10)
 		ingestAll(t, dead)
-		if _, err := dead.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(dead.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))(t)
 		recordOf(dead, linkID, 2*ingest.MaxBatch)
 		die(t, dead)
 
@@ -102,15 +97,9 @@ func TestAdopt_ResumesAfterInterruption(t *testing.T) {
 			t.Fatalf("%d logs found, want 1: %v", len(found), err)
 		}
 		b, err := first.Next(found[0], 0, ingest.MaxBatch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Ingest(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
-		if err := found[0].Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, first.Ingest(t.Context(), b))
+		must.NoError(t, found[0].Close())
 		wantClicks(t, d, linkID, ingest.MaxBatch-1)
 
 		if err := second.Adopt(t.Context()); !errors.Is(err, away) {
@@ -166,9 +155,7 @@ func TestAdopt_FollowsAMovedFolder(t *testing.T) {
 		ingestAll(t, dead)
 		recordOf(dead, linkID, 5)
 		die(t, dead)
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Rename(from, to))
 		adopted(t, d, to)
 		wantClicks(t, d, linkID, 15)
 	})
@@ -182,9 +169,7 @@ func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 	var dead []*ingest.Recorder
 	for range 3 {
 		r := clicktest.NewRecorder(t, d, dir)
-		if _, err := r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))(t)
 		recordOf(r, linkID, 10)
 		dead = append(dead, r)
 	}
@@ -223,9 +208,7 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	}
 	note := func(l hitquota.Lease) {
 		t.Helper()
-		if _, err := dead.Note(l); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(dead.Note(l))(t)
 	}
 	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 1, Hits: 10})
 	note(hitquota.Lease{LinkID: other, Number: 2, Hits: 5}) // of max clicks
@@ -253,9 +236,7 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 			return nil
 		}))
 	for range 2 {
-		if err := finder.Adopt(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, finder.Adopt(t.Context()))
 	}
 	want := map[int64]hitquota.Lease{
 		1: {LinkID: linkID, Month: month, Number: 1, Hits: 10, Used: 3},
@@ -324,18 +305,14 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				dir, linkID := t.TempDir(), id.New(id.Link)
 				original := clicktest.NewRecorder(t, d, dir)
-				if _, err := original.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(original.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))(t)
 				recordOf(original, linkID, 30)
 				name := id.New(id.Log)
 				if !alive {
 					name = original.LogID() // a backup is restored in its old place
 				}
 				backup := t.TempDir()
-				if err := os.CopyFS(filepath.Join(backup, name), os.DirFS(filepath.Join(dir, original.LogID()))); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.CopyFS(filepath.Join(backup, name), os.DirFS(filepath.Join(dir, original.LogID()))))
 				if alive {
 					ingestAll(t, original)
 				} else {
@@ -343,9 +320,7 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 					adopted(t, d, dir)
 				}
 				wantClicks(t, d, linkID, 30)
-				if err := os.CopyFS(dir, os.DirFS(backup)); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.CopyFS(dir, os.DirFS(backup)))
 				finder := clicktest.NewLeaseRecorder(t, d, t.TempDir(),
 					clicktest.RecoverFunc(func(_ context.Context, logID string, leases []hitquota.Lease) error {
 						if alive { // else they have no rows any more, and ending them has no effect
@@ -354,9 +329,7 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 						return nil
 					}))
 				finder.Dir = dir
-				if err := finder.Adopt(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, finder.Adopt(t.Context()))
 				wantClicks(t, d, linkID, 30)
 				if alive {
 					recordOf(original, linkID, 5)
@@ -387,19 +360,13 @@ func TestRecorder_SurvivesLossOfItsFiles(t *testing.T) {
 				dir, linkID := t.TempDir(), id.New(id.Link)
 				r := clicktest.NewRecorder(t, d, dir)
 				recordOf(r, linkID, 20)
-				if err := damage(filepath.Join(dir, r.LogID())); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, damage(filepath.Join(dir, r.LogID())))
 				recordOf(r, linkID, 1000) // into pages that may be gone
 				stop := clicktest.Start(t, r)
 				polltest.Until(t, "the loss is counted", func() bool { return r.Stats().Lost > 0 })
 				recordOf(r, linkID, 7)
-				if err := r.Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := stop(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, r.Flush(t.Context()))
+				must.NoError(t, stop())
 				lost, counted, aside := r.Stats().Lost, clicktest.ClicksOf(t, d, linkID), r.Stats().Poison
 				if lost+counted+aside != 1027 || counted < 7 {
 					t.Errorf("%d clicks are counted, %d reported as lost and %d set aside, want 1027 together", counted, lost, aside)
@@ -421,12 +388,9 @@ func TestLog_SyncsAsConfigured(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				linkID := id.New(id.Link)
-				l, err := ingest.OpenLog(ingest.LogConfig{
+				l := must.Value(ingest.OpenLog(ingest.LogConfig{
 					Dir: t.TempDir(), Sync: mode, Logger: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
 				r := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: l})
 				stop := clicktest.Start(t, r)
 				var all sync.WaitGroup
@@ -444,9 +408,7 @@ func TestLog_SyncsAsConfigured(t *testing.T) {
 				if mode == ingest.SyncInterval {
 					polltest.Until(t, "the clicks are on the disk", func() bool { return r.Synced() >= l.End() })
 				}
-				if err := stop(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, stop())
 				if got := clicktest.ClicksOf(t, d, linkID); got != 160 {
 					t.Errorf("%d clicks, want 160", got)
 				}

@@ -11,15 +11,14 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // poison has the possible defects of a record. Each function writes one into a log, and returns the
 // bytes that are to be set aside.
 var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	"no record": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
-		if _, err := r.Journal().Append([]byte("gibberish")); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(r.Journal().Append([]byte("gibberish")))(t)
 		return []byte("gibberish")
 	},
 	"a click that names no link": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
@@ -47,14 +46,9 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	"a record that the disk has changed": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
 		c := clicktest.ClickOf("lnk_changed")
 		end := r.Record(&c)
-		file, err := os.OpenFile(filepath.Join(r.Dir, r.LogID(), "00000000000000000000.log"), os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Value(os.OpenFile(filepath.Join(r.Dir, r.LogID(), "00000000000000000000.log"), os.O_WRONLY, 0))(t)
 		defer file.Close()
-		if _, err := file.WriteAt([]byte("?"), end-1); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(file.WriteAt([]byte("?"), end-1))(t)
 		changed := ingest.AppendClick(nil, &c)
 		changed[len(changed)-1] = '?'
 		return changed
@@ -113,10 +107,7 @@ func TestAdopt_SetsPoisonAside(t *testing.T) {
 // aside checks that the bytes were set aside.
 func aside(t *testing.T, dir, logID string, want ...[]byte) {
 	t.Helper()
-	got, err := os.ReadFile(filepath.Join(dir, logID+".damaged"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(os.ReadFile(filepath.Join(dir, logID+".damaged")))(t)
 	for _, w := range want {
 		if !bytes.Contains(got, w) {
 			t.Errorf("%q was set aside, want %q in it", got, w)

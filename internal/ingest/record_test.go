@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
@@ -80,9 +81,7 @@ func TestRecord_ReadsOldVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			record, err := hex.DecodeString(c.record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			click, lease, err := parseRecord(record)
 			if diff := cmp.Diff(c.click, click); diff != "" || err != nil {
 				t.Errorf("%s, click (-want +got):\n%s%v", c.record, diff, err)

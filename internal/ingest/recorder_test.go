@@ -26,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/wal"
@@ -45,12 +46,9 @@ func newSmallRecorder(t *testing.T, d *db.DB) (r *ingest.Recorder, said *bytes.B
 func newSmallLeaseRecorder(t *testing.T, d *db.DB, leases ingest.Leases) (r *ingest.Recorder, said *bytes.Buffer) {
 	t.Helper()
 	said = &bytes.Buffer{}
-	l, err := ingest.OpenLog(ingest.LogConfig{
+	l := must.Value(ingest.OpenLog(ingest.LogConfig{
 		Dir: t.TempDir(), MaxBytes: smallLog, Logger: slog.New(slog.NewTextHandler(said, nil)), Now: clicktest.AtNoon,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	return ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: l, Leases: leases}), said
 }
@@ -66,9 +64,7 @@ func recordOf(r *ingest.Recorder, linkID string, n int) {
 // flush waits for a running recorder; ingest writes the clicks of one that does not run.
 func flush(t *testing.T, r *ingest.Recorder) {
 	t.Helper()
-	if err := r.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Flush(t.Context()))
 }
 
 func ingestAll(t *testing.T, r *ingest.Recorder) {
@@ -99,9 +95,7 @@ func TestRecorder_CountsEveryClickAtShutdown(t *testing.T) {
 				}
 			})
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, stop())
 		all.Wait()
 		for i, linkID := range links {
 			if got, want := clicktest.ClicksOf(t, d, linkID), taken[i].Load(); got != want {
@@ -198,9 +192,7 @@ func TestRecorder_ReportsLag(t *testing.T) {
 	note := func(n int64) {
 		t.Helper()
 		for range n {
-			if _, err := r.Note(hitquota.Lease{LinkID: id.New(id.Link), Number: n, Hits: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(r.Note(hitquota.Lease{LinkID: id.New(id.Link), Number: n, Hits: 1}))(t)
 		}
 	}
 	lag("nothing was recorded", 0)
@@ -213,9 +205,7 @@ func TestRecorder_ReportsLag(t *testing.T) {
 	lag("a click waits behind what was ingested", time.Minute)
 	ingestAll(t, r)
 	lag("all is ingested", 0)
-	if _, err := r.Journal().Append([]byte("no record")); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(r.Journal().Append([]byte("no record")))(t)
 	now = clicktest.Noon
 	recordOf(r, id.New(id.Link), ingest.MaxBatch+1)
 	now = now.Add(time.Minute)
@@ -323,10 +313,7 @@ func TestPin_KeepsRecords(t *testing.T) {
 // logs are the names of what lies in the folder of the logs.
 func logs(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(os.ReadDir(dir))(t)
 	names := []string{}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -344,9 +331,7 @@ func TestClose_RemovesTheLog(t *testing.T) {
 			r := clicktest.NewRecorder(t, d, dir)
 			stop := clicktest.Start(t, r)
 			recordOf(r, linkID, clicks)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, stop())
 			if got := clicktest.ClicksOf(t, d, linkID); got != int64(clicks) {
 				t.Errorf("%d clicks, want %d", got, clicks)
 			}
@@ -367,9 +352,7 @@ func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 	recordOf(r, linkID, 10)
 	ingestAll(t, r)
 	recordOf(r, linkID, 10)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Close())
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -388,9 +371,7 @@ func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 		t.Errorf("a click was recorded after the end: %+v", r.Stats())
 	}
 	d = dbtest.Open(t, db.SQLite, file)
-	if err := clicktest.NewRecorder(t, d, dir).Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, clicktest.NewRecorder(t, d, dir).Adopt(t.Context()))
 	if got := clicktest.ClicksOf(t, d, linkID); got != 20 {
 		t.Errorf("%d clicks, want 20", got)
 	}
@@ -403,13 +384,8 @@ func TestRecorder_SurvivesALostCommitAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID := clicktest.NewRecorder(t, d, t.TempDir()), id.New(id.Link)
 		recordOf(r, linkID, 5)
-		b, err := r.Next(r.Journal(), 0, ingest.MaxBatch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Writer().Write(t.Context(), b.LogID, b.Next, b.Clicks); err != nil {
-			t.Fatal(err)
-		}
+		b := must.Value(r.Next(r.Journal(), 0, ingest.MaxBatch))(t)
+		must.NoError(t, r.Writer().Write(t.Context(), b.LogID, b.Next, b.Clicks))
 		recordOf(r, linkID, 3)
 		ingestAll(t, r)
 		if got := clicktest.ClicksOf(t, d, linkID); got != 8 {
@@ -443,10 +419,8 @@ func TestRecorder_RepeatedBatchChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		linkID, log := id.New(id.Link), id.New(id.Log)
 		for range 3 {
-			if err := clicktest.Write(t, d, log, 2, []click.Click{clicktest.ClickOf(linkID),
-				clicktest.ClickOf(linkID)}); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, clicktest.Write(t, d, log, 2, []click.Click{clicktest.ClickOf(linkID),
+				clicktest.ClickOf(linkID)}))
 		}
 		if got := clicktest.ClicksOf(t, d, linkID); got != 2 {
 			t.Errorf("%d clicks, want 2", got)
@@ -505,9 +479,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 		}
 		all.Wait()
 		totals, err := b.Totals(t.Context(), b.Member, links...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var fromTotals, fromBuckets rollup.Tally
 		for _, linkID := range links {
 			fromTotals.Merge(totals[linkID].Tally)
@@ -515,9 +487,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 				To: clicktest.Noon.Add(3 * time.Hour)}, "", stats.Filter{}).
 				EachRollup(db.AsSystem(t.Context()), nil,
 					func(sum *stats.Bucket) error { fromBuckets.Merge(sum.Tally); return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 		}
 		if diff := cmp.Diff([]rollup.Tally{want, want}, []rollup.Tally{fromTotals, fromBuckets},
 			cmpopts.EquateApprox(1e-9, 1e-6)); diff != "" {

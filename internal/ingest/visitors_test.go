@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -24,14 +25,11 @@ import (
 func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64) {
 	t.Helper()
 	var of struct{ Sum, Rows int64 }
-	err := w.DB.NewSelect().
+	must.NoError(t, w.DB.NewSelect().
 		ColumnExpr("(SELECT CAST(COALESCE(SUM(visits), 0) AS BIGINT) FROM click_buckets WHERE subject_id = ?) AS sum",
 			linkID).
 		ColumnExpr("(SELECT COUNT(*) FROM clicks WHERE link_id = ? AND visit) AS rows", linkID).
-		Scan(db.AsSystem(t.Context()), &of.Sum, &of.Rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scan(db.AsSystem(t.Context()), &of.Sum, &of.Rows))
 	return of.Sum, of.Rows
 }
 
@@ -111,9 +109,7 @@ func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 		END $$`,
 		"CREATE TRIGGER call_off BEFORE INSERT ON clicks FOR EACH ROW EXECUTE FUNCTION call_off()",
 	} {
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
 	}
 	w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 20)...)
 	var tries int
@@ -169,11 +165,8 @@ func keysAt(d *db.DB, now *time.Time) *ingest.Keys {
 // daysKept returns the days with rows in a table; 20 November is 0.
 func daysKept(t *testing.T, d *db.DB, table string) (kept []int64) {
 	t.Helper()
-	err := d.NewSelect().Distinct().Table(table).ColumnExpr("day - ? AS day", click.DayOf(clicktest.Noon)).
-		OrderExpr("day").Scan(db.AsSystem(t.Context()), &kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Distinct().Table(table).ColumnExpr("day - ? AS day", click.DayOf(clicktest.Noon)).
+		OrderExpr("day").Scan(db.AsSystem(t.Context()), &kept))
 	return kept
 }
 
@@ -215,9 +208,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 		if next == nil || *next == *first || *next != *other.Of(now.Add(ingest.KeyLead)) || *one.Of(now) != *first {
 			t.Fatalf("the keys of today and tomorrow are %v and %v", one.Of(now), next)
 		}
-		if err := store.ForgetVisitors(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, store.ForgetVisitors(t.Context()))
 		if diff := cmp.Diff([]int64{0, 1}, daysKept(t, d, "visitor_keys")); diff != "" {
 			t.Errorf("keys are kept of the days (-want +got):\n%s", diff)
 		}
@@ -226,9 +217,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 			t.Error("the key of the new day is not the one that was there before")
 		}
 		fetch()
-		if err := store.ForgetVisitors(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, store.ForgetVisitors(t.Context()))
 		if diff := cmp.Diff([]int64{1}, daysKept(t, d, "visitor_keys")); diff != "" || one.Of(clicktest.Noon) != nil ||
 			*one.Of(now) != *next {
 			t.Errorf("keys are kept of the days (-want +got):\n%s, yesterday's in memory: %v", diff, one.Of(clicktest.Noon))
@@ -243,12 +232,8 @@ func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	now := clicktest.Noon
 	away := dbtest.MigratedSQLite(t)
 	k := keysAt(away, &now)
-	if err := k.Fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := away.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE visitor_keys RENAME TO away"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.Fetch(t.Context()))
+	must.Value(away.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE visitor_keys RENAME TO away"))(t)
 	if err := k.Fetch(t.Context()); err != nil || k.Of(now) == nil {
 		t.Errorf("a key that is held needs the database: %v", err)
 	}
@@ -256,9 +241,7 @@ func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	if err := k.Fetch(t.Context()); err == nil || k.Of(now) != nil {
 		t.Errorf("a key that nobody else has: %v, %v", k.Of(now), err)
 	}
-	if _, err := away.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE away RENAME TO visitor_keys"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(away.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE away RENAME TO visitor_keys"))(t)
 	if err := k.Fetch(t.Context()); err != nil || k.Of(now) == nil {
 		t.Errorf("when the database is back: %v", err)
 	}
@@ -280,12 +263,8 @@ func TestVisitorKey_IsErased(t *testing.T) {
 	now := clicktest.Noon
 	d := dbtest.MigratedSQLite(t)
 	k := keysAt(d, &now)
-	if err := k.Fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE visitor_keys RENAME TO away"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.Fetch(t.Context()))
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE visitor_keys RENAME TO away"))(t)
 	now = now.Add(click.Day)
 	if err := k.Fetch(t.Context()); err == nil || k.Of(clicktest.Noon) != nil {
 		t.Errorf("yesterday's key: %v, %v", k.Of(clicktest.Noon), err)
@@ -301,9 +280,7 @@ func TestVisitors_AreErased(t *testing.T) {
 		for n := range 4 {
 			w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.Add(time.Duration(n-3)*click.Day), 5)...)
 		}
-		if err := w.ForgetVisitors(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.ForgetVisitors(t.Context()))
 		if diff := cmp.Diff([]int64{-2, -1, 0}, daysKept(t, d, "visitors")); diff != "" {
 			t.Errorf("visitors are kept of the days (-want +got):\n%s", diff)
 		}
@@ -312,9 +289,7 @@ func TestVisitors_AreErased(t *testing.T) {
 			t.Errorf("%d visits, %d rows, want 20", sum, rows)
 		}
 		w.Set(clicktest.Noon.Add(3 * click.Day))
-		if err := w.ForgetVisitors(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.ForgetVisitors(t.Context()))
 		if kept := daysKept(t, d, "visitors"); len(kept) > 0 {
 			t.Errorf("visitors are kept of the days %v", kept)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var noon = dbtest.Noon
@@ -32,9 +33,7 @@ type row struct {
 func leaseOf(t *testing.T, d *db.DB, name string) row {
 	t.Helper()
 	r := row{Name: name}
-	if err := d.NewSelect().Model(&r).WherePK().Scan(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Model(&r).WherePK().Scan(db.AsSystem(t.Context())))
 	return r
 }
 
@@ -296,9 +295,7 @@ func TestJob_ContextEndsWithTheLease(t *testing.T) {
 func TestLease_FailureIsAnError(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "DROP TABLE leases"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), "DROP TABLE leases"))(t)
 		r, _ := setup(d)
 		ran, err := r.Try(t.Context(), quarterly(func(context.Context) error {
 			t.Error("the job ran")

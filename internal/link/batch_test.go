@@ -17,15 +17,13 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 func (b *bundle) createMany(t *testing.T, policy Policy, in ...*New) []Result {
 	t.Helper()
-	results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: in, OnError: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{Links: in, OnError: policy}))(t)
 	return results
 }
 
@@ -215,10 +213,7 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 		for range 2 {
 			var all sync.WaitGroup
 			for range 2 {
-				node, err := NewStore(b.Config)
-				if err != nil {
-					t.Fatal(err)
-				}
+				node := must.Value(NewStore(b.Config))(t)
 				all.Go(func() {
 					for range 3 {
 						in := urls(0, 500)
@@ -260,9 +255,7 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 			code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(counter)
 			other := *taken
 			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, Random
-			if _, err := d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
 		}
 		l, created := b.create(t, New{URL: "https://example.com/", Strategy: new(Counter)})
 		if want := shortcode.NewPermutation(b.CodeSecrets[0]).Code(2); !created || l.Code != want {
@@ -315,9 +308,7 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 		code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(0)
 		taken := recordOf(other)
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, Random
-		if _, err := d.NewInsert().Model(taken).Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewInsert().Model(taken).Exec(db.AsSystem(t.Context())))(t)
 		for _, r := range b.createMany(t, SkipFailed, &New{URL: "https://example.com/a"}, counted("https://example.com/b")) {
 			if _, err := b.Get(t.Context(), b.mine, r.Link.ID); err != nil || !r.Created {
 				t.Errorf("%+v: %v", r, err)
@@ -371,10 +362,8 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 				"redirect_status, created_at, updated_at) " +
 				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash + ", 302, ?0, ?0 FROM small",
 		} {
-			if _, err := d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).
-				Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).
+				Exec(db.AsSystem(t.Context())))(t)
 		}
 		dbtest.Analyze(t, d)
 		defer func() { b.DB = d }()
@@ -388,12 +377,8 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 			}
 			ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
 			batch.validate()
-			if err := batch.prepare(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := batch.findExisting(ctx, watched, batch.unresolved()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, batch.prepare(ctx))
+			must.NoError(t, batch.findExisting(ctx, watched, batch.unresolved()))
 		})
 		if d.Kind == db.Postgres {
 			atOnce := dbtest.Plans(t, d, func(watched *db.DB) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -20,10 +21,7 @@ import (
 // due takes destinations and returns their URLs in order.
 func (b *bundle) due(t *testing.T, limit int) []string {
 	t.Helper()
-	taken, err := b.DueChecks(t.Context(), limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Value(b.DueChecks(t.Context(), limit))(t)
 	urls := make([]string, 0, len(taken))
 	for _, d := range taken {
 		urls = append(urls, d.URL)
@@ -35,18 +33,13 @@ func (b *bundle) due(t *testing.T, limit int) []string {
 // set writes a column of the link.
 func (b *bundle) set(t *testing.T, l *Link, assignment string, args ...any) {
 	t.Helper()
-	if _, err := b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
-		Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
+		Exec(db.AsSystem(t.Context())))(t)
 }
 
 func (b *bundle) get(t *testing.T, l *Link) *Link {
 	t.Helper()
-	got, err := b.Get(t.Context(), b.mine, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 	return got
 }
 
@@ -153,10 +146,8 @@ func TestStore_Checked(t *testing.T) {
 		seen := b.get(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		record := func(url string, status *int, failures int) *Link {
-			if err := b.RecordCheck(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures},
-				CheckResult{Status: status, At: at, Next: next}); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.RecordCheck(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures},
+				CheckResult{Status: status, At: at, Next: next}))
 			return b.get(t, l)
 		}
 		if diff := cmp.Diff(seen.CheckAt, record("https://example.com/before", new(200), 0).CheckAt); diff != "" {
@@ -188,9 +179,7 @@ func TestStore_PostponeChecks(t *testing.T) {
 			t.Fatalf("%d due: %v", len(due), err)
 		}
 		b.set(t, edited, "check_at = ?", noon)
-		if err := b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
 		if got := b.get(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 ||
 			got.LastCheckedAt != nil {
 			t.Errorf("%+v", got)
@@ -245,10 +234,7 @@ func routingTo(target, ended, pending string) *routing.Change {
 // states returns the URLs of a link in order with their states.
 func (b *bundle) states(t *testing.T, l *Link) (states []string) {
 	t.Helper()
-	checks, err := b.RoutingChecks(t.Context(), b.mine, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Value(b.RoutingChecks(t.Context(), b.mine, l.ID))(t)
 	for _, c := range b.get(t, l).Checks(checks[l.ID]) {
 		states = append(states, fmt.Sprintf("%s %s", strings.Join(c.Field, "."), c.State()))
 	}
@@ -278,9 +264,7 @@ func TestStore_DueChecksIncludesRoutings(t *testing.T) {
 		if got := b.due(t, 4); len(got) != 3 { // one destination, and half of the batch
 			t.Errorf("got %s", got)
 		}
-		if err := b.RequestChecks(t.Context(), active.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.RequestChecks(t.Context(), active.ID))
 		got := b.due(t, 100)
 		for _, url := range []string{"active", "active-after", "before"} {
 			if !slices.Contains(got, "https://example.com/"+url) {
@@ -298,9 +282,7 @@ func TestStore_CheckedRecordsRoutings(t *testing.T) {
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		for url, status := range map[string]*int{"own/a": new(403), "a": new(200), "b": new(404), "c": nil} {
 			due := Due{LinkID: l.ID, URL: "https://example.com/" + url, Failures: 2}
-			if err := b.RecordCheck(t.Context(), due, CheckResult{Status: status, At: at, Next: next}); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.RecordCheck(t.Context(), due, CheckResult{Status: status, At: at, Next: next}))
 		}
 		const rule = "routing.rules.0.targets.0.url "
 		want := []string{"url OK", rule + "OK", "routing.pendingUrl UNREACHABLE", "routing.endedUrl BROKEN"}
@@ -312,9 +294,7 @@ func TestStore_CheckedRecordsRoutings(t *testing.T) {
 			t.Errorf("another link (-want +got):\n%s", diff)
 		}
 		change := Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
-		if _, err := b.Update(t.Context(), b.mine, change); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Update(t.Context(), b.mine, change))(t)
 		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
 		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
 			t.Errorf("after an edit (-want +got):\n%s", diff)
@@ -330,14 +310,9 @@ func TestStore_PostponeChecksOfRoutings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.routed(t, "a", "b", "c")
-		due, err := b.DueChecks(t.Context(), 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		due := must.Value(b.DueChecks(t.Context(), 100))(t)
 		due = slices.DeleteFunc(due, func(d Due) bool { return d.URL != "https://example.com/a" })
-		if err := b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
 		b.now = noon.Add(CheckLease)
 		want := []string{"https://example.com/b", "https://example.com/c", "https://example.com/own/a"}
 		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {

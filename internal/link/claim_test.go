@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -24,19 +25,14 @@ import (
 func (b *bundle) anonymous(t *testing.T, url string) (*Link, string) {
 	t.Helper()
 	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l, token
 }
 
 // claimOne claims with one token.
 func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) Claim {
 	t.Helper()
-	claims, err := b.Claim(t.Context(), m, []string{token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Value(b.Claim(t.Context(), m, []string{token}))(t)
 	return claims[0]
 }
 
@@ -96,9 +92,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 		for _, of := range []stats.Subject{{LinkID: l.ID}, {}} {
 			stats, err := counts.Stats(t.Context(), b.mine, of, &stats.Range{From: noon.Add(-time.Hour),
 				To: noon.Add(time.Hour)}, "", stats.Filter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			total, err := stats.Total(t.Context())
 			if err != nil || total.Clicks != 5 {
 				t.Errorf("%+v: %d clicks in the workspace's stats, want 5: %v", of, total.Clicks, err)
@@ -134,10 +128,8 @@ func TestStore_ClaimRefusals(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		disabled, disabledToken := b.anonymous(t, "https://disabled.example.com/")
-		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())))(t)
 		_, blockedToken := b.anonymous(t, "https://bad.example.net/")
 		b.Destinations.Blocklist = blockedHosts{"bad.example.net": true}
 		taken, takenToken := b.anonymous(t, "https://example.com/taken")

@@ -10,15 +10,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
 func (b *bundle) cleanUp(t *testing.T) {
 	t.Helper()
-	if err := b.CleanUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.CleanUp(t.Context()))
 }
 
 // there says which of the links the store still has.
@@ -56,14 +55,10 @@ func TestStore_CleanUpPurgesAfterTombstones(t *testing.T) {
 			links[name], _ = b.create(t, in)
 		}
 		for _, name := range []string{"deleted", "deleted, custom", "restored"} {
-			if _, err := b.Delete(t.Context(), b.mine, links[name].ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), b.mine, links[name].ID))(t)
 		}
-		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())))(t)
 		all := map[string]bool{}
 		for name := range links {
 			all[name] = true
@@ -71,9 +66,7 @@ func TestStore_CleanUpPurgesAfterTombstones(t *testing.T) {
 		b.now = soon
 		b.cleanUp(t) // marks
 		b.update(t, links["prolonged"], Change{ExpiresAt: to(&late)})
-		if _, err := b.Restore(t.Context(), b.mine, links["restored"].ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Restore(t.Context(), b.mine, links["restored"].ID))(t)
 		b.now = noon.Add(b.Tombstones - time.Microsecond)
 		b.cleanUp(t)
 		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
@@ -105,9 +98,7 @@ func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
 		b.now = soon.Add(b.Tombstones)
 		b.cleanUp(t)
 		var kept record
-		if err := d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())))
 		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil ||
 			kept.CreatedBy != nil {
 			t.Errorf("more is kept than the code: %+v", kept)
@@ -182,14 +173,10 @@ func TestStore_RestoredLinkGetsANewTombstone(t *testing.T) {
 		soon := noon.Add(time.Hour)
 		l, _ := b.create(t, New{URL: "https://example.com/a", ExpiresAt: &soon})
 		b.now = noon.Add(b.Tombstones - 24*time.Hour)
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		restored := noon.Add(b.Tombstones + 24*time.Hour)
 		b.now = restored
-		if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
 		b.cleanUp(t)
 		if !b.there(t, map[string]*Link{"it": l})["it"] {
 			t.Error("restored, and gone with the next clean-up")
@@ -209,9 +196,7 @@ func TestStore_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/a"})
 		b.follow(t, l, 10)
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = noon.Add(b.Tombstones)
 		b.cleanUp(t)
 		five := int64(5)

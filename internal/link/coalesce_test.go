@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -171,9 +172,7 @@ func (b *bundle) refuseTitle(t *testing.T, title string) {
 		db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = '" + title + "' BEGIN SELECT RAISE(ABORT, " +
 			"'refused'); END",
 	}[b.DB.Kind]
-	if _, err := b.DB.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.DB.ExecContext(db.AsOwner(t.Context()), statement))(t)
 }
 
 // TestCoalescer_IsolatesRefusedInput: input that the database refuses fails only its own request.

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -42,9 +43,7 @@ func TestCreatePresumed_SeesEveryChange(t *testing.T) {
 				b := setup(t, d)
 				editor := b.remembered(t, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor))
 				if c.change != "" {
-					if _, err := d.NewRaw(c.change, b.mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())); err != nil {
-						t.Fatal(err)
-					}
+					must.Value(d.NewRaw(c.change, b.mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())))(t)
 				}
 				in := New{URL: "https://www.example.com/a"}
 				if got := editor.create(t, in); got != c.want {
@@ -122,11 +121,8 @@ func (b *bundle) all(t *testing.T) (ids []string) {
 
 func (b *bundle) linksOf(t *testing.T, workspaceID string) (ids []string) {
 	t.Helper()
-	err := b.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", workspaceID).
-		Scan(db.AsSystem(t.Context()), &ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", workspaceID).
+		Scan(db.AsSystem(t.Context()), &ids))
 	return ids
 }
 
@@ -168,9 +164,7 @@ func TestCreatePresumed_ChecksEachCallerOfABatch(t *testing.T) {
 					if c.change == "" {
 						continue
 					}
-					if _, err := d.NewRaw(c.change, callers[i].accountID).Exec(db.AsSystem(t.Context())); err != nil {
-						t.Fatal(err)
-					}
+					must.Value(d.NewRaw(c.change, callers[i].accountID).Exec(db.AsSystem(t.Context())))(t)
 				}
 				release := b.hold(t, b.mine)
 				var running sync.WaitGroup
@@ -230,14 +224,9 @@ func mixLinks(t *testing.T, isPresumed bool) {
 		url := func(name string) New { return New{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
-		if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
 		disabled, _ := b.create(t, url("disabled"))
-		_, err := d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).Exec(db.AsSystem(t.Context())))(t)
 		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
 		got := make([]string, len(names))
 		release := b.hold(t, b.mine)

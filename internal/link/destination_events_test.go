@@ -12,17 +12,15 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // destinationEvents returns the events of the link's URLs, oldest first.
 func (b *bundle) destinationEvents(t *testing.T, l *Link) (events []string) {
 	t.Helper()
 	var rows []*audit.Event
-	err := b.DB.NewSelect().Model(&rows).Where("target_id = ?", l.ID).Where("action LIKE 'DESTINATION_%'").Order("seq").
-		Scan(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.NewSelect().Model(&rows).Where("target_id = ?", l.ID).Where("action LIKE 'DESTINATION_%'").Order("seq").
+		Scan(db.AsSystem(t.Context())))
 	for _, e := range rows {
 		changes, err := e.FieldChanges()
 		if err != nil || len(changes) != 1 || e.URL == nil || e.ActorID != "" || e.WorkspaceID != b.mine.ID() {
@@ -133,9 +131,7 @@ func TestStore_RecordCheckOfOtherURLs(t *testing.T) {
 		}
 		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
 		fail(l, "a")
-		if _, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, URL: to("https://example.com/b")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Update(t.Context(), b.mine, Change{ID: l.ID, URL: to("https://example.com/b")}))(t)
 		if got := b.get(t, l).Checks(nil)[0].State(); got != DestinationUnchecked {
 			t.Errorf("the changed URL is %s", got)
 		}
@@ -154,13 +150,9 @@ func TestStore_RecordCheckOfOtherURLs(t *testing.T) {
 			}
 		}
 		deleted, err := b.Delete(t.Context(), b.mine, l.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b.now = deleted.DeletedAt.Add(100 * 24 * time.Hour)
-		if err := b.CleanUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.CleanUp(t.Context()))
 		n, err := b.DB.NewSelect().Table("audit_events").Where("target_id = ?", l.ID).
 			Where("url IS NOT NULL OR changes IS NOT NULL").Count(db.AsSystem(t.Context()))
 		if err != nil || n > 0 || b.countEvents(t, l, audit.DestinationFailed) != 1 {
@@ -171,10 +163,7 @@ func TestStore_RecordCheckOfOtherURLs(t *testing.T) {
 
 func (b *bundle) countEvents(t *testing.T, l *Link, action audit.Action) int64 {
 	t.Helper()
-	n, err := b.DB.NewSelect().Model((*audit.Event)(nil)).Where("target_id = ?", l.ID).Where("action = ?", action).
-		Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.DB.NewSelect().Model((*audit.Event)(nil)).Where("target_id = ?", l.ID).Where("action = ?", action).
+		Count(db.AsSystem(t.Context())))(t)
 	return n
 }

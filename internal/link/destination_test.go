@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -40,9 +41,7 @@ func (b *bundle) own(t *testing.T, d *db.DB) {
 		ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon,
 		VerifiedAt: &noon,
 	}
-	if _, err := d.NewInsert().Model(&domain).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.NewInsert().Model(&domain).Exec(db.AsSystem(t.Context())))(t)
 }
 
 func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
@@ -52,13 +51,11 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		var deleted []*Link
 		var tokens []string
 		for _, url := range ownURLs { // as before the operator configured these hosts
-			if b.Destinations.Own.Serves(must(canonical(url))) {
+			if b.Destinations.Own.Serves(must.Value(canonical(url))(t)) {
 				continue
 			}
 			l, _ := b.create(t, New{URL: url})
-			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 			_, token := b.anonymous(t, url)
 			deleted, tokens = append(deleted, l), append(tokens, token)
 		}
@@ -118,11 +115,4 @@ func (b *bundle) refuseOwn(t *testing.T, free *Link, url string) {
 	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
 		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
 	}
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }

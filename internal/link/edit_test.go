@@ -15,15 +15,13 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
 func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
 	t.Helper()
-	tags, err := b.TagsOf(t.Context(), l.In, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tags := must.Value(b.TagsOf(t.Context(), l.In, l.ID))(t)
 	return tags[l.ID]
 }
 
@@ -49,9 +47,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 			t.Errorf("%+v, tags %q", l, got)
 		}
 		// A revived link has the fields of the new request.
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		again, _ := b.create(t, New{URL: "https://example.com/", Tags: []string{"new"}})
 		if got := b.tagsOf(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
 			t.Errorf("%+v, tags %q", again, got)
@@ -87,9 +83,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			ids = append(ids, r.Link.ID)
 		}
 		theirs, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/theirs"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		bad := []Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
 		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), AllOrNothing)
 		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
@@ -220,9 +214,7 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		}
 		revived, _ := b.create(t, New{URL: "https://example.com/revived"})
 		click(revived)
-		if _, err := b.Delete(t.Context(), b.mine, revived.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, revived.ID))(t)
 		if got, _ := b.create(t, New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
@@ -247,9 +239,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 			})
 		}
 		before := statements.Load()
-		if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
 		if n := statements.Load() - before; n > 12 {
 			t.Errorf("%d statements", n)
 		}
@@ -280,9 +270,7 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/old", Strategy: new(Random)})
 		due := Due{LinkID: l.ID, URL: l.OriginalURL, Failures: 3}
-		if err := b.RecordCheck(t.Context(), due, CheckResult{Status: new(500), At: noon, Next: noon.Add(24 * time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.RecordCheck(t.Context(), due, CheckResult{Status: new(500), At: noon, Next: noon.Add(24 * time.Hour)}))
 		got := b.update(t, l, Change{URL: to("https://example.com/new")})
 		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {
 			t.Errorf("%+v", got)

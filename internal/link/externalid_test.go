@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
@@ -130,9 +131,7 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 				t.Errorf("%s: %v (-want +got):\n%s", c.name, err, diff)
 			}
 			links, err := b.Many(t.Context(), b.mine, one.ID, two.ID, three.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			got := []string{}
 			for _, l := range []*Link{one, two, three} {
 				got = append(got, optional.Value(links[l.ID].ExternalID))
@@ -179,9 +178,7 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		random, _ := b.create(t, New{URL: "https://example.com/b", Strategy: new(Random), ExternalID: new("2"),
 			Metadata: pairs("k", "v")})
 		for _, one := range []*Link{l, random} {
-			if _, err := b.Delete(t.Context(), b.mine, one.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), b.mine, one.ID))(t)
 		}
 		if got, err := b.ByExternalID(t.Context(), b.mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
 			t.Errorf("deleted: %+v, %v", got, err)
@@ -192,13 +189,9 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
 			t.Errorf("revived: %t, %+v", created, revived)
 		}
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = b.now.Add(b.Tombstones + time.Hour)
-		if err := b.CleanUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.CleanUp(t.Context()))
 		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)
 		}
@@ -270,9 +263,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			t.Fatalf("%+v", changed)
 		}
 		versions, err := b.Versions(t.Context(), changed, 10, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		fields := versions.Items[0].Changes
 		if len(fields) != 2 || *fields[0].Before != `"1"` || *fields[0].After != "null" ||
 			*fields[1].Before != `[{"key":"a","value":"1"},{"key":"b","value":"2"}]` ||
@@ -313,10 +304,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))
 		}
 		before := statements.Load()
-		results, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
@@ -326,9 +314,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 			}
 		}
 		changes = append(changes, external(created[links-1].Link, "free"))
-		if results, err = b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
-			t.Fatal(err)
-		}
+		results = must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
 		for i, r := range results {
 			if r.Err != nil {
 				t.Errorf("with a free id at the end: %d: %v", i, r.Err)

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -25,13 +26,8 @@ func (b *bundle) node(t *testing.T, d *db.DB) *Store {
 	t.Helper()
 	c := b.Config
 	c.DB, c.CacheBytes, c.Now = d, 1<<20, time.Now
-	s, err := NewStore(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Resolver.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Value(NewStore(c))(t)
+	must.NoError(t, s.Resolver.CatchUp(t.Context()))
 	return s
 }
 
@@ -67,10 +63,8 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		if _, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.mine.ID()).
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.mine.ID()).
+			Exec(db.AsSystem(t.Context())))(t)
 		other := b.node(t, d)
 		follow(t, other)
 		const links, rounds = 50, 10
@@ -139,9 +133,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		if err := b.Resolver.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Resolver.CatchUp(t.Context()))
 		promo := resolve.Address{Slug: "mine", Code: "promo"}
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
@@ -155,9 +147,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Status(noon) != routing.Deleted {
 			t.Errorf("after it is deleted: %v", err)
@@ -199,9 +189,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 				if _, err := q.Exec(system); err != nil {
 					t.Fatalf("%s: %v", c.set, err)
 				}
-				if err := other.Resolver.CatchUp(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, other.Resolver.CatchUp(t.Context()))
 				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
 					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now(), nil)
 					want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now(), nil)
@@ -227,9 +215,7 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 		slow, _ := b.create(t, New{URL: "https://example.com/slow"})
 		fast, _ := b.create(t, New{URL: "https://example.com/fast"})
 		for _, l := range []*Link{slow, fast} {
-			if _, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now(), nil))(t)
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if _, err := tx.NewUpdate().Model((*Link)(nil)).Set("redirect_status = 307").Where("id = ?", slow.ID).
@@ -239,12 +225,8 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 			_, err := b.Delete(t.Context(), b.mine, fast.ID)
 			return errors.Join(err, other.Resolver.CatchUp(t.Context()))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := other.Resolver.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, other.Resolver.CatchUp(t.Context()))
 		target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now(), nil)
 		if err != nil || target.RedirectStatus != 307 {
 			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)

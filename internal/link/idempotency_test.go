@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -29,16 +30,10 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 		b := setup(t, d)
 		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
 			{URL: "https://example.com/b"}}
-		first, err := b.keyed(t, "key", in...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Value(b.keyed(t, "key", in...))(t)
 		title := "later"
 		b.update(t, first[0].Link, Change{Title: to(&title)})
-		again, err := b.keyed(t, "key", in...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(b.keyed(t, "key", in...))(t)
 		if diff := cmp.Diff(outcomes(first), outcomes(again)); diff != "" {
 			t.Errorf("(-first +again):\n%s", diff)
 		}
@@ -65,9 +60,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		key, in := "key", counted("https://example.com/a")
-		if _, err := b.keyed(t, key, in); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.keyed(t, key, in))(t)
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
@@ -122,9 +115,7 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		if _, err := b.keyed(t, "key", counted("https://example.com/a")); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.keyed(t, "key", counted("https://example.com/a")))(t)
 		b.now = noon.Add(24*time.Hour - time.Microsecond)
 		if _, err := b.keyed(t, "key", counted("https://example.com/b")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("before a day has passed: %v", err)
@@ -135,9 +126,7 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 			t.Fatalf("after a day: %v, %v", results, err)
 		}
 		b.now = noon.Add(48 * time.Hour)
-		if err := b.CleanUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.CleanUp(t.Context()))
 		if n, err := d.NewSelect().Table("idempotency_keys").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d keys are kept after the clean-up: %v", n, err)
 		}
@@ -178,9 +167,7 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		key := "key"
-		if _, err := b.keyed(t, key, counted("https://example.com/a")); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.keyed(t, key, counted("https://example.com/a")))(t)
 		theirs := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
 		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")},
 			IdempotencyKey: &key})

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -22,37 +23,25 @@ import (
 // operate creates links in one operation.
 func (b *bundle) operate(t *testing.T, operationID string, in ...*New) []Result {
 	t.Helper()
-	results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: in, OperationID: operationID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{Links: in, OperationID: operationID}))(t)
 	return results
 }
 
 func (b *bundle) updateMany(t *testing.T, changes ...Change) []Result {
 	t.Helper()
-	results, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
 	return results
 }
 
 func (b *bundle) deleteMany(t *testing.T, ids ...string) []Result {
 	t.Helper()
-	results, err := b.DeleteMany(t.Context(), b.mine, ids, SkipFailed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Value(b.DeleteMany(t.Context(), b.mine, ids, SkipFailed))(t)
 	return results
 }
 
 func (b *bundle) undo(t *testing.T, operationID string) Undo {
 	t.Helper()
-	undo, err := b.RevertOperation(t.Context(), b.mine, operationID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	undo := must.Value(b.RevertOperation(t.Context(), b.mine, operationID))(t)
 	return undo
 }
 
@@ -140,12 +129,9 @@ func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
 		for _, n := range []int{1, 3} {
 			key, operations := fmt.Sprint("key ", n), map[string]bool{}
 			for range 3 {
-				results, err := b.CreateMany(t.Context(), b.mine, Batch{
+				results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{
 					Links: urls(10*n, 10*n+n), IdempotencyKey: &key, OperationID: id.New(id.Operation),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
 				operations[optional.Value(OperationOf(results))] = true
 			}
 			if len(operations) != 1 || operations[""] {
@@ -241,9 +227,7 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 		b.operate(t, revival, urls(0, 1)...)
 		b.undo(t, revival)
 		expect("undone revival", audit.LinkDeleted, 4, true)
-		if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
 		deletion := *OperationOf(b.deleteMany(t, l.ID))
 		b.undo(t, deletion)
 		expect("undone deletion", audit.LinkRestored, 7, false)

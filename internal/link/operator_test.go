@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -24,9 +25,7 @@ func TestStore_Find(t *testing.T) {
 		custom := "promo"
 		two, _ := b.create(t, New{URL: "https://example.com/two", CustomCode: &custom})
 		theirs, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/two", CustomCode: &custom})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for what, want := range map[string][]string{
 			one.ID:                                {one.ID},
 			one.Code:                              {one.ID},
@@ -88,9 +87,7 @@ func TestStore_Holders(t *testing.T) {
 		const url = "https://example.com/wanted"
 		own, _ := b.create(t, custom("https://example.com/own", b.candidate(url, b.mine.ID(), 2)))
 		foreign, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/foreign"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		both, _ := b.create(t, custom("https://example.com/both", foreign.Code))
 		if _, _, err := b.Create(t.Context(), b.foreign, custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
@@ -99,19 +96,13 @@ func TestStore_Holders(t *testing.T) {
 		err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			return b.write(ctx, tx, []rewrite{{before: purged, after: scrub(purged, b.now)}})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"
 		code := b.candidate(url, b.mine.ID(), 3)
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID))(t)
 
 		candidates, err := b.Holders(t.Context(), b.mine.ID(), strings.ToUpper("https")+url[len("https"):])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var got []string
 		for _, c := range candidates {
 			line := c.Code

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 )
 
@@ -41,9 +42,7 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: new("promo")})
 		began := noon.Add(time.Hour)
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.mine.ID(), began); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.mine.ID(), began))(t)
 		a := resolve.Address{Slug: "renamed", Code: "promo"}
 		if _, err := b.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err, errs.NotFound) {
 			t.Errorf("before the slug: %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -103,20 +104,14 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
-			e, err := b.Explain(t.Context(), ExplainRequest{Link: b.get(t, l), Change: change})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Value(b.Explain(t.Context(), ExplainRequest{Link: b.get(t, l), Change: change}))(t)
 			return *e.Location
 		}
 		if got := explain(nil); got != "https://example.com/capped" {
 			t.Errorf("before: %s", got)
 		}
 		const use = "UPDATE target_grants SET granted = 1 WHERE target_id = ?"
-		_, err := d.ExecContext(db.AsSystem(t.Context()), use, targetID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), use, targetID))(t)
 		if got := explain(nil); got != "https://example.com/own" {
 			t.Errorf("used up: %s", got)
 		}

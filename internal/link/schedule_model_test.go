@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
@@ -130,9 +131,7 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 	case 6:
 		m.advance(time.Duration(random.IntN(60)) * time.Second)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m.remember(m.now)
 }
 
@@ -159,9 +158,7 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 				if m.state.deleted {
 					want = ""
 				}
-				if err := m.Resolver.CatchUp(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, m.Resolver.CatchUp(t.Context()))
 				if got := m.location(t, l); got != want {
 					t.Fatalf("seed %d: redirects to %q, want %q", seed, got, want)
 				}
@@ -183,9 +180,7 @@ func (m *scheduleModel) checkPast(t *testing.T, seed uint64) {
 			if i+1 == len(m.past) {
 				v, err = m.AsOf(t.Context(), m.mustGet(t, m.link), m.now)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			is := modelState{v.URL, optional.Value(v.Title), v.RedirectStatus, v.Deleted}
 			if is != then.set {
 				t.Errorf("seed %d: at %s: %+v, want %+v", seed, then.at.Sub(noon), is, then.set)

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -22,28 +23,20 @@ import (
 // schedule schedules a change of a link.
 func (b *bundle) schedule(t *testing.T, l *Link, in time.Duration, c Change) *ScheduledChange {
 	t.Helper()
-	scheduled, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(in), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheduled := must.Value(b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t)
 	return scheduled
 }
 
 // location returns where the short URL redirects, as this node resolves it.
 func (b *bundle) location(t *testing.T, l *Link) string {
 	t.Helper()
-	target, err := b.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, b.now, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Value(b.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, b.now, nil))(t)
 	return routing.Decide(&target.Program, &routing.Request{Now: b.now}).Location
 }
 
 func (b *bundle) applyScheduled(t *testing.T) {
 	t.Helper()
-	if err := b.ApplyScheduledChanges(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.ApplyScheduledChanges(t.Context()))
 }
 
 // TestSchedule_TakesEffectAtItsInstant: redirects, reads and lists of versions change at the instant,
@@ -72,20 +65,14 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			if step.job {
 				b.applyScheduled(t)
 			}
-			got, err := b.Get(t.Context(), b.mine, l.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 			if got.OriginalURL != step.url || optional.Value(got.Title) != step.title || got.Version != step.version {
 				t.Errorf("%s: %s %v version %d", step.name, got.OriginalURL, got.Title, got.Version)
 			}
 			if got := b.location(t, l); got != step.url {
 				t.Errorf("%s: redirects to %s", step.name, got)
 			}
-			asOf, err := b.AsOf(t.Context(), got, b.now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			asOf := must.Value(b.AsOf(t.Context(), got, b.now))(t)
 			if isAfter := step.url != "https://example.com/a"; asOf.URL != step.url || isAfter != asOf.From.Equal(at) ||
 				isAfter != (asOf.Number == 2) || isAfter != cmp.Equal(asOf.Tags, []string{"new"}) {
 				t.Errorf("%s: version %+v", step.name, asOf)
@@ -120,10 +107,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 		b.now = b.now.Add(4 * time.Hour)
 		for _, isWritten := range []bool{false, true} {
 			for i, at := range starts {
-				v, err := b.AsOf(t.Context(), b.mustGet(t, l), at.Add(time.Minute))
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Value(b.AsOf(t.Context(), b.mustGet(t, l), at.Add(time.Minute)))(t)
 				var end *time.Time
 				if i+1 < len(starts) {
 					end = &starts[i+1]
@@ -141,10 +125,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 // pendingRows counts the rows of scheduled changes.
 func (b *bundle) pendingRows(t *testing.T) int {
 	t.Helper()
-	n, err := b.DB.NewSelect().Model((*ScheduledChange)(nil)).Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.DB.NewSelect().Model((*ScheduledChange)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return int(n)
 }
 
@@ -303,12 +284,9 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 			b.schedule(t, one, 2*time.Hour, Change{Note: to(new("third"))})
 		}
 		b.now = b.now.Add(3 * time.Hour)
-		results, err := b.UpdateMany(t.Context(), b.mine, []Change{
+		results := must.Value(b.UpdateMany(t.Context(), b.mine, []Change{
 			{ID: l.ID, RedirectStatus: to(301)}, {ID: other.ID, Title: to(new("second"))},
-		}, SkipFailed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, SkipFailed))(t)
 		for i, want := range []int{4, 3} {
 			if got := results[i].Link; results[i].Err != nil || optional.Value(got.Title) != "second" || got.Version != want ||
 				got.OriginalURL != fmt.Sprint("https://example.com/b", i) {
@@ -360,10 +338,7 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 // mustGet returns a link as the API does.
 func (b *bundle) mustGet(t *testing.T, l *Link) *Link {
 	t.Helper()
-	got, err := b.Get(t.Context(), b.mine, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 	return got
 }
 
@@ -421,21 +396,15 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 // maximumOf returns the stored maximum of a target.
 func maximumOf(t *testing.T, d *db.DB, target string) (n *int64) {
 	t.Helper()
-	err := d.NewSelect().Table("target_grants").Column("max_clicks").Where("target_id = ?", target).
-		Scan(db.AsSystem(t.Context()), &n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Table("target_grants").Column("max_clicks").Where("target_id = ?", target).
+		Scan(db.AsSystem(t.Context()), &n))
 	return n
 }
 
 // pending returns the pending changes of a link.
 func (b *bundle) pending(t *testing.T, l *Link) []*ScheduledChange {
 	t.Helper()
-	changes, err := b.Scheduled(t.Context(), b.mine, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Value(b.Scheduled(t.Context(), b.mine, l.ID))(t)
 	return b.mustGet(t, l).Pending(changes[l.ID], b.now)
 }
 
@@ -447,20 +416,14 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/computed"})
 		b.schedule(t, l, time.Hour, Change{Title: to(new("due"))})
 		b.schedule(t, l, 365*24*time.Hour, Change{Title: to(new("far")), RedirectStatus: to(301)})
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = b.now.Add(time.Hour)
 		b.applyScheduled(t)
 		if got := b.get(t, l); optional.Value(got.Title) != "due" || got.DeletedAt == nil || got.NextChangeAt == nil {
 			t.Errorf("%+v", got)
 		}
-		if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = b.now.Add(b.Tombstones)
 		b.cleanUp(t)
 		var purged Link
@@ -522,14 +485,10 @@ func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 		b.schedule(t, l, time.Duration(i)*time.Minute, Change{URL: to(fmt.Sprint("https://example.com/", i))})
 	}
 	b.schedule(t, l, 3*time.Minute, Change{URL: to("https://example.com/last")})
-	if err := b.Resolver.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Resolver.CatchUp(t.Context()))
 	start := b.now
 	_ = b.location(t, l)
-	if err := b.DB.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.Close())
 	for after, want := range map[time.Duration]string{
 		0: "0", time.Minute - 1: "0", time.Minute: "1", 2*time.Minute - time.Microsecond: "1", 2 * time.Minute: "2",
 		3*time.Minute - 1: "2", 3 * time.Minute: "last", 4 * time.Minute: "last",
@@ -597,10 +556,7 @@ func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 		begins := b.now.Add(-2 * time.Hour)
 		for _, isWritten := range []bool{false, true} {
 			for hour, want := range []int{1, 1, 2, 2, 2} {
-				v, err := b.AsOf(t.Context(), b.mustGet(t, l), noon.Add(time.Duration(hour)*time.Hour))
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Value(b.AsOf(t.Context(), b.mustGet(t, l), noon.Add(time.Duration(hour)*time.Hour)))(t)
 				isRight := v.Number == want
 				if want == 1 {
 					isRight = isRight && sameInstant(v.To, &begins)
@@ -637,10 +593,7 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 			{2 * time.Hour, tried, "https://example.com/b"},
 		} {
 			visit := &routing.Sample{At: new(b.now.Add(c.in))}
-			e, err := b.Explain(t.Context(), ExplainRequest{Link: b.mustGet(t, l), Visit: visit, Change: c.try})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Value(b.Explain(t.Context(), ExplainRequest{Link: b.mustGet(t, l), Visit: visit, Change: c.try}))(t)
 			if got := optional.Value(e.Location); got != c.want {
 				t.Errorf("after %s, trying a routing: %t: %s, want %s", c.in, c.try != nil, got, c.want)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -164,9 +165,7 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 				all := b.newNeighbors(t)
 				parts := all.parts(t, b, inAll("https://www.example.com/together", c.in))
 				if c.change != "" {
-					if _, err := d.NewRaw(c.change, all["bob"].workspaceID, noon).Exec(db.AsSystem(t.Context())); err != nil {
-						t.Fatal(err)
-					}
+					must.Value(d.NewRaw(c.change, all["bob"].workspaceID, noon).Exec(db.AsSystem(t.Context())))(t)
 				}
 				if d.Kind == db.Postgres {
 					err := b.createByStatement(t.Context(), true, slices.Collect(maps.Values(parts))...)
@@ -190,10 +189,7 @@ func (all neighbors) parts(t *testing.T, b *bundle, in map[string]New) map[strin
 	t.Helper()
 	parts := map[string]*contribution{}
 	for slug, c := range all {
-		p, err := c.presume(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Value(c.presume(t))(t)
 		one := &batch{Store: b.Store, member: p.Membership(), now: noon, isPresumed: true}
 		one.add(p.Membership(), new(in[slug]), "")
 		one.validate()
@@ -228,7 +224,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
 	all := b.newNeighbors(t)
-	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		const locking = "SELECT links FROM link_usage WHERE workspace_id = ? FOR UPDATE"
 		if _, err := tx.NewRaw(locking, all["bob"].workspaceID).Exec(ctx); err != nil {
 			return err
@@ -251,10 +247,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if got := all["bob"].create(t, New{URL: fresh}); got != made {
 		t.Errorf("afterwards: %s", got)
 	}
@@ -364,7 +357,7 @@ func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
 	b := setup(t, d)
 	all := b.newNeighbors(t)
 	var wait func() map[string]string
-	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		const locking = "SELECT id FROM accounts WHERE id = ? FOR UPDATE"
 		if _, err := tx.NewRaw(locking, all["bob"].accountID).Exec(ctx); err != nil {
 			return err
@@ -378,10 +371,7 @@ func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
 			return links == 6
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	got := wait()
 	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

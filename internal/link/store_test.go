@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -44,15 +45,12 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	log := slog.New(slog.DiscardHandler)
 	clicks := clicktest.New(t, d, clock)
 	clicktest.Run(t, clicks.Recorder)
-	store, err := NewStore(Config{
+	store := must.Value(NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log,
 		Now: clock,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	b.Store = store
 	b.mine, b.foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
 	b.me = b.mine.AccountID()
@@ -66,17 +64,13 @@ func (b *bundle) follow(t *testing.T, l *Link, times int) {
 	for range times {
 		recorder.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now})
 	}
-	if err := recorder.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, recorder.Flush(t.Context()))
 }
 
 func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.mine, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l, created
 }
 
@@ -95,9 +89,7 @@ func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
 		lease := hitquota.Lease{LinkID: l.ID, Number: b.leases - but, Hits: 1}
-		if err := b.grants().Return(t.Context(), []hitquota.Lease{lease}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.grants().Return(t.Context(), []hitquota.Lease{lease}))
 	}
 }
 
@@ -119,9 +111,7 @@ func custom(url, code string) New { return New{URL: url, CustomCode: &code} }
 func (b *bundle) usage(t *testing.T) int64 {
 	t.Helper()
 	links, _, err := b.Usage(t.Context(), b.mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return links
 }
 
@@ -313,13 +303,9 @@ func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/a"})
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())))(t)
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		_, _, err := b.Create(t.Context(), b.mine, New{URL: "https://example.com/a"})
 		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("%v, at (-want +got):\n%s", err, diff)

@@ -13,25 +13,21 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // recordTransitions runs the job.
 func (b *bundle) recordTransitions(t *testing.T) {
 	t.Helper()
-	if err := b.RecordTransitions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.RecordTransitions(t.Context()))
 }
 
 // transitionsOf returns the transitions in the event log, each as its action and time after noon.
 func (b *bundle) transitionsOf(t *testing.T, l *Link) (all []string) {
 	t.Helper()
 	var events []*audit.Event
-	err := b.DB.NewSelect().Model(&events).Where("target_id = ?", l.ID).
-		Where("action IN ('LINK_STARTED', 'LINK_EXPIRED', 'LINK_EXHAUSTED')").Order("seq").Scan(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.NewSelect().Model(&events).Where("target_id = ?", l.ID).
+		Where("action IN ('LINK_STARTED', 'LINK_EXPIRED', 'LINK_EXHAUSTED')").Order("seq").Scan(db.AsSystem(t.Context())))
 	for _, e := range events {
 		if e.ActorID != "" || e.Version != nil || e.Changes != nil {
 			t.Errorf("%s has actor %q, version %v, changes %v", e.Action, e.ActorID, e.Version, e.Changes)
@@ -115,9 +111,7 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 		b.update(t, l, Change{ExpiresAt: to(at(20))})
 		b.now = *at(21)
 		b.expectTransitions(t, "extended", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
-		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Revert(t.Context(), b.mine, l.ID, 1, nil))(t)
 		b.expectTransitions(t, "reverted", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
 	})
 }
@@ -133,9 +127,7 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		deleted, _ := b.create(t, in)
 		disabled, _ := b.create(t, in)
 		anonymous, _ := b.anonymous(t, "https://example.com/anonymous")
-		if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
 		b.set(t, disabled, "disabled_at = ?", noon)
 		b.now = expires.Add(time.Hour)
 		for _, l := range []*Link{deleted, disabled, anonymous} {
@@ -146,21 +138,15 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		if err != nil || ended != 1 {
 			t.Errorf("the link without an account has not ended: %v", err)
 		}
-		if _, err := b.Restore(t.Context(), b.mine, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Restore(t.Context(), b.mine, deleted.ID))(t)
 		restored := b.get(t, deleted).EndedAt
 		b.set(t, disabled, "disabled_at = NULL")
 		for range 2 {
 			for _, l := range []*Link{deleted, disabled} {
 				b.expectTransitions(t, "restored", l, "STARTED 1m0s", "EXPIRED 10h0m0s")
 			}
-			if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := b.Restore(t.Context(), b.mine, deleted.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
+			must.Value(b.Restore(t.Context(), b.mine, deleted.ID))(t)
 		}
 		if got := b.get(t, deleted).EndedAt; restored == nil || got == nil || got.Before(*restored) {
 			t.Errorf("the tombstone began at %v, want %v", got, restored)

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -21,10 +22,7 @@ func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To
 func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
 	t.Helper()
 	c.ID = l.ID
-	updated, err := b.Update(t.Context(), b.mine, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	updated := must.Value(b.Update(t.Context(), b.mine, c))(t)
 	return updated
 }
 
@@ -65,9 +63,7 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		fixed, _ := b.create(t, New{URL: "https://example.com/fixed"})
 		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
 		foreign, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		past, later, lines := b.now, b.now.Add(time.Hour), "two\nlines"
 		for name, c := range map[string]struct {
 			linkID string
@@ -140,9 +136,7 @@ func TestStore_Restore(t *testing.T) {
 		b := setup(t, d)
 		title := "kept"
 		l, _ := b.create(t, New{URL: "https://example.com/", Title: &title})
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Restore(t.Context(), b.mine, l.ID)
 			if err != nil || got.Status(b.now) != routing.Active || *got.Title != title {
@@ -152,13 +146,9 @@ func TestStore_Restore(t *testing.T) {
 		if _, err := b.Restore(t.Context(), b.foreign, l.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a foreign link: %v", err)
 		}
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())))(t)
 		if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("a link that the operator has disabled: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -87,9 +88,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
 			t.Errorf("an expired link: %s", outcome)
 		}
-		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
 		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
 			revived.VersionCause != CauseRevived {
@@ -105,10 +104,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 // verifyHistory checks that versions and events agree.
 func (b *bundle) verifyHistory(t *testing.T) {
 	t.Helper()
-	_, err := b.Verify(t.Context(), func(d HistoryDifference) { t.Errorf("%s: %s", d.LinkID, d.Text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.Verify(t.Context(), func(d HistoryDifference) { t.Errorf("%s: %s", d.LinkID, d.Text) }))(t)
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
@@ -121,9 +117,7 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 		b.create(t, New{URL: url("own"), ExternalID: new("own")})
 		b.create(t, New{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
 		deleted, _ := b.create(t, New{URL: url("deleted")})
-		if _, err := b.Delete(t.Context(), b.mine, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
 		for name, c := range map[string]struct {
 			in      Upsert
 			want    string
@@ -200,10 +194,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		}
 		run := func(policy Policy) (said []string) {
 			t.Helper()
-			results, err := b.UpsertMany(t.Context(), b.mine, in(), policy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			results := must.Value(b.UpsertMany(t.Context(), b.mine, in(), policy))(t)
 			for i, r := range results {
 				if said = append(said, string(r.Outcome)+kindOf(r.Err)); r.Link != nil && *r.Link.ExternalID != in()[i].ExternalID {
 					t.Errorf("result %d is of %s", i, *r.Link.ExternalID)
@@ -254,10 +245,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 	const n = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other, err := NewStore(b.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Value(NewStore(b.Config))(t)
 		var all sync.WaitGroup
 		outcomes := make([]string, n)
 		for i := range n {
@@ -299,14 +287,10 @@ func BenchmarkStore_UpsertUnchanged(b *testing.B) {
 	d := dbtest.MigratedPostgres(b)
 	store := setup(b, d)
 	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: Change{Title: to(new("a"))}}
-	if _, err := store.Upsert(b.Context(), store.mine, u); err != nil {
-		b.Fatal(err)
-	}
+	must.Value(store.Upsert(b.Context(), store.mine, u))(b)
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := store.ByExternalID(b.Context(), store.mine, "1"); err != nil {
-				b.Fatal(err)
-			}
+			must.Value(store.ByExternalID(b.Context(), store.mine, "1"))(b)
 		}
 	})
 	b.Run("upsert", func(b *testing.B) {

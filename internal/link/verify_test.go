@@ -7,15 +7,14 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // differences returns what Verify finds, by the link.
 func (b *bundle) differences(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	if _, err := b.Verify(t.Context(), func(d HistoryDifference) { all[d.LinkID] = append(all[d.LinkID], d.Text) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.Verify(t.Context(), func(d HistoryDifference) { all[d.LinkID] = append(all[d.LinkID], d.Text) }))(t)
 	return all
 }
 
@@ -54,9 +53,7 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 			t.Fatalf("intact histories: %v", got)
 		}
 		for i, damage := range damages {
-			if _, err := d.NewRaw(damage.statement, links[i].ID).Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw(damage.statement, links[i].ID).Exec(db.AsSystem(t.Context())))(t)
 		}
 		got := b.differences(t)
 		for i, damage := range damages {

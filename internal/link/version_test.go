@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -27,10 +28,7 @@ func (b *bundle) versions(t *testing.T, l *Link) (all []*Version) {
 	l = b.get(t, l)
 	l.In = b.mine
 	for after := ""; ; {
-		p, err := b.Versions(t.Context(), l, 3, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Value(b.Versions(t.Context(), l, 3, after))(t)
 		all = append(all, p.Items...)
 		if !p.HasNext {
 			return all
@@ -80,13 +78,9 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 			b.tick()
 			switch at := b.get(t, l); {
 			case at.DeletedAt != nil:
-				if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
 			case random.IntN(10) == 0:
-				if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 			default:
 				b.update(t, l, randomChange(random, l))
 			}
@@ -104,10 +98,7 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 		now := b.get(t, l)
 		now.In = b.mine
 		for at, want := range states {
-			got, err := b.AsOf(t.Context(), now, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(b.AsOf(t.Context(), now, at))(t)
 			if diff := cmp.Diff(want, got.Snapshot); diff != "" {
 				t.Errorf("at %s (-want +got):\n%s", at, diff)
 			}
@@ -141,9 +132,7 @@ func (b *bundle) feed(t *testing.T) (all []*audit.Event) {
 		p, head, err := audit.Feed(db.AsSystem(t.Context()), b.DB, b.mine.ID(), audit.FeedRequest{
 			Actions: audit.LinkActions, After: after, Size: 7,
 		}, b.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all = append(all, p.Items...)
 		if !p.HasNext {
 			// events can become visible after head was read
@@ -190,10 +179,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 		})
 		for _, number := range []int{1, 2} {
 			b.tick()
-			got, err := b.Revert(t.Context(), b.mine, l.ID, number, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(b.Revert(t.Context(), b.mine, l.ID, number, nil))(t)
 			all := b.versions(t, l)
 			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != CauseReverted {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
@@ -230,14 +216,10 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		for _, strategy := range []Strategy{Random, Deterministic} {
 			l, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(strategy)})
 			b.update(t, l, Change{Title: to(new("secret"))})
-			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		}
 		b.now = b.now.Add(b.Tombstones)
-		if err := b.CleanUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.CleanUp(t.Context()))
 		var left int
 		err := d.NewSelect().Table("link_versions").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &left)
 		if err != nil || left != 0 {
@@ -285,9 +267,7 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 		if err != nil || got.Status(b.now) != routing.Expired {
 			t.Fatalf("%s, %v", got.Status(b.now), err)
 		}
-		if err := b.CleanUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.CleanUp(t.Context()))
 		if n := len(b.versions(t, l)); n != 3 {
 			t.Errorf("%d versions are left after a clean-up", n)
 		}
@@ -306,21 +286,16 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, at := range []*time.Time{&noon, nil} {
 			b.tick()
-			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				locked, err := b.At(ctx, resolve.Address{Code: l.Code})
 				if err != nil {
 					return err
 				}
 				return b.SetDisabledAt(ctx, tx, at, locked)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		b.tick()
 		claims, err := b.Claim(t.Context(), b.mine, []string{token})

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -25,13 +26,10 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	now := func() time.Time { return noon }
-	links, err := link.NewStore(link.Config{
+	links := must.Value(link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 10_000, CodeSecrets: [][]byte{[]byte("a secret")},
 		Log: slog.New(slog.DiscardHandler), Now: now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	b := &bundle{
 		Store: &Store{DB: d, Now: now}, links: links,
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
@@ -48,8 +46,6 @@ func setup(t *testing.T, d *db.DB) *bundle {
 func (b *bundle) create(t *testing.T, in link.New) *link.Link {
 	t.Helper()
 	l, _, err := b.links.Create(t.Context(), b.mine, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l
 }

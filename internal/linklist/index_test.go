@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 )
@@ -15,10 +16,7 @@ import (
 // found returns the number of links of the workspace that a search finds.
 func (b *bundle) found(t *testing.T, search string) int {
 	t.Helper()
-	got, err := b.List(t.Context(), b.mine, &Filter{Search: &search}, page.Request{Size: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(b.List(t.Context(), b.mine, &Filter{Search: &search}, page.Request{Size: 100}))(t)
 	return len(got.Items)
 }
 
@@ -34,9 +32,7 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 			for i := range 100 {
 				some = append(some, &link.New{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
 			}
-			if _, err := b.links.CreateMany(t.Context(), b.mine, link.Batch{Links: some}); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.links.CreateMany(t.Context(), b.mine, link.Batch{Links: some}))(t)
 		}
 		expect := func(state string, zebrafish, antelope int) {
 			t.Helper()
@@ -49,18 +45,14 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 		}
 		index := func() {
 			t.Helper()
-			if err := b.IndexAll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.IndexAll(t.Context()))
 		}
 		expect("created", 1, 0)
 		index()
 		expect("indexed", 1, 0)
-		if _, err := b.links.Update(t.Context(), b.mine, link.Change{
+		must.Value(b.links.Update(t.Context(), b.mine, link.Change{
 			ID: l.ID, Note: optional.Edit[*string]{Set: true, To: new("an antelope")},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		expect("changed", 0, 1)
 		index()
 		expect("changed and indexed", 0, 1)
@@ -74,17 +66,13 @@ func TestIndex_CoversOlderLinks(t *testing.T) {
 	b := setup(t, d)
 	b.create(t, link.New{URL: "https://example.com/a", Note: new("a zebrafish")})
 	for _, statement := range []string{"DELETE FROM link_text_queue", "INSERT INTO link_text_backfill VALUES ('')"} {
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), statement))(t)
 	}
 	b.indexed.Store(false)
 	if got := b.found(t, "zebrafish"); got != 1 {
 		t.Errorf("%d links while the index is filled, want 1", got)
 	}
-	if err := b.IndexAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.IndexAll(t.Context()))
 	if got := b.found(t, "zebrafish"); got != 1 || !b.indexed.Load() {
 		t.Errorf("%d links when the index is full, want 1; it is: %t", got, b.indexed.Load())
 	}
@@ -103,22 +91,14 @@ func TestIndex_SkipsLockedLinks(t *testing.T) {
 	removed := b.create(t, link.New{URL: "https://example.com/removed"})
 	waiting := func(ctx context.Context) int64 {
 		t.Helper()
-		if err := b.IndexAll(ctx); err != nil {
-			t.Fatal(err)
-		}
-		n, err := d.NewSelect().Table("link_text_queue").Count(db.AsSystem(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.IndexAll(ctx))
+		n := must.Value(d.NewSelect().Table("link_text_queue").Count(db.AsSystem(ctx)))(t)
 		return n
 	}
 	// A queued link that does not exist, as after the deletion of a link that was
 	// moved to another workspace.
 	const rename = "UPDATE link_text_queue SET link_id = 'none' WHERE link_id = ?"
-	_, err := d.ExecContext(db.AsSystem(t.Context()), rename, removed.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.ExecContext(db.AsSystem(t.Context()), rename, removed.ID))(t)
 	dbtest.WhileLocked(t, d, "links", "id = '"+changed.ID+"'", func(ctx context.Context) {
 		if n := waiting(ctx); n != 1 {
 			t.Errorf("%d texts wait while one link is locked, want 1", n)

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -415,9 +416,7 @@ func TestList_Pages(t *testing.T) {
 			want = append(want, l.ID)
 		}
 		gone := b.create(t, link.New{URL: "https://example.com/gone"})
-		if _, err := b.links.Delete(t.Context(), b.mine, gone.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.links.Delete(t.Context(), b.mine, gone.ID))(t)
 		slices.Reverse(want) // newest first
 		var forward, backward []string
 		r := page.Request{Size: 2}
@@ -450,10 +449,7 @@ func TestList_Pages(t *testing.T) {
 
 func (b *bundle) list(t *testing.T, r page.Request) page.Page[*link.Link] {
 	t.Helper()
-	p, err := b.List(t.Context(), b.mine, nil, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Value(b.List(t.Context(), b.mine, nil, r))(t)
 	return p
 }
 

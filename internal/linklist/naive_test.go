@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -159,9 +160,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 			}
 			return db.InsertRows(ctx, tx, db.Insert{}, tags)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 }
 
@@ -360,19 +359,10 @@ func (l lister) page(
 	t *testing.T, f *Filter, o *Order, first *int, after *string, last *int, before *string,
 ) page.Page[*link.Link] {
 	t.Helper()
-	r, err := o.Page(first, after, last, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(o.Page(first, after, last, before))(t)
 	ctx := db.InWorkspace(t.Context(), l.member.ID(), "")
-	q, err := l.prepare(ctx, l.member, f, l.maxCandidates)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := q.list(ctx, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := must.Value(l.prepare(ctx, l.member, f, l.maxCandidates))(t)
+	p := must.Value(q.list(ctx, r))(t)
 	return p
 }
 
@@ -449,10 +439,7 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.maxCandidates), size, diff)
 	}
 	ctx := db.InWorkspace(t.Context(), l.member.ID(), "")
-	q, err := l.prepare(ctx, l.member, f, l.maxCandidates)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := must.Value(l.prepare(ctx, l.member, f, l.maxCandidates))(t)
 	if n, err := q.count(ctx); err != nil || n != int64(len(want)) {
 		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.maxCandidates), n, len(want), err)
 	}

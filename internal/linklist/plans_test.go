@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -23,13 +24,8 @@ func (b *bundle) plans(t *testing.T, limit int, f *Filter, r page.Request) []str
 	return dbtest.Plans(t, b.DB, func(watched *db.DB) {
 		b.DB = watched
 		ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
-		q, err := b.prepare(ctx, b.mine, f, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := q.list(ctx, r); err != nil {
-			t.Fatal(err)
-		}
+		q := must.Value(b.prepare(ctx, b.mine, f, limit))(t)
+		must.Value(q.list(ctx, r))(t)
 	})
 }
 
@@ -61,9 +57,7 @@ func TestList_UsesIndexes(t *testing.T) {
 			}
 		}
 		put(t, d, samples)
-		if err := b.IndexAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.IndexAll(t.Context()))
 		deep := samples[len(samples)/2]
 		byUpdate, byLastClick := (&Order{Field: ByUpdate}).pageOrder(), (&Order{Field: ByLastClick}).pageOrder()
 		rare, common := &Filter{Search: new("zebrafish")}, &Filter{Search: new("http")}
@@ -75,9 +69,7 @@ func TestList_UsesIndexes(t *testing.T) {
 				// tables: those without rows would be scanned.
 				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
 					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, link_metadata, click_totals"}[d.Kind]
-				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
 			}
 			for name, c := range map[string]struct {
 				filter *Filter

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // The texts of the tests' messages, none of which may be logged.
@@ -83,10 +85,7 @@ func open(t *testing.T, j *journal, deliver func(ctx context.Context, l *message
 
 func prepare(t *testing.T, j *journal, deliver func(ctx context.Context, l *message) error) *office {
 	t.Helper()
-	m, err := New(Config{Log: j.logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(New(Config{Log: j.logger()}))(t)
 	m.deliver = deliver
 	return &office{Mailer: m, ended: make(chan struct{})}
 }

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // postOffice is a little mail server.
@@ -41,10 +43,7 @@ type postOffice struct {
 // newPostOffice opens a post office on the address, or on any.
 func newPostOffice(t *testing.T, address string, change func(p *postOffice)) *postOffice {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(net.Listen("tcp", address))(t)
 	p := &postOffice{listener: l, answer: func(string) string { return "" }}
 	if change != nil {
 		change(p)
@@ -189,22 +188,13 @@ func (p *postOffice) received(verb string) (commands []string) {
 // certified makes a certificate for 127.0.0.1, and the authority that vouches for it.
 func certified(t *testing.T) (*tls.Config, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	certificate := must.Value(x509.ParseCertificate(der))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, roots

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -25,10 +26,7 @@ const from = "Linkförge <no-reply@sho.rt>"
 
 func client(t *testing.T, rawURL string, roots *x509.CertPool) *server {
 	t.Helper()
-	s, err := newServer(rawURL, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Value(newServer(rawURL, from))(t)
 	s.roots = roots
 	return s
 }
@@ -55,9 +53,7 @@ func TestSMTP_DeliversTheMessage(t *testing.T) {
 	t.Parallel()
 	p := newPostOffice(t, "127.0.0.1:0", nil)
 	l := aMessage()
-	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, client(t, "smtp://"+p.address(), nil).post(t, l))
 	if diff := cmp.Diff([]string{"MAIL FROM:<no-reply@sho.rt> BODY=8BITMIME"}, p.received("MAIL")); diff != "" {
 		t.Error(diff)
 	}
@@ -65,9 +61,7 @@ func TestSMTP_DeliversTheMessage(t *testing.T) {
 		t.Error(diff)
 	}
 	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	header := map[string]string{}
 	for name, values := range m.Header {
 		header[name], err = new(mime.WordDecoder).DecodeHeader(strings.Join(values, "|"))
@@ -87,9 +81,7 @@ func TestSMTP_DeliversTheMessage(t *testing.T) {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}
 	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if diff := cmp.Diff(l.text, strings.ReplaceAll(string(text), "\r\n", "\n")); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
@@ -233,9 +225,7 @@ func TestSMTP_TimesOut(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"smtp", "smtps"} {
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer silent.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -320,10 +310,7 @@ func TestSMTP_DeliversQueuedMessagesAtShutdown(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	p := newPostOffice(t, "127.0.0.1:0", nil)
-	m, err := New(Config{URL: "smtp://" + p.address(), From: from, Log: j.logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(New(Config{URL: "smtp://" + p.address(), From: from, Log: j.logger()}))(t)
 	for range 20 {
 		m.Send(t.Context(), ada, "For Ada", secret)
 	}
@@ -341,9 +328,7 @@ func TestSMTP_RefusesHeaderInjection(t *testing.T) {
 	l := aMessage()
 	l.subject = strings.Repeat("Grüße? =0D=0A =?utf-8?q?=0D=0ABcc:?= ", 20)
 	l.text = "Bcc: eve@example.com\r\n.\r\nRCPT TO:<eve@example.com>\r\n\r\n.\n"
-	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, client(t, "smtp://"+p.address(), nil).post(t, l))
 	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
 	if err != nil || m.Header.Get("Bcc") != "" || len(m.Header) != 9 || len(p.taken()) != 1 ||
 		len(p.received("RCPT")) != 1 {

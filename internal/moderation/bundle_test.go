@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -43,9 +44,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks,
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b.moderation = &moderation.Store{DB: d, Links: b.Store, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")
 	return b
@@ -53,26 +52,19 @@ func setup(t *testing.T, d *db.DB) *bundle {
 
 func (b *bundle) block(t *testing.T, host string) {
 	t.Helper()
-	if _, err := b.blocklist.Block(t.Context(), host, "a reason"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.blocklist.Block(t.Context(), host, "a reason"))(t)
 }
 
 func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.mine, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l, created
 }
 
 func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
 	t.Helper()
-	results, err := b.CreateMany(t.Context(), b.mine, link.Batch{Links: in, OnError: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Value(b.CreateMany(t.Context(), b.mine, link.Batch{Links: in, OnError: policy}))(t)
 	return results
 }
 
@@ -86,44 +78,32 @@ func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
 func (b *bundle) update(t *testing.T, l *link.Link, c link.Change) {
 	t.Helper()
 	c.ID = l.ID
-	if _, err := b.Update(t.Context(), b.mine, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.Update(t.Context(), b.mine, c))(t)
 }
 
 func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
 	t.Helper()
 	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l, token
 }
 
 func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) link.Claim {
 	t.Helper()
-	claims, err := b.Claim(t.Context(), m, []string{token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Value(b.Claim(t.Context(), m, []string{token}))(t)
 	return claims[0]
 }
 
 // exhaust uses up the clicks of a link with maxClicks.
 func (b *bundle) exhaust(t *testing.T, l *link.Link) {
 	t.Helper()
-	_, err := b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE links SET granted = max_clicks WHERE id = ?", l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE links SET granted = max_clicks WHERE id = ?", l.ID))(t)
 }
 
 func (b *bundle) usage(t *testing.T) int64 {
 	t.Helper()
 	links, _, err := b.Usage(t.Context(), b.mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return links
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -53,9 +54,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
-		if _, err := b.Delete(t.Context(), b.mine, before.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, before.ID))(t)
 		if _, err := b.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("restored: %v", err)
 		}
@@ -89,9 +88,7 @@ func TestStore_DisableHost(t *testing.T) {
 			t.Errorf("%v, %v", l, err)
 		}
 		// It survives deletion and creation, and claiming.
-		if _, err := b.Delete(t.Context(), b.mine, bad.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), b.mine, bad.ID))(t)
 		b.refuse(t, link.New{URL: "https://a.evil.example/"}, errs.UnsafeURL)
 		if c := b.claimOne(t, b.mine, token); c.Status != link.ClaimRefused {
 			t.Errorf("claimed: %+v", c)
@@ -138,13 +135,9 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 		bad, _ := b.create(t, link.New{URL: "https://evil.example/"})
 		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
 		for _, l := range []*link.Link{bad, gone} {
-			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		}
-		if _, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
 		results := b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/new"},
 			&link.New{URL: "https://example.com/gone"}, &link.New{URL: "https://evil.example/"})
 		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
@@ -173,9 +166,7 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 		fine, _ := b.create(t, link.New{URL: "https://example.com/"})
 		b.now = soon
 		b.block(t, "evil.example")
-		if _, err := b.moderation.DisableHost(t.Context(), "disabled.example"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.moderation.DisableHost(t.Context(), "disabled.example"))(t)
 		title := "fine"
 		changes := []link.Change{
 			{ID: expired.ID, ExpiresAt: to[*time.Time](nil)}, {ID: used.ID, MaxClicks: to[*int64](nil)},
@@ -203,9 +194,7 @@ func TestStore_CreateRefusesDisabledLink(t *testing.T) {
 		for _, in := range []link.New{{URL: "https://evil.example/"},
 			{URL: "https://evil.example/", CustomCode: new("promo")}} {
 			b.create(t, in)
-			if _, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
 			b.refuse(t, in, errs.UnsafeURL)
 		}
 	})
@@ -283,10 +272,7 @@ func TestStore_SetDisabled(t *testing.T) {
 // statusOf is the link's state as the database has it.
 func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 	t.Helper()
-	l, err := b.Get(t.Context(), b.mine, linkID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(b.Get(t.Context(), b.mine, linkID))(t)
 	return l.Status(b.now)
 }
 
@@ -300,9 +286,7 @@ func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
 			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},
 		} {
 			l, _ := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Random)})
-			if _, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change))(t)
 			for _, disabled := range []bool{true, false} {
 				do := b.moderation.EnableHost
 				if disabled {

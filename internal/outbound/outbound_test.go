@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 )
 
@@ -23,9 +24,7 @@ func anywhere(netip.Addr) bool { return true }
 func get(t *testing.T, c *http.Client, url string) (*http.Response, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	answer, err := c.Do(r)
 	if err == nil {
 		t.Cleanup(func() { answer.Body.Close() })
@@ -233,9 +232,7 @@ func TestClient_SendsMinimalHeaders(t *testing.T) {
 	}), nil)
 	client := NewClient(Config{UserAgent: "Bot/1.0", Resolver: n.Resolver, Allow: n.Allow})
 	for range 2 {
-		if _, err := get(t, client, n.URL("a.public.test", "/first")); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(get(t, client, n.URL("a.public.test", "/first")))(t)
 	}
 	only := http.Header{"User-Agent": {"Bot/1.0"}, "Connection": {"close"}}
 	if diff := cmp.Diff([]http.Header{only, only, only, only}, seen); diff != "" {
@@ -266,10 +263,7 @@ func TestClient_HasOneDeadline(t *testing.T) {
 	if _, err := get(t, client, n.URL("a.public.test", "/")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no answer: %v", err)
 	}
-	answer, err := get(t, client, n.URL("a.public.test", "/body"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(get(t, client, n.URL("a.public.test", "/body")))(t)
 	if _, err := io.Copy(io.Discard, answer.Body); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no end: %v", err)
 	}
@@ -285,10 +279,7 @@ func TestClient_DoesNotDecompress(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write([]byte("not gzip"))
 	}), nil)
-	answer, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}), n.URL("a.public.test", "/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}), n.URL("a.public.test", "/")))(t)
 	if got, err := io.ReadAll(answer.Body); err != nil || !bytes.Equal(got, []byte("not gzip")) {
 		t.Errorf("%q: %v", got, err)
 	}

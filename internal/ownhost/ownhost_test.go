@@ -5,15 +5,13 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 func hosts(t *testing.T, publicURL string, bound net.Addr, names ...string) *Hosts {
 	t.Helper()
-	h, err := New(publicURL, names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Value(New(publicURL, names...))(t)
 	if bound != nil {
 		h.Listen(bound)
 	}
@@ -82,10 +80,7 @@ func TestHosts_ServesEverySpellingOfItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u, err := urlnorm.Canonical(c.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Value(urlnorm.Canonical(c.url))(t)
 			if got := c.h.Serves(u); got != c.want {
 				t.Errorf("Serves(%s) = %t, want %t", u, got, c.want)
 			}
@@ -97,9 +92,7 @@ func TestHosts_ServesEverySpellingOfItself(t *testing.T) {
 func TestHosts_ServesThePortThatIsBound(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	h := hosts(t, "https://go.example.com", nil)
@@ -109,9 +102,7 @@ func TestHosts_ServesThePortThatIsBound(t *testing.T) {
 	}
 	h.Listen(l.Addr())
 	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, one := range all {
 		host := netip.MustParsePrefix(one.String()).Addr().String()
 		u, err := urlnorm.Canonical("http://" + net.JoinHostPort(host, port))

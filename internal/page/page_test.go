@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 const (
@@ -263,17 +264,13 @@ func items(t *testing.T, d *db.DB) []item {
 	collation := map[db.Kind]string{db.Postgres: ` COLLATE "C"`}[d.Kind]
 	create := fmt.Sprintf("CREATE TABLE items (id TEXT%s PRIMARY KEY, number BIGINT NOT NULL, text TEXT%s NOT NULL)",
 		collation, collation)
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), create); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), create))(t)
 	rows := []item{{ID: "a_z"}, {ID: "aB", Number: -1, Text: "ü"}, {ID: "ab", Number: 1<<63 - 1, Text: "u"},
 		{ID: "A_", Number: -1 << 63, Text: `'"\\?0`}}
 	for i := range 6 {
 		rows = append(rows, item{ID: fmt.Sprintf("it_%02d", i), Number: int64(i * 3 % 4), Text: strings.Repeat("b", i*3%4)})
 	}
-	if _, err := d.NewInsert().Model(&rows).Exec(db.AsOwner(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.NewInsert().Model(&rows).Exec(db.AsOwner(t.Context())))(t)
 	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(b.ID, a.ID) })
 	return rows
 }
@@ -291,9 +288,7 @@ func list(t *testing.T, d *db.DB, r Request) Page[item] {
 	default:
 		q = Limit(q, r, "item.id")
 	}
-	if err := q.Scan(db.AsOwner(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, q.Scan(db.AsOwner(t.Context())))
 	return Cut(r, rows)
 }
 

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func get(t *testing.T, h http.Handler, method string, header ...string) *http.Response {
@@ -29,23 +31,14 @@ func get(t *testing.T, h http.Handler, method string, header ...string) *http.Re
 
 func read(t *testing.T, res *http.Response) []byte {
 	t.Helper()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Value(io.ReadAll(res.Body))(t)
 	return body
 }
 
 func unzip(t *testing.T, zipped []byte) []byte {
 	t.Helper()
-	zr, err := gzip.NewReader(bytes.NewReader(zipped))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := io.ReadAll(zr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zr := must.Value(gzip.NewReader(bytes.NewReader(zipped)))(t)
+	plain := must.Value(io.ReadAll(zr))(t)
 	return plain
 }
 
@@ -252,10 +245,7 @@ func within(page, opening, closing string, visit func(string)) string {
 // it.
 func TestAssets_IncludeLicences(t *testing.T) {
 	t.Parallel()
-	notice, err := os.ReadFile("NOTICE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	notice := must.Value(os.ReadFile("NOTICE"))(t)
 	if !bytes.HasSuffix(unzip(t, bundle), []byte("<!--\n"+strings.TrimSpace(string(notice))+"\n-->\n")) {
 		t.Error("NOTICE and the page were not built together")
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestEvery_LogsTheFirstFailureOfASeries(t *testing.T) {
@@ -47,9 +49,7 @@ func TestFiles_Changed(t *testing.T) {
 		one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 		write := func(path, content string) {
 			t.Helper()
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		}
 		write(one, "1")
 		write(two, "2")
@@ -64,9 +64,7 @@ func TestFiles_Changed(t *testing.T) {
 		write(one, "longer")
 		want("a file was written", true)
 		want("nothing happened since", false)
-		if err := os.Remove(two); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(two))
 		want("a file was removed", !skipMissing)
 		want("it is still missing", false)
 		write(one, "even longer")

@@ -16,16 +16,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // eventsOf returns the actions of the events about the link's destination.
 func (b *bundle) eventsOf(t *testing.T, l *link.Link) (actions []string) {
 	t.Helper()
-	err := b.db.NewSelect().Model((*audit.Event)(nil)).Column("action").Where("target_id = ?", l.ID).
-		Where("action LIKE 'DESTINATION_%'").Order("seq").Scan(db.AsSystem(t.Context()), &actions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.db.NewSelect().Model((*audit.Event)(nil)).Column("action").Where("target_id = ?", l.ID).
+		Where("action LIKE 'DESTINATION_%'").Order("seq").Scan(db.AsSystem(t.Context()), &actions))
 	return actions
 }
 
@@ -133,11 +131,8 @@ func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
 func (b *bundle) makeDue(t *testing.T, ids ...string) {
 	t.Helper()
 	for at, where := range map[time.Time]string{b.now: "id IN (?)", b.now.Add(time.Hour): "id NOT IN (?)"} {
-		_, err := b.db.NewUpdate().Table("links").Set("check_at = ?", at).Where(where, bun.In(ids)).
-			Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.db.NewUpdate().Table("links").Set("check_at = ?", at).Where(where, bun.In(ids)).
+			Exec(db.AsSystem(t.Context())))(t)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -55,7 +56,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	b.net = outboundtest.Open(t, b.noting(public), names)
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	links, err := link.NewStore(
+	links := must.Value(link.NewStore(
 		link.Config{
 			DB:          d,
 			PublicURL:   "http://sho.rt",
@@ -64,10 +65,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 			Log:         log,
 			Now:         clock,
 		},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	))(t)
 	b.Checker = &Checker{Links: links, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
 	b.workspaces = &workspace.Store{DB: d, Now: clock}
@@ -121,14 +119,10 @@ func (b *bundle) takeEvents() []string {
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
 	l, _, err := b.Links.Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
 		Exec(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l
 }
 
@@ -140,27 +134,19 @@ func (b *bundle) linkTo(t *testing.T, host, path string) *link.Link {
 
 func (b *bundle) get(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
-	got, err := b.Links.Get(t.Context(), b.member, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(b.Links.Get(t.Context(), b.member, l.ID))(t)
 	return got
 }
 
 func (b *bundle) check(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
-	got, err := b.Check(t.Context(), b.member, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(b.Check(t.Context(), b.member, l.ID))(t)
 	return got
 }
 
 func (b *bundle) run(t *testing.T) {
 	t.Helper()
-	if err := b.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Run(t.Context()))
 }
 
 // outcome returns the stored status of the link's destination.
@@ -390,10 +376,7 @@ func TestCheck_RequiresEditor(t *testing.T) {
 		if _, err := b.Check(t.Context(), m, l.ID); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("a viewer: %v", err)
 		}
-		foreign, err := b.workspaces.Create(t.Context(), stranger, "Other", "other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		foreign := must.Value(b.workspaces.Create(t.Context(), stranger, "Other", "other"))(t)
 		if _, err := b.Check(t.Context(), foreign, l.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a stranger: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -246,14 +247,9 @@ func TestRun_ChecksRoutings(t *testing.T) {
 				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		state := func() string {
-			checks, err := b.Links.RoutingChecks(t.Context(), b.member, l.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			checks := must.Value(b.Links.RoutingChecks(t.Context(), b.member, l.ID))(t)
 			own, target := b.get(t, l).Checks(checks[l.ID])[0], b.get(t, l).Checks(checks[l.ID])[1]
 			return fmt.Sprintf("%s %s after %d failures", own.State(), target.State(), target.CheckFailures)
 		}

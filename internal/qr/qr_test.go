@@ -19,6 +19,7 @@ import (
 	"rsc.io/qr/coding"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
@@ -47,9 +48,7 @@ func checkered(n int) image.Image {
 func encodePNG(t *testing.T, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -105,9 +104,7 @@ func writeSample(t *testing.T, path, text string, s *Style) {
 	if err == nil {
 		err = os.WriteFile(path+".txt", []byte(text), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // TestRender_FormatsShowTheSameCode reads the modules of the SVG document, and compares them with the PNG image.
@@ -123,18 +120,9 @@ func TestRender_FormatsShowTheSameCode(t *testing.T) {
 			s = s.WithLogo(logo)
 		}
 		text := rapid.StringMatching(`https://[a-z]{1,60}\.example/[a-zA-Z0-9_-]{3,64}`).Draw(t, "text")
-		document, err := Render(text, &s, SVG)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raster, err := Render(text, &s, PNG)
-		if err != nil {
-			t.Fatal(err)
-		}
-		img, err := png.Decode(bytes.NewReader(raster))
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := must.Value(Render(text, &s, SVG))(t)
+		raster := must.Value(Render(text, &s, PNG))(t)
+		img := must.Value(png.Decode(bytes.NewReader(raster)))(t)
 		dark, width := darkModules(t, document)
 		if size := img.Bounds().Dx(); size != max(s.Size, width) || img.Bounds().Dy() != size {
 			t.Fatalf("the image has %v pixels, size is %d", img.Bounds(), s.Size)
@@ -169,9 +157,7 @@ func darkModules(t *rapid.T, document []byte) (dark map[image.Point]bool, width 
 		if err == io.EOF {
 			return dark, width
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		element, ok := token.(xml.StartElement)
 		if !ok {
 			continue
@@ -285,9 +271,7 @@ func TestChange_KeepsAndResetsFields(t *testing.T) {
 func TestCheckLogo_RefusesBeforeDecoding(t *testing.T) {
 	t.Parallel()
 	var baseline bytes.Buffer
-	if err := jpeg.Encode(&baseline, checkered(64), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, jpeg.Encode(&baseline, checkered(64), nil))
 	huge := encodePNG(t, image.NewGray(image.Rect(0, 0, 1, 1)))
 	copy(huge[16:], []byte{0, 0, 0x7f, 0xff, 0, 0, 0x7f, 0xff}) // width and height; the checksum no longer fits
 	manyScans := bytes.Replace(baseline.Bytes(), startOfScan, bytes.Repeat(startOfScan, maxScans+1), 1)

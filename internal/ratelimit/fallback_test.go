@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestFallback_CountsOnTheNode charges while Redis is unavailable.
@@ -19,14 +20,10 @@ func TestFallback_CountsOnTheNode(t *testing.T) {
 	f := NewFallback(Limiter{KV: kv, Log: slog.New(slog.DiscardHandler)}, func() time.Time { return now })
 	rate := Rate{Name: "test", Attempts: 2, Window: time.Minute}
 	charge := func(subject string) error { return f.Charge(t.Context(), rate, subject) }
-	if err := charge("a"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, charge("a"))
 	f.Refund(t.Context(), rate, "a")
 	for range 2 {
-		if err := charge("a"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, charge("a"))
 	}
 	now = now.Add(20 * time.Second)
 	if err := charge("a"); !errs.Is(err, errs.RateLimited) || errs.From(err).RetryAfter != 40*time.Second {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // meters returns the meters of nodes that share a Redis.
@@ -99,12 +100,8 @@ func TestMeter_AllowsAllWithoutRedis(t *testing.T) {
 	m, now := meters(t, 1)[0], time.Now()
 	m.Now = func() time.Time { return now }
 	rate := Rate{Name: "test", Attempts: 1000, Window: time.Minute}
-	if _, err := m.Spend(t.Context(), rate, "subject", 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.KV.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(m.Spend(t.Context(), rate, "subject", 1))(t)
+	must.NoError(t, m.KV.Close())
 	for i := range 9 {
 		if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || !a.Known {
 			t.Errorf("reserved attempt %d: %+v: %v", i, a, err)
@@ -125,9 +122,7 @@ func TestMeter_ReservationEndsWithItsWindow(t *testing.T) {
 	now := start
 	m.Now = func() time.Time { return now }
 	rate := Rate{Name: "test", Attempts: 1000, Window: 100 * time.Millisecond}
-	if _, err := m.Spend(t.Context(), rate, "subject", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(m.Spend(t.Context(), rate, "subject", 1))(t)
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		if n, err := m.KV.Exists(t.Context(), rate.key("subject")).Result(); err != nil || time.Now().After(deadline) {
 			t.Fatalf("the counter stays: %v", err)

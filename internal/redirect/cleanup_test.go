@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // The environment variables that make TestCleaner_Process a node that dies during its clean-up, and the
@@ -40,9 +41,7 @@ func TestCleaner_Process(t *testing.T) {
 		return
 	}
 	now, err := time.Parse(time.RFC3339Nano, os.Getenv(cleanerNow))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	runner, job := cleaner(dbtest.Open(t, kind, os.Getenv(cleanerURL)), func() time.Time { return now },
 		func(ctx context.Context) error {
 			fmt.Println(cleaning)

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -62,17 +63,12 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	})
 	clicks := clicktest.WithLeases(d, clickLog, quotas)
 	b.redis, b.counts = redis, clicks.Store
-	links, err := link.NewStore(link.Config{
+	links := must.Value(link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Limits: ratelimit.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := links.Resolver.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	must.NoError(t, links.Resolver.CatchUp(t.Context()))
 	b.links = links
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
@@ -98,9 +94,7 @@ func (b *bundle) turnTo(now time.Time) {
 func (b *bundle) link(t testing.TB, in link.New) *link.Link {
 	t.Helper()
 	l, _, err := b.links.Create(t.Context(), b.mine, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l
 }
 
@@ -113,13 +107,8 @@ func (b *bundle) visit(t *testing.T, method, path string) *httptest.ResponseReco
 
 func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	t.Helper()
-	if err := b.Handler.Clicks.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	totals, err := b.counts.Totals(t.Context(), l.In, l.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Handler.Clicks.Flush(t.Context()))
+	totals := must.Value(b.counts.Totals(t.Context(), l.In, l.ID))(t)
 	return totals[l.ID].Clicks
 }
 
@@ -135,18 +124,12 @@ func TestHandler_AnswersByStatus(t *testing.T) {
 		popular := b.link(t, link.New{URL: "https://example.com/popular"})
 		ample := b.link(t, link.New{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
 		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
-		if _, err := b.links.Delete(t.Context(), b.mine, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.links.Delete(t.Context(), b.mine, deleted.ID))(t)
 		disabled := b.link(t, link.New{URL: "https://example.com/disabled"})
-		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().
+			Exec(db.AsSystem(t.Context())))(t)
 		anonymous, _, err := b.links.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b.turnTo(start)
 		for range 5 {
 			b.visit(t, http.MethodGet, "/"+popular.Code)
@@ -243,11 +226,8 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				}
 				b.closed()
 				granted := int64(0)
-				err := d.NewSelect().Model((*link.Link)(nil)).Column("granted").Where("id = ?", l.ID).
-					Scan(db.AsSystem(t.Context()), &granted)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, d.NewSelect().Model((*link.Link)(nil)).Column("granted").Where("id = ?", l.ID).
+					Scan(db.AsSystem(t.Context()), &granted))
 				hits := b.Quotas.Hits.Stats()
 				if used := hits.Taken - hits.Returned; used != c.inAll || granted != c.inAll {
 					t.Errorf("%d monthly hits and %d grants are used, want %d of each", used, granted, c.inAll)
@@ -396,11 +376,8 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 		b.clicks(t, l)
 		in := func(where string) (n int64) {
 			t.Helper()
-			err := d.NewSelect().Table("click_buckets").ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-				Where("subject_id = ?", l.ID).Where(where, month.End).Scan(db.AsSystem(t.Context()), &n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.NewSelect().Table("click_buckets").ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+				Where("subject_id = ?", l.ID).Where(where, month.End).Scan(db.AsSystem(t.Context()), &n))
 			return n
 		}
 		before, after := in("starts_at < ?"), in("starts_at >= ?")
@@ -416,11 +393,8 @@ func TestHandler_UsesTheQuotaOfTheWorkspace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l := b.link(t, link.New{URL: "https://example.com/"})
-		_, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("hit_quota = 1").Where("id = ?", b.mine.ID()).
-			Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("hit_quota = 1").Where("id = ?", b.mine.ID()).
+			Exec(db.AsSystem(t.Context())))(t)
 		for i, want := range []int{302, 429} {
 			if w := b.visit(t, http.MethodGet, "/ada/"+l.Code); w.Code != want {
 				t.Errorf("visit %d: %d, want %d", i, w.Code, want)
@@ -436,9 +410,7 @@ func TestHandler_CountsInTheDatabaseWithoutRedis(t *testing.T) {
 		b := setup(t, d)
 		l := b.link(t, link.New{URL: "https://example.com/"})
 		b.visit(t, http.MethodGet, "/"+l.Code)
-		if err := b.redis.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.redis.Close())
 		got := map[int]int{}
 		for range 10 {
 			got[b.visit(t, http.MethodGet, "/"+l.Code).Code]++
@@ -456,9 +428,7 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	l, unknown := b.link(t, link.New{URL: "https://example.com/"}), b.link(t, link.New{URL: "https://example.com/unknown"})
 	b.visit(t, http.MethodGet, "/"+l.Code)
 	b.clicks(t, l)
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
 	if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code != 302 {
 		t.Errorf("a link in memory: %d", w.Code)
 	}

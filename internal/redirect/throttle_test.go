@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -103,9 +104,7 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 		cached := b.link(t, link.New{URL: "https://example.com/cached"})
 		stored := b.link(t, link.New{URL: "https://example.com/stored"})
 		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
-		if _, err := b.links.Delete(t.Context(), b.mine, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.links.Delete(t.Context(), b.mine, deleted.ID))(t)
 		b.expectFrom(t, victim, http.MethodGet, "/"+cached.Code, 302)
 		b.expectFrom(t, victim, http.MethodGet, "/"+deleted.Code, 404)
 		got, mu, all := map[int]int{}, sync.Mutex{}, sync.WaitGroup{}
@@ -171,9 +170,7 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 		l := b.link(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+l.Code, 302)
 	}
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
 	for i := range 10 {
 		w := b.visitFrom(t, "192.0.2.1:1000", http.MethodGet, fmt.Sprintf("/unknown%d", i))
 		if w.Code != http.StatusServiceUnavailable {

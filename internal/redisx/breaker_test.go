@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -22,15 +23,10 @@ func TestProtect_BoundsCommandsOfAnUnreachableRedis(t *testing.T) {
 			server := dbtest.Redis(t, "")
 			options := redisx.OptionsOf(server)
 			p := faulttest.NewProxy(t, options.Addr)
-			k, err := redisx.Open("redis://:"+options.Password+"@"+p.Address, 5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must.Value(redisx.Open("redis://:"+options.Password+"@"+p.Address, 5))(t)
 			defer k.Close()
 			k.Protect(slog.New(slog.DiscardHandler))
-			if err := k.Set(t.Context(), "key", 1, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, k.Set(t.Context(), "key", 1, 0).Err())
 			p.Set(fault)
 			began := time.Now()
 			if err := k.Get(t.Context(), "key").Err(); err == nil || time.Since(began) > 2*time.Second {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -20,16 +21,9 @@ import (
 func TestClose_LeavesNothingBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 3 {
-		k, err := redisx.Open("", 5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		k := must.Value(redisx.Open("", 5))(t)
+		must.NoError(t, k.Ready(t.Context()))
+		must.NoError(t, k.Close())
 	}
 	polltest.Until(t, fmt.Sprintf("there are %d goroutines, as before", before), func() bool {
 		return runtime.NumGoroutine() <= before
@@ -39,9 +33,7 @@ func TestClose_LeavesNothingBehind(t *testing.T) {
 func TestClose_TwiceIsHarmless(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, k.Close())
 		_ = k.Close() // go-redis says that it has been closed, which is true
 		if err := k.Ready(t.Context()); err == nil {
 			t.Error("ready after it was closed")
@@ -78,11 +70,8 @@ func TestReady_NeedsTheWholeCluster(t *testing.T) {
 		if err := k.Ready(t.Context()); err != nil {
 			t.Error(err)
 		}
-		err := k.UniversalClient.(*redis.ClusterClient).ForEachMaster(t.Context(),
-			func(ctx context.Context, master *redis.Client) error { return master.ClusterDelSlots(ctx, 1).Err() })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, k.UniversalClient.(*redis.ClusterClient).ForEachMaster(t.Context(),
+			func(ctx context.Context, master *redis.Client) error { return master.ClusterDelSlots(ctx, 1).Err() }))
 		polltest.Until(t, "a slot without a node is reported", func() bool {
 			return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "slots that no node serves")
 		})
@@ -106,9 +95,7 @@ func TestInProcess_KeysExpire(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		brief, lasting, made := id.New(id.Log), id.New(id.Log), time.Now()
 		for key, ttl := range map[string]time.Duration{brief: time.Second, lasting: time.Minute} {
-			if err := k.Set(t.Context(), key, 1, ttl).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, k.Set(t.Context(), key, 1, ttl).Err())
 		}
 		t.Cleanup(func() { k.Del(context.Background(), brief, lasting) })
 		polltest.Until(t, "the key of one second has gone", func() bool { return k.Exists(t.Context(), brief).Val() == 0 })

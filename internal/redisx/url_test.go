@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // reading is what matters of a URL of several servers.
@@ -108,10 +110,7 @@ func TestParseURL_RefusesAndHidesBadURLs(t *testing.T) {
 func TestOpen_SetsOptionsForEveryClient(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{"", "redis://a", "redis+sentinel://a/m", "redis+cluster://a"} {
-		k, err := Open(u, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Value(Open(u, 7))(t)
 		defer k.Close()
 		var got redis.Options
 		switch c := k.UniversalClient.(type) {

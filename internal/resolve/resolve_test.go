@@ -15,17 +15,15 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 func open(t *testing.T, d *db.DB) *Resolver {
 	t.Helper()
-	r, err := New(Config{
+	r := must.Value(New(Config{
 		DB: d, PublicURL: "http://sho.rt", CacheBytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return r
 }
 
@@ -62,9 +60,7 @@ func TestParseShortURL_ReadsHostAndCode(t *testing.T) {
 func TestResolver_MemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	r := open(t, dbtest.MigratedSQLite(t))
-	if err := r.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.CatchUp(t.Context()))
 	for i := range 20_000 {
 		target, err := r.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}, time.Now(), nil)
 		if err != nil || !target.Unknown {
@@ -86,9 +82,7 @@ func TestResolve_SharesStatements(t *testing.T) {
 		system := db.AsSystem(t.Context())
 		exec := func(statement string, args ...any) {
 			t.Helper()
-			if _, err := d.NewRaw(statement, args...).Exec(system); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw(statement, args...).Exec(system))(t)
 		}
 		for i := range 2 {
 			exec(`INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?0, ?0, 'A', ?1, ?1)`,
@@ -103,9 +97,7 @@ func TestResolve_SharesStatements(t *testing.T) {
 		var counted dbtest.Counter
 		r := open(t, &db.DB{DB: d.WithQueryHook(&counted), Kind: d.Kind})
 		r.lookups.Serial = true // else a call that takes long does not hold the next one
-		if err := r.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, r.CatchUp(t.Context()))
 		lookUpAll := func(isRoot, isBroken bool) {
 			held, release := make(chan struct{}), make(chan struct{})
 			var visitors sync.WaitGroup
@@ -164,14 +156,11 @@ func TestResolver_SlowQueryIsNoOutage(t *testing.T) {
 		r := open(t, d)
 		whileLocked := func(tables string, f func()) {
 			t.Helper()
-			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			must.NoError(t, d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				_, err := tx.ExecContext(ctx, "LOCK TABLE "+tables)
 				f()
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		whileLocked("links", func() {
 			if _, err := r.query(t.Context(), subject{root, "code"}); !errs.IsTimeout(err) {

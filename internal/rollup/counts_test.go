@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -56,9 +57,7 @@ func TestCounts_RoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want, got := drawCounts(t), rollup.Counts{}
-		if err := got.AddEncoded(countsOf(want).Encode()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, got.AddEncoded(countsOf(want).Encode()))
 		if diff := cmp.Diff(want, closed(got)); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}
@@ -149,9 +148,7 @@ func TestCounts_AreBounded(t *testing.T) {
 	row, want := rollup.Counts{}, rollup.Count{}
 	again := func() {
 		read := rollup.Counts{}
-		if err := read.AddEncoded(row.Encode()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, read.AddEncoded(row.Encode()))
 		row = read
 	}
 	for i := range 3 * rollup.MaxValues {
@@ -177,13 +174,9 @@ func TestCounts_EncodeCanonically(t *testing.T) {
 		row.Add(1, fmt.Sprintf("%04d.example", i), rollup.Count{Clicks: int64(2*rollup.MaxValues - i)})
 	}
 	read := rollup.Counts{}
-	if err := read.AddEncoded(row.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, read.AddEncoded(row.Encode()))
 	again := rollup.Counts{}
-	if err := again.AddEncoded(read.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, again.AddEncoded(read.Encode()))
 	if diff := cmp.Diff(closed(read), closed(again)); diff != "" || len(read.Of(1)) != rollup.MaxValues+1 ||
 		read.Of(1).All() != row.Of(1).All() {
 		t.Errorf("%d values (-once +twice):\n%s", len(read.Of(1)), diff)

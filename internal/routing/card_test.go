@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
@@ -156,10 +157,7 @@ func TestChange_ReplacesTheCard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			after, err := c.change.Apply(from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			after := must.Value(c.change.Apply(from))(t)
 			if c.want == "" {
 				if after != nil {
 					t.Errorf("the link is not plain: %+v", after)

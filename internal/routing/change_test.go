@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
@@ -17,13 +18,9 @@ import (
 func parse(t *testing.T, text string) *Change {
 	t.Helper()
 	var r Routing
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(text), &r))
 	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal([]byte(text), &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(text), &fields))
 	c := &Change{}
 	for name := range fields {
 		switch name {
@@ -53,22 +50,16 @@ func TestApply_KeepsIdentities(t *testing.T) {
 	const declared = `{"rules": [{"name": "de", "when": [{"country": ["DE"]}], "targets": [{"url": "https://a.example/"}]},
 		{"targets": [{"name": "x"}, {"url": "https://b.example/", "share": 3}]}]}`
 	first, err := parse(t, declared).Apply(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again, err := parse(t, declared).Apply(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("the same declaration changes the routing:\n%s", diff)
 	}
 	edited, err := parse(t, `{"rules": [{"targets": [{"name": "y"}, {"url": "https://b.example/", "share": 3}]},
 		{"name": "de", "targets": [{"url": "https://other.example/", "id": "`+first.Rules[0].Targets[0].ID+`"},
 			{}]}]}`).Apply(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if edited.Rules[1].ID != first.Rules[0].ID || edited.Rules[1].Targets[0].ID != first.Rules[0].Targets[0].ID {
 		t.Error("an edited rule with the same name has another id")
 	}
@@ -77,9 +68,7 @@ func TestApply_KeepsIdentities(t *testing.T) {
 	}
 	swapped, err := parse(t, `{"rules": [{"targets": [{"url": "https://b.example/", "share": 3}, {"name": "x"}],
 		"id": "`+first.Rules[1].ID+`"}]}`).Apply(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if swapped.Rules[0].Targets[0].ID != first.Rules[1].Targets[1].ID ||
 		swapped.Rules[0].Targets[1].ID != first.Rules[1].Targets[0].ID {
 		t.Error("targets lose their identity when they change places")

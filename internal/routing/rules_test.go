@@ -5,19 +5,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // program returns the program of an active link to https://example.com/own with a checked routing.
 func program(t testing.TB, r *Routing) *Program {
 	t.Helper()
 	if len(r.Rules) > 0 && r.Rules[0].ID == "" {
-		if err := r.Identify(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, r.Identify(nil))
 	}
-	if err := r.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Check())
 	p := NewProgram("lnk_1", &Settings{RedirectStatus: 302, Routing: r}, "https://example.com/own")
 	return &p
 }

@@ -3,14 +3,13 @@ package routing
 import (
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestWeekly_FollowsTheWallClock(t *testing.T) {
 	t.Parallel()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	berlin := must.Value(time.LoadLocation("Europe/Berlin"))(t)
 	office := weekly{zone: berlin, days: 1<<time.Monday | 1<<time.Friday, from: 9 * 60, to: 17 * 60}
 	night := weekly{zone: berlin, days: 1 << time.Saturday, from: 22 * 60, to: 6 * 60}
 	whole := weekly{zone: berlin, days: 1 << time.Sunday, from: 0, to: 24 * 60}
@@ -40,10 +39,7 @@ func TestWeekly_FollowsTheWallClock(t *testing.T) {
 		{twice, "2026-03-29T00:30:00Z", false}, // 1:30; 2:30 is skipped
 		{twice, "2026-03-29T01:30:00Z", false}, // 3:30
 	} {
-		at, err := time.Parse(time.RFC3339, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Value(time.Parse(time.RFC3339, c.at))(t)
 		if got := c.window.holds(at); got != c.want {
 			t.Errorf("%+v at %s: %t", c.window, c.at, got)
 		}

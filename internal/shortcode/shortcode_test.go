@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // golden is the part of the golden vectors that is about codes. The file is shared with package
@@ -38,14 +40,9 @@ type golden struct {
 
 func readGolden(t *testing.T) golden {
 	t.Helper()
-	text, err := os.ReadFile("../urlnorm/testdata/lf1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../urlnorm/testdata/lf1.json"))(t)
 	var g golden
-	if err := json.Unmarshal(text, &g); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(text, &g))
 	if len(g.Vectors) == 0 || len(g.Base58Raw) == 0 || len(g.SaltSequence.Codes) == 0 {
 		t.Fatal("the golden file lacks vectors")
 	}
@@ -116,10 +113,7 @@ func TestCandidates_Stops(t *testing.T) {
 func TestBase58_MatchesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	for _, v := range readGolden(t).Base58Raw {
-		octets, err := hex.DecodeString(v.Hex16)
-		if err != nil {
-			t.Fatal(err)
-		}
+		octets := must.Value(hex.DecodeString(v.Hex16))(t)
 		got := base58(binary.BigEndian.Uint64(octets[:8]), binary.BigEndian.Uint64(octets[8:]))
 		if got != v.Code {
 			t.Errorf("base58(%s) = %s, want %s", v.Hex16, got, v.Code)

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -73,9 +74,7 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 		}
 		check()
 		w.Set(clicktest.Noon.Add(click.Day))
-		if err := w.Seal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Seal(t.Context()))
 		check()
 	})
 }
@@ -88,9 +87,7 @@ func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
 		crowd(t, w, rollup.MaxValues+200)
 		for _, now := range []time.Time{clicktest.Noon, clicktest.Noon.Add(click.Day)} {
 			w.Set(now)
-			if err := w.Seal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, w.Seal(t.Context()))
 			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
 				clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
 			if want := (stats.Slice{Value: "first.example", Count: rollup.Count{Clicks: 6}}); err != nil || got[0] != want {

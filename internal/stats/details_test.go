@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -17,12 +18,9 @@ import (
 // detailed returns the number of days of a subject that are stored by column, and of their clicks.
 func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	t.Helper()
-	err := d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+	must.NoError(t, d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
 		Where("subject_id = ?", subject).
-		Scan(db.AsSystem(t.Context()), &n, &clicks)
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scan(db.AsSystem(t.Context()), &n, &clicks))
 	return n, clicks
 }
 
@@ -82,9 +80,7 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 		c.Country, c.Browser, c.ClickedAt = "NP", "Firefox", clicktest.Noon.Add(-2*click.Day)
 		w.Write(t, c, c, c, c)
 		w.SealDays(t)
-		if _, err := d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
 		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon),
 			{Member: w.Members[0], Of: stats.Subject{LinkID: c.LinkID}, R: stats.Range{From: clicktest.Noon.Add(-3 * click.Day),
 				To: clicktest.Noon}}} {
@@ -104,10 +100,8 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 			q.F.Values[click.Browser] = "Chrome"
 			ask("another browser", rollup.Count{})
 		}
-		if _, err := d.NewUpdate().Table(stats.Days).Set("clicks = clicks + 1").Where("TRUE").
-			Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewUpdate().Table(stats.Days).Set("clicks = clicks + 1").Where("TRUE").
+			Exec(db.AsSystem(t.Context())))(t)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != (rollup.Count{}) {

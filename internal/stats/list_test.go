@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
@@ -24,9 +25,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		if err := stats.KeepMonth(ctx, d, hitquota.MonthOf(clicktest.Noon).Start); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, stats.KeepMonth(ctx, d, hitquota.MonthOf(clicktest.Noon).Start))
 		clicked := func(n int) time.Time { return clicktest.Noon.Add(-time.Duration(n) * time.Millisecond) }
 		for batch := range 20 {
 			var rows []*click.Row
@@ -37,9 +36,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 				}
 				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: "lnk", ClickedAt: clicked(n), Status: 302})
 			}
-			if _, err := d.NewInsert().Model(&rows).Returning("NULL").Exec(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewInsert().Model(&rows).Returning("NULL").Exec(ctx))(t)
 		}
 		dbtest.Analyze(t, d)
 		var ids []string
@@ -72,15 +69,11 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		if err := stats.KeepMonth(ctx, d, hitquota.MonthOf(clicktest.Noon).Start); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, stats.KeepMonth(ctx, d, hitquota.MonthOf(clicktest.Noon).Start))
 		var ids []string
 		for i, m := range w.Members {
 			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon, Status: 302}
-			if _, err := d.NewInsert().Model(r).Exec(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewInsert().Model(r).Exec(ctx))(t)
 			ids = append(ids, r.Click().PublicID())
 		}
 		ids = append(ids, id.Join(id.Click, clicktest.Noon.Add(time.Second).UnixMicro(), 1), id.New(id.Link), "")

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -42,9 +43,7 @@ func TestClaim_MovesClickHistory(t *testing.T) {
 					}
 					w.WriteAll(t, random, clicks)
 					if w.Set(to); seals(w, n) {
-						if err := w.Seal(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						must.NoError(t, w.Seal(t.Context()))
 					}
 				}
 				stage(0, clicktest.Noon.Add(-20*click.Day), clicktest.Noon.Add(-10*click.Day))
@@ -108,9 +107,7 @@ func TestClaim_LosesNoConcurrentClick(t *testing.T) {
 		})
 		running.Wait()
 		w.Moved(anonymous.LinkID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		w.VerifyRollups(t)
 		w.CheckTotals(t)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(click.Day))
@@ -132,9 +129,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 		}
 		w.WriteAll(t, random, clicks)
 		w.MoveLink(t, w.Links[len(w.Links)-1].LinkID)
-		if err := w.Seal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Seal(t.Context()))
 		gone := w.Members[0].ID()
 		own := []string{gone}
 		for _, l := range w.Links {
@@ -143,9 +138,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if err := w.PurgeWorkspace(t.Context(), gone); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, w.PurgeWorkspace(t.Context(), gone))
 		}
 		for table, columns := range map[string][]string{
 			"clicks": {"workspace_id", "link_id"}, stats.Quarters: {"workspace_id", "subject_id"},

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
@@ -35,18 +36,13 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 			}
 		}
 		verify(0)
-		was, err := b.Totals(t.Context(), b.Member, links...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		was := must.Value(b.Totals(t.Context(), b.Member, links...))(t)
 		for i, breakage := range []string{
 			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?",
 			"UPDATE click_buckets SET latency_mean = 7 WHERE subject_id = ?",
 			"DELETE FROM click_buckets WHERE subject_id = ?", "DELETE FROM click_totals WHERE subject_id = ?",
 		} {
-			if _, err := d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())))(t)
 		}
 		verify(4)
 		if n, err := b.Rebuild(t.Context()); err != nil || n != len(links)+1 {
@@ -56,10 +52,7 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		b.RecordClicks(links[0], clicktest.Noon, 5) // ingest continues
 		b.FlushClicks(t)
 		verify(0)
-		is, err := b.Totals(t.Context(), b.Member, links[1:]...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		is := must.Value(b.Totals(t.Context(), b.Member, links[1:]...))(t)
 		delete(was, links[0])
 		if diff := cmp.Diff(was, is, clicktest.About); diff != "" {
 			t.Errorf("totals (-want +got):\n%s", diff)

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -82,13 +83,9 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?",
 			"UPDATE click_details SET os = browser, moments = moments WHERE starts_at >= ?",
 		} {
-			if _, err := d.NewRaw(breakage, since).Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw(breakage, since).Exec(db.AsSystem(t.Context())))(t)
 		}
-		if _, err := w.Rebuild(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(w.Rebuild(t.Context()))(t)
 		askAll("after rebuilding the rollups")
 		w.SealDays(t)
 		askAll("after storing busy days by column again")
@@ -150,21 +147,15 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 					ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
 			} {
 				var rows []string
-				if err := q.Scan(db.AsSystem(t.Context()), &rows); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, q.Scan(db.AsSystem(t.Context()), &rows))
 				all = append(all, rows...)
 			}
 			slices.Sort(all)
 			return all
 		}
-		if err := w.Seal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Seal(t.Context()))
 		before := state()
-		if err := w.Seal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Seal(t.Context()))
 		if diff := gocmp.Diff(before, state()); diff != "" || len(before) == 0 {
 			t.Errorf("sealing twice (-once +twice):\n%s", diff)
 		}
@@ -179,10 +170,7 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 				w.QueryStats(t, clicktest.Question{Member: m, R: stats.Range{q.R.From.Add(time.Hour), q.R.To},
 					Zone: "Asia/Kathmandu"})}} {
 				t.Run(m.Slug()+" "+read.how, func(t *testing.T) {
-					points, err := read.stats.Series(t.Context(), stats.Day)
-					if err != nil {
-						t.Fatal(err)
-					}
+					points := must.Value(read.stats.Series(t.Context(), stats.Day))(t)
 					var sum rollup.Count
 					for _, p := range points {
 						sum.Add(p.Count)

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -47,21 +48,15 @@ func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
 // rowsBefore is how many rows a table has of the time before an instant.
 func rowsBefore(t *testing.T, d *db.DB, table, column string, before time.Time) int64 {
 	t.Helper()
-	n, err := d.NewSelect().Table(table).Where(column+" < ?", before).Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(d.NewSelect().Table(table).Where(column+" < ?", before).Count(db.AsSystem(t.Context())))(t)
 	return n
 }
 
 // months are the tables that PostgreSQL keeps months of a table in.
 func months(t *testing.T, d *db.DB, table string) (names []string) {
 	t.Helper()
-	err := d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
-		Scan(db.AsSystem(t.Context()), &names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
+		Scan(db.AsSystem(t.Context()), &names))
 	return names
 }
 
@@ -209,9 +204,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 				}
 				err = w.Writer.Write(t.Context(), w.Log, w.Position, batch)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			w.Remember(batch)
 		}
 		check := func() {
@@ -304,9 +297,7 @@ func TestRetention_CanBeExtended(t *testing.T) {
 		w.ClickMonths, w.QuarterMonths = 0, 0
 		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
 		w.VerifyRollups(t)
-		if _, err := w.Rebuild(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(w.Rebuild(t.Context()))(t)
 		w.CheckTotals(t)
 		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
 			t.Errorf("after a rebuild: %+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
@@ -322,11 +313,8 @@ func TestRetention_DaysWithoutQuarters(t *testing.T) {
 		w, random := aged(t, d)
 		// nothing, and a quarter without a number
 		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} {
-			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", counts).
-				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewUpdate().Table(stats.Days).Set("counts = ?", counts).
+				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())))(t)
 			for _, from := range []time.Time{quartersKept, quartersKept.Add(click.Day + time.Hour),
 				clicktest.Noon.AddDate(0, -3, 0)} {
 				q := clicktest.Question{Member: w.Members[0], R: stats.Range{from, clicktest.Noon}, Zone: "Asia/Kathmandu"}
@@ -347,15 +335,11 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
 		var rows []stats.Bucket
-		if err := d.NewSelect().Table(stats.Days).Column("subject_id", "starts_at", "counts").
-			Scan(db.AsSystem(t.Context()), &rows); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.NewSelect().Table(stats.Days).Column("subject_id", "starts_at", "counts").
+			Scan(db.AsSystem(t.Context()), &rows))
 		for _, b := range rows {
 			all, quarters := rollup.Counts{}, rollup.Counts{}
-			if err := all.AddEncoded(b.Counts); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, all.AddEncoded(b.Counts))
 			for value, n := range all.Of(click.QuarterDimension) {
 				quarters.Add(click.QuarterDimension, value, n)
 			}
@@ -363,11 +347,8 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
 			}
 			front := quarters.Encode()
-			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
-				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewUpdate().Table(stats.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
+				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context())))(t)
 		}
 		q := clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon},
 			Zone: "Asia/Kathmandu"}

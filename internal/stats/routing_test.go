@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -86,9 +87,7 @@ func TestRouting_AddsUpByRuleAndTarget(t *testing.T) {
 		}
 		check("by the day")
 		ctx := db.AsSystem(t.Context())
-		if _, err := d.NewDelete().Table("clicks").Where("TRUE").Exec(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewDelete().Table("clicks").Where("TRUE").Exec(ctx))(t)
 		q := w.All(w.Members[0], day.Add(-click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Rule: ruleA, click.Target: targetA}
 		got, err := w.QueryStats(t, q).Total(t.Context())
@@ -108,15 +107,10 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 		for _, table := range []string{stats.Quarters, stats.Days} {
 			for linkID, want := range map[string]int{plain: 0, routed: 6} { // two rules, two targets, two sources
 				var encoded []byte
-				err := d.NewSelect().Table(table).Column("counts").Where("subject_id = ?", linkID).
-					Scan(db.AsSystem(t.Context()), &encoded)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, d.NewSelect().Table(table).Column("counts").Where("subject_id = ?", linkID).
+					Scan(db.AsSystem(t.Context()), &encoded))
 				counts := rollup.Counts{}
-				if err := counts.AddEncoded(encoded); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, counts.AddEncoded(encoded))
 				got := 0
 				for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
 					got += len(counts.Of(d.Definition().Number))
@@ -155,19 +149,13 @@ func TestRouting_IsRebuilt(t *testing.T) {
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
-				if err := damage(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, damage())
 				var found []string
-				if _, err := w.Verify(t.Context(), func(f stats.Difference) { found = append(found, f.SubjectID) }); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(w.Verify(t.Context(), func(f stats.Difference) { found = append(found, f.SubjectID) }))(t)
 				if diff := cmp.Diff([]string{routed}, found); diff != "" {
 					t.Errorf("differences (-want +got):\n%s", diff)
 				}
-				if _, err := w.Rebuild(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(w.Rebuild(t.Context()))(t)
 				w.SealDays(t)
 				w.VerifyRollups(t)
 				q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day).Truncate(click.Day), clicktest.Noon)
@@ -187,19 +175,14 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 		w := clicktest.NewWorld(t, d)
 		routed, _ := writeRouted(t, w, clicktest.Noon)
 		of := stats.Subject{LinkID: routed}
-		listed, err := w.List(t.Context(), w.Members[0], of, nil, stats.Filter{}, page.Request{Size: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		listed := must.Value(w.List(t.Context(), w.Members[0], of, nil, stats.Filter{}, page.Request{Size: 10}))(t)
 		var exported []*click.Click
 		q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))
 		q.Of = of
-		if err := w.QueryStats(t, q).Export(t.Context(), func(clicks []*click.Click) error {
+		must.NoError(t, w.QueryStats(t, q).Export(t.Context(), func(clicks []*click.Click) error {
 			exported = append(exported, clicks...)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		want := [][]string{
 			{"", "", ""}, {ruleA, targetA, "flyer"}, {ruleA, targetB, ""}, {"", "", ""}, {ruleA, targetA, "flyer"},
 			{ruleB, "", "poster"},
@@ -208,14 +191,9 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 		for _, c := range exported {
 			row := stats.ExportRow(c)
 			cells = append(cells, row[len(row)-3:])
-			encoded, err := json.Marshal((*stats.ExportLine)(c))
-			if err != nil {
-				t.Fatal(err)
-			}
+			encoded := must.Value(json.Marshal((*stats.ExportLine)(c)))(t)
 			var line map[string]any
-			if err := json.Unmarshal(encoded, &line); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(encoded, &line))
 			rule, _ := line["ruleId"].(string)
 			target, _ := line["targetId"].(string)
 			source, _ := line["qrSource"].(string)

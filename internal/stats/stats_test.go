@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -81,15 +82,9 @@ func TestSeries_HasNoGapsAndAddsUp(t *testing.T) {
 			"Africa/Cairo"} {
 			queried := clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: from, To: to}, zone,
 				stats.Filter{})
-			total, err := queried.Total(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			total := must.Value(queried.Total(t.Context()))(t)
 			for _, interval := range []stats.Interval{stats.Hour, stats.Day, stats.Week, stats.Month} {
-				points, err := queried.Series(t.Context(), interval)
-				if err != nil {
-					t.Fatal(err)
-				}
+				points := must.Value(queried.Series(t.Context(), interval))(t)
 				var sum int64
 				for i, p := range points {
 					sum += p.Clicks
@@ -129,20 +124,11 @@ func TestSeries_FollowsTimeZone(t *testing.T) {
 		{"UTC", stats.Month, 4 * month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
 	} {
 		t.Run(fmt.Sprintf("%s by %s from %s", c.zone, c.interval, c.from), func(t *testing.T) {
-			location, err := time.LoadLocation(c.zone)
-			if err != nil {
-				t.Fatal(err)
-			}
-			from, err := time.Parse(time.RFC3339, c.from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			location := must.Value(time.LoadLocation(c.zone))(t)
+			from := must.Value(time.Parse(time.RFC3339, c.from))(t)
 			s := stats.Stats{Range: stats.Range{From: from, To: from.Add(c.long)}, Zone: location}
 			var got []string
-			points, err := s.Intervals(c.interval)
-			if err != nil {
-				t.Fatal(err)
-			}
+			points := must.Value(s.Intervals(c.interval))(t)
 			for _, p := range points[:3] {
 				got = append(got, p.Start.In(location).Format("02 15:04"))
 			}

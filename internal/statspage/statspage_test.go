@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var first = time.Date(2025, 10, 18, 0, 0, 0, 0, time.UTC)
@@ -46,10 +48,7 @@ func body(p Page) string { return write(http.MethodGet, p).Body.String() }
 // parse reads a page as a browser does.
 func parse(t *testing.T, page string) *html.Node {
 	t.Helper()
-	doc, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Value(html.Parse(strings.NewReader(page)))(t)
 	return doc
 }
 
@@ -286,10 +285,7 @@ func TestPage_TableMatchesChart(t *testing.T) {
 
 func number(t *testing.T, grouped string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(strings.ReplaceAll(grouped, ",", ""), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(strconv.ParseInt(strings.ReplaceAll(grouped, ",", ""), 10, 64))(t)
 	return n
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var colour = regexp.MustCompile(`--(\w+): #(\w+);`)
@@ -42,10 +44,7 @@ func luminance(t *testing.T, hex string) float64 {
 	t.Helper()
 	var sum float64
 	for i, weight := range []float64{.2126, .7152, .0722} {
-		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Value(strconv.ParseUint(hex[2*i:2*i+2], 16, 8))(t)
 		if c := float64(n) / 255; c <= .04045 {
 			sum += weight * c / 12.92
 		} else {

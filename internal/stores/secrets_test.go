@@ -10,15 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
 func embedded(t *testing.T, dir, jwtSecret string) config.Config {
 	t.Helper()
-	c, err := config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Value(config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret}))(t)
 	return c
 }
 
@@ -27,9 +25,7 @@ func TestSecrets_AreCreatedOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, again := embedded(t, dir, ""), embedded(t, dir, "")
 	for _, c := range []*config.Config{&first, &again} {
-		if err := stores.FillSecrets(c); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, stores.FillSecrets(c))
 	}
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("at the next start (-first +again):\n%s", diff)
@@ -49,19 +45,11 @@ func TestSecrets_AreReadableByOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := embedded(t, dir, "")
-	if err := stores.FillSecrets(&c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, stores.FillSecrets(&c))
 	got := map[string]string{}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Value(os.ReadDir(dir))(t)
 	for _, f := range files {
-		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Value(f.Info())(t)
 		got[f.Name()] = info.Mode().String()
 	}
 	want := map[string]string{"jwt.secret": "-rw-------", "code.secret": "-rw-------", "encryption.key": "-rw-------"}
@@ -90,9 +78,7 @@ func TestSecrets_RefuseShortFile(t *testing.T) {
 		for _, content := range []string{"", strings.Repeat("x", 31)} {
 			dir := t.TempDir()
 			path := filepath.Join(dir, name)
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 			c := embedded(t, dir, "")
 			err := stores.FillSecrets(&c)
 			if err == nil || !strings.Contains(err.Error(), path) ||
@@ -110,9 +96,7 @@ func TestSecrets_IgnorePartialFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// A process that died while it wrote leaves this.
-	if err := os.WriteFile(filepath.Join(dir, "jwt.secret.new"), []byte(strings.Repeat("half", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "jwt.secret.new"), []byte(strings.Repeat("half", 100)), 0o600))
 	c := embedded(t, dir, "")
 	if err := stores.FillSecrets(&c); err != nil || bytes.Contains(c.JWTSecrets[0], []byte("half")) {
 		t.Errorf("%q: %v", c.JWTSecrets[0], err)

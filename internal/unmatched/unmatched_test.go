@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -23,11 +24,8 @@ func newRecorder(d *db.DB) *unmatched.Recorder {
 // stored returns the number of rows and the sum of the requests of a workspace.
 func stored(t *testing.T, d *db.DB, m workspace.Membership) (rows, requests int) {
 	t.Helper()
-	err := d.NewSelect().Model((*unmatched.Request)(nil)).ColumnExpr("COUNT(*), SUM(requests)").
-		Where("workspace_id = ?", m.ID()).Scan(db.AsSystem(t.Context()), &rows, &requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.NewSelect().Model((*unmatched.Request)(nil)).ColumnExpr("COUNT(*), SUM(requests)").
+		Where("workspace_id = ?", m.ID()).Scan(db.AsSystem(t.Context()), &rows, &requests))
 	return rows, requests
 }
 
@@ -67,9 +65,7 @@ func TestRecorder_StoresAtMostAThousandCodesPerDay(t *testing.T) {
 			for code := codes[0]; code < codes[1]; code++ {
 				r.Add(m.ID(), fmt.Sprint("code", code), 404, dbtest.Noon)
 			}
-			if err := r.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, r.Flush(t.Context()))
 		}
 		if rows, requests := stored(t, d, m); rows != 1001 || requests != 1300 {
 			t.Errorf("%d rows and %d requests are stored, want 1000 codes and one row for the others, 1300 requests",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"pgregory.net/rapid"
 )
@@ -28,14 +29,9 @@ type golden struct {
 
 func readGolden(t testing.TB) golden {
 	t.Helper()
-	text, err := os.ReadFile("testdata/lf1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("testdata/lf1.json"))(t)
 	var g golden
-	if err := json.Unmarshal(text, &g); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(text, &g))
 	if len(g.Vectors) == 0 || len(g.Rejects) == 0 {
 		t.Fatal("the golden file lacks vectors")
 	}
@@ -523,9 +519,7 @@ func BenchmarkCanonical(b *testing.B) {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := urlnorm.Canonical(bb.raw); err != nil {
-					b.Fatal(err)
-				}
+				must.Value(urlnorm.Canonical(bb.raw))(b)
 			}
 		})
 	}

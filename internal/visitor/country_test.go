@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
@@ -27,18 +28,13 @@ func writeCountries(t testing.TB, countries map[string]string) (path string) {
 
 func rewriteCountries(t testing.TB, path string, countries map[string]string) {
 	t.Helper()
-	if err := visitortest.WriteCountries(path, countries); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, visitortest.WriteCountries(path, countries))
 }
 
 func openCountries(t testing.TB, path string) (*Countries, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	c, err := OpenCountries(path, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Value(OpenCountries(path, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	return c, &log
 }
 
@@ -52,7 +48,7 @@ func wantCountry(t testing.TB, c *Countries, address, want string) {
 func TestCountries_FindAddress(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "countries.mmdb")
-	err := visitortest.WriteRecords(path, map[string]visitortest.Record{
+	must.NoError(t, visitortest.WriteRecords(path, map[string]visitortest.Record{
 		"81.2.69.0/24":    {Country: "GB", Registered: "US"},
 		"81.2.69.128/25":  {Country: "FR"},
 		"81.0.0.0/8":      {Country: "DE"},
@@ -63,10 +59,7 @@ func TestCountries_FindAddress(t *testing.T) {
 		"2001:218::/32":   {Country: "JP"},
 		"10.0.0.0/8":      {Country: "US"},
 		"fd00::/8":        {Country: "US"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c, _ := openCountries(t, path)
 	for address, want := range map[string]string{
 		"81.2.69.1":            "GB",
@@ -114,10 +107,7 @@ func TestCountries_WithoutFile(t *testing.T) {
 func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	good, err := os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Value(os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB"})))(t)
 	for name, content := range map[string][]byte{
 		"empty":     {},
 		"text":      []byte("no database"),
@@ -126,18 +116,14 @@ func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dir, name)
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(path, content, 0o600))
 			if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil {
 				t.Error("opened")
 			}
 		})
 	}
 	other := filepath.Join(dir, "other")
-	if err := visitortest.WriteRecords(other, map[string]visitortest.Record{"81.2.69.0/24": {}}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, visitortest.WriteRecords(other, map[string]visitortest.Record{"81.2.69.0/24": {}}))
 	for _, path := range []string{other, dir, filepath.Join(dir, "missing")} {
 		if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
@@ -147,10 +133,7 @@ func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 
 func TestCountries_SurviveADamagedFile(t *testing.T) {
 	t.Parallel()
-	good, err := os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB", "2001:218::/32": "JP"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Value(os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB", "2001:218::/32": "JP"})))(t)
 	for i := range good {
 		for _, b := range []byte{0, 0x7f, 0xff, good[i] ^ 1} {
 			bad := bytes.Clone(good)
@@ -209,17 +192,11 @@ func TestWatch_KeepsTheOldFileWhenTheNewOneIsBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	logged(1, "broken")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(path))
 	logged(2, "gone")
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(path, 0o700))
 	logged(3, "a folder")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(path))
 	rewriteCountries(t, path, map[string]string{"81.2.69.0/24": "GB", "81.2.70.0/24": "IE"})
 	logged(3, "repaired")
 	wantCountry(t, c, "81.2.70.1", "IE")

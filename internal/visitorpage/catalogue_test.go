@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var placeholder = regexp.MustCompile(`[{][^{}]*[}]`)
@@ -95,10 +97,7 @@ func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
 	keys = append(keys, "report.title", "report.text", "report.program", "report.unknown", "report.refused",
 		"report.SPAM", "report.PHISHING", "report.MALWARE", "report.ILLEGAL", "report.OTHER", "inspect.title",
 		"inspect.hidden.title")
-	inspection, err := os.ReadFile("../statspage/inspect.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspection := must.Value(os.ReadFile("../statspage/inspect.html"))(t)
 	templates := formContent + reportContent + string(inspection)
 	for _, use := range regexp.MustCompile(`[.]T "([^"]*)"`).FindAllStringSubmatch(templates, -1) {
 		keys = append(keys, use[1])

@@ -8,21 +8,20 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // copied is a copy of all logs, as a folder of its own.
 func copied(t *testing.T, dir string) (copy string) {
 	t.Helper()
 	copy = t.TempDir()
-	err := Copy(dir, func(id, name string, content []byte) error {
+	must.NoError(t, Copy(dir, func(id, name string, content []byte) error {
 		if err := os.MkdirAll(filepath.Join(copy, id), 0o700); err != nil {
 			return err
 		}
 		return os.WriteFile(filepath.Join(copy, id, name), content, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return copy
 }
 
@@ -77,10 +76,7 @@ func TestCopy_IsConsistentConcurrently(t *testing.T) {
 	})
 	for range 30 {
 		least := j.End()
-		found, err := Found(copied(t, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Value(Found(copied(t, dir)))(t)
 		released := j.Begin() > least
 		for _, c := range found {
 			begin := c.segments[0].begin
@@ -111,9 +107,7 @@ func TestCopy_OfAGrowingLogHasNoGap(t *testing.T) {
 	j := createIn(t, dir, "living", 1<<20)
 	records := fill(t, j, 100)
 	whole, err := os.ReadFile(j.path(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	seen := bytes.Clone(whole)
 	clear(seen[records[40].End:records[60].End])
 	clear(seen[records[80].End+3:]) // the next record had been begun

@@ -9,19 +9,17 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // lay makes the log of a process that has died: its files, by where they begin.
 func lay(t *testing.T, segments map[int64][]byte) *Log {
 	t.Helper()
 	j := &Log{dir: filepath.Join(t.TempDir(), "one")}
-	if err := os.Mkdir(j.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(j.dir, 0o700))
 	for begin, data := range segments {
-		if err := os.WriteFile(j.path(begin), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(j.path(begin), data, 0o600))
 	}
 	found, err := Found(filepath.Dir(j.dir))
 	if err != nil || len(found) != 1 {
@@ -36,10 +34,7 @@ func written(t testing.TB, n int) ([]byte, []Record) {
 	t.Helper()
 	j := create(t, segmentBytes)
 	records := fill(t, j, n)
-	data, err := os.ReadFile(j.path(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(j.path(0)))(t)
 	return data, records
 }
 
@@ -59,9 +54,7 @@ func TestDamage_TornRecordIsSkipped(t *testing.T) {
 		if end := whole[len(whole)-1].End; len(got) > 0 && got[len(got)-1].End != end {
 			t.Errorf("cut at %d: the last record ends at %d, want %d", size, got[len(got)-1].End, end)
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Close())
 	}
 }
 
@@ -81,9 +74,7 @@ func TestDamage_CostsNoOtherRecord(t *testing.T) {
 			for _, flipped := range []byte{0x01, 0xff} {
 				damage := slices.Clone(first)
 				damage[at] ^= flipped
-				if err := os.WriteFile(j.path(0), damage, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(j.path(0), damage, 0o600))
 				got, damaged := readAll(t, j, 0, 5)
 				if want := slices.Delete(slices.Clone(records), i, i+1); !slices.EqualFunc(want, got, same) {
 					t.Fatalf("byte %d of record %d: %d records are read, want %d", at-begin, i, len(got), len(want))
@@ -123,14 +114,9 @@ func TestDamage_LongRecordsAreFound(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
 	for range 40 {
-		if _, err := j.Append(make([]byte, MaxRecord)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(j.Append(make([]byte, MaxRecord)))(t)
 	}
-	data, err := os.ReadFile(j.path(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(j.path(0)))(t)
 	for i := range 40 {
 		damage := slices.Clone(data)
 		damage[i*(headerBytes+MaxRecord)+headerBytes]++
@@ -151,15 +137,10 @@ func TestDamage_MissingOrShortSegment(t *testing.T) {
 	j := create(t, 300)
 	records := fill(t, j, 60)
 	third := j.segments[2]
-	data, err := os.ReadFile(j.path(third.begin))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(j.path(third.begin)))(t)
 	next := leave(t, j)
 	for _, left := range []int{len(data) - 1, 20, 0} {
-		if err := os.WriteFile(next.path(third.begin), data[:left], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(next.path(third.begin), data[:left], 0o600))
 		again := leave(t, next)
 		for name, j := range map[string]*Log{"found so": again, "while it was open": next} {
 			got, _ := readAll(t, j, 0, 7)
@@ -172,9 +153,7 @@ func TestDamage_MissingOrShortSegment(t *testing.T) {
 		}
 		next = again
 	}
-	if err := os.Remove(next.path(third.begin)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(next.path(third.begin)))
 	got, damaged := readAll(t, leave(t, next), 0, 7)
 	for _, r := range records {
 		lost := r.End > third.begin && r.End <= third.end
@@ -195,10 +174,7 @@ func TestDamage_UnusedSpaceIsIgnored(t *testing.T) {
 		want := fill(t, j, 100)
 		laid := map[int64][]byte{}
 		for _, s := range j.segments {
-			data, err := os.ReadFile(j.path(s.begin))
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Value(os.ReadFile(j.path(s.begin)))(t)
 			laid[s.begin] = data
 		}
 		for name, j := range map[string]*Log{"killed": lay(t, laid), "closed": leave(t, j)} {
@@ -222,23 +198,15 @@ func TestAppend_FailedWriteLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := j.segments[len(j.segments)-1]
-			file, err := os.OpenFile(j.path(last.begin), os.O_WRONLY|os.O_APPEND, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := file.Write([]byte{40, 0, 0, 0, 1, 2, 3}); err != nil {
-				t.Fatal(err)
-			}
+			file := must.Value(os.OpenFile(j.path(last.begin), os.O_WRONLY|os.O_APPEND, 0))(t)
+			must.Value(file.Write([]byte{40, 0, 0, 0, 1, 2, 3}))(t)
 			_ = file.Close()
 			if _, err := j.Append([]byte("lost")); err == nil {
 				t.Fatal("a record was written to a closed file")
 			}
 		}
 		data := fmt.Appendf(nil, "record %d", i)
-		end, err := j.Append(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := must.Value(j.Append(data))(t)
 		want = append(want, Record{data, end})
 	}
 	for name, j := range map[string]*Log{"the same process": j, "the next": leave(t, j)} {
@@ -278,17 +246,13 @@ func TestAppend_RecoversFromAFullDisk(t *testing.T) {
 			if errors.Is(err, ErrFull) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			end = at
 		}
 		if end == 0 {
 			t.Fatal("there was no room")
 		}
-		if err := j.Release(end); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Release(end))
 		if j.End() != end {
 			t.Errorf("the journal ends at %d, want %d", j.End(), end)
 		}
@@ -299,15 +263,9 @@ func TestAppend_RecoversFromAFullDisk(t *testing.T) {
 func TestOpen_ReportsAFailedFirstWrite(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
-	if err := j.turn(200); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(j.path(0), []byte("part of a record"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.tail.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.turn(200))
+	must.NoError(t, os.WriteFile(j.path(0), []byte("part of a record"), 0o600))
+	must.NoError(t, j.tail.close())
 	if _, err := j.Append([]byte("lost")); err == nil {
 		t.Fatal("a record was written to a closed file")
 	}

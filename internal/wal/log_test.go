@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // ample is a bound that no test reaches.
@@ -30,10 +32,7 @@ func plain(path string, _ int64) (tail, error) { return openPlain(path) }
 
 func createIn(t testing.TB, dir, id string, bound int64) *Log {
 	t.Helper()
-	j, err := Create(dir, id, bound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Value(Create(dir, id, bound))(t)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
 }
@@ -44,10 +43,7 @@ func fill(t testing.TB, j *Log, n int) []Record {
 	records := make([]Record, n)
 	for i := range records {
 		data := fmt.Appendf(nil, "%d:%s", i, strings.Repeat("x", i%50))
-		end, err := j.Append(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := must.Value(j.Append(data))(t)
 		records[i] = Record{data, end}
 	}
 	return records
@@ -57,10 +53,7 @@ func fill(t testing.TB, j *Log, n int) []Record {
 func readAll(t *testing.T, j *Log, position int64, most int) (records []Record, damaged []byte) {
 	t.Helper()
 	for {
-		c, err := j.Read(position, most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Value(j.Read(position, most))(t)
 		records, damaged = append(records, c.Records...), append(damaged, c.Damaged...)
 		if len(c.Records) > most {
 			t.Errorf("%d records at once, want %d at most", len(c.Records), most)
@@ -77,9 +70,7 @@ func same(a, b Record) bool { return a.End == b.End && bytes.Equal(a.Data, b.Dat
 // leave closes a log and finds it, as the next process does.
 func leave(t *testing.T, j *Log) *Log {
 	t.Helper()
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Close())
 	found, err := Found(filepath.Dir(j.dir))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d journals found, want 1: %v", len(found), err)
@@ -91,10 +82,7 @@ func leave(t *testing.T, j *Log) *Log {
 // files are the names of what lies in a folder.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -151,10 +139,7 @@ func TestLog_KeepsLongRecords(t *testing.T) {
 	var want []Record
 	for i := range 60 {
 		data := slices.Repeat([]byte{byte(i + 1)}, MaxRecord-i*7)
-		end, err := j.Append(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := must.Value(j.Append(data))(t)
 		want = append(want, Record{data, end})
 	}
 	got, damaged := readAll(t, j, 0, 1000)
@@ -194,9 +179,7 @@ func TestLog_IsSafeConcurrently(t *testing.T) {
 			t.Fatalf("%d damaged bytes: %v", len(c.Damaged), err)
 		}
 		read, position = read+len(c.Records), c.Next
-		if err := j.Release(position); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Release(position))
 	}
 	writing.Wait()
 	if position != j.End() {
@@ -209,9 +192,7 @@ func TestOrphans_FindsLogsOfDeadProcesses(t *testing.T) {
 	dir := t.TempDir()
 	alive, dead := createIn(t, dir, "alive", ample), createIn(t, dir, "dead", ample)
 	want := fill(t, dead, 10)
-	if err := dead.SetAside([]byte("beside the journals")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, dead.SetAside([]byte("beside the journals")))
 	find := func(ids ...string) []*Log {
 		t.Helper()
 		found, err := Found(dir)
@@ -225,9 +206,7 @@ func TestOrphans_FindsLogsOfDeadProcesses(t *testing.T) {
 		return found
 	}
 	find()
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, dead.Close())
 	found := find("dead")[0]
 	find() // it is held again
 	got, _ := readAll(t, found, 0, 100)
@@ -235,9 +214,7 @@ func TestOrphans_FindsLogsOfDeadProcesses(t *testing.T) {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 	for _, j := range []*Log{found, alive} {
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Close())
 	}
 	for _, j := range find("alive", "dead") {
 		_ = j.Close()
@@ -306,9 +283,7 @@ func TestRelease_RemovesWholeSegments(t *testing.T) {
 	records := fill(t, j, 60)
 	begin := int64(0)
 	for i, record := range records {
-		if err := j.Release(record.End); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Release(record.End))
 		got, _ := readAll(t, j, 0, 7)
 		if diff := cmp.Diff(records[i+1:], got[max(0, len(got)-len(records[i+1:])):]); diff != "" {
 			t.Fatalf("after record %d (-want +got):\n%s", i, diff)
@@ -360,9 +335,7 @@ func TestLog_RespectsItsBound(t *testing.T) {
 				t.Errorf("bound %d, round %d: %d records were kept, want the %d that were taken", bound, round,
 					len(got), taken)
 			}
-			if err := j.Release(end); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, j.Release(end))
 		}
 	}
 }
@@ -371,9 +344,7 @@ func TestRemove_DeletesTheLog(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	fill(t, j, 60)
-	if err := j.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Remove())
 	if _, err := os.Stat(j.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder is still there: %v", err)
 	}
@@ -406,13 +377,9 @@ func TestSetAside_KeepsRecords(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	for _, data := range []string{"some", "more"} {
-		if err := j.SetAside([]byte(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.SetAside([]byte(data)))
 	}
-	if err := j.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Remove())
 	if got, err := os.ReadFile(j.dir + ".damaged"); string(got) != "somemore" || err != nil {
 		t.Errorf("got %q, want %q: %v", got, "somemore", err)
 	}

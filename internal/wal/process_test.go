@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/proctest"
 )
 
@@ -30,9 +31,7 @@ func TestAppender_Process(t *testing.T) {
 	j := createIn(t, dir, "one", ample)
 	j.turns = 10_000
 	for i := 0; ; i++ {
-		if _, err := j.Append(bytes.Repeat(fmt.Appendf(nil, "%d ", i), 1+i%40)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(j.Append(bytes.Repeat(fmt.Appendf(nil, "%d ", i), 1+i%40)))(t)
 		fmt.Println(i)
 	}
 }
@@ -42,12 +41,8 @@ func TestLog_KeepsRecordsOfAKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	process := proctest.Self(t, "TestAppender_Process", folder+"="+dir)
 	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, process.Start())
 	reported := -1
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if reported, err = strconv.Atoi(lines.Text()); err != nil {
@@ -126,10 +121,7 @@ func TestLog_ReportsAFullDisk(t *testing.T) {
 		}
 	}
 	room(1 << 20)
-	end, err := j.Append(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := must.Value(j.Append(record))(t)
 	got, damaged := readAll(t, j, 0, 50)
 	if int64(len(got))*(headerBytes+100) != end || len(damaged) > 0 {
 		t.Errorf("%d records and %d damaged bytes, want %d bytes of records", len(got), len(damaged), end)

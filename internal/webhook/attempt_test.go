@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/page"
@@ -62,10 +63,7 @@ func TestDispatcher_FollowsTheSchedule(t *testing.T) {
 		if got := b.delivery(t, w); got.Status != webhook.Failed || b.reload(t, w.ID).Status != webhook.Disabled {
 			t.Errorf("the delivery is %s", got.Status)
 		}
-		attempts, err := b.Webhooks.AttemptsOf(t.Context(), b.m, b.delivery(t, w).ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		attempts := must.Value(b.Webhooks.AttemptsOf(t.Context(), b.m, b.delivery(t, w).ID))(t)
 		for _, list := range attempts {
 			if len(list) != len(schedule) || list[0].Status == nil || *list[0].Status != 502 ||
 				*list[0].Error != webhook.StatusError || !list[0].SentAt.Equal(dbtest.Noon) {
@@ -86,16 +84,11 @@ func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
 		b.readEvents(t, w)
 		b.failAll(t, w, func() {
 			r.respond(nil)
-			_, err := d.NewRaw("UPDATE webhook_deliveries SET due_at = ?", b.clock.Now().Add(time.Hour)).
-				Exec(db.AsSystem(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("UPDATE webhook_deliveries SET due_at = ?", b.clock.Now().Add(time.Hour)).
+				Exec(db.AsSystem(t.Context())))(t)
 			other := b.write(t, audit.LinkUpdated, newLinkID())
 			until(t, "the other event has a delivery", func() bool {
-				if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
 				return b.waiting(t, w) == 2
 			})
 			b.send(t, w)
@@ -104,10 +97,8 @@ func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
 			}
 			r.respond(status(http.StatusBadGateway))
 			b.clock.advance(time.Hour)
-			if _, err := d.NewRaw("DELETE FROM webhook_deliveries WHERE event_id = ?", other).
-				Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("DELETE FROM webhook_deliveries WHERE event_id = ?", other).
+				Exec(db.AsSystem(t.Context())))(t)
 		})
 		if got := b.delivery(t, w); got.Status != webhook.Failed || b.reload(t, w.ID).Status != webhook.Active {
 			t.Errorf("the delivery is %s, the webhook %s", got.Status, b.reload(t, w.ID).Status)
@@ -145,9 +136,7 @@ func TestDispatcher_RespectsRetryAfter(t *testing.T) {
 			if got < c.want-c.want/10 || got > c.want+c.want/10 || c.want >= time.Hour && got != c.want {
 				t.Errorf("%s: due after %s, want %s", name, got, c.want)
 			}
-			if _, err := d.NewRaw("DELETE FROM webhook_deliveries WHERE 1 = 1").Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("DELETE FROM webhook_deliveries WHERE 1 = 1").Exec(db.AsSystem(t.Context())))(t)
 		}
 	})
 }
@@ -186,10 +175,7 @@ func TestDispatcher_IgnoresAttemptsAfterTheClaim(t *testing.T) {
 		r.respond(status(http.StatusBadGateway))
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
-		sendLate, err := b.newDispatcher(b.dispatcher.Log).ClaimForLater(t.Context(), w.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sendLate := must.Value(b.newDispatcher(b.dispatcher.Log).ClaimForLater(t.Context(), w.ID))(t)
 		b.clock.advance(2 * time.Minute)
 		b.send(t, w)
 		before := b.delivery(t, w)
@@ -255,9 +241,7 @@ func TestDispatcher_ChecksURLsOfAttempts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, r := setup(t, d), newReceiver(t)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		if _, err := b.Blocklist.Block(t.Context(), "127.0.0.1", ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Blocklist.Block(t.Context(), "127.0.0.1", ""))(t)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
 		b.send(t, w)
@@ -284,9 +268,7 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 		b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the events are final", func() bool { return b.isFinal(t, 2) })
 		b.clock.advance(31 * 24 * time.Hour)
-		if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
 		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil || len(r.got()) != 1 || b.waiting(t, w) != 1 {
 			t.Errorf("%d requests, %d deliveries wait while paused, %v", len(r.got()), b.waiting(t, w), err)
 		}
@@ -356,9 +338,7 @@ func TestDispatcher_RedeliversFailed(t *testing.T) {
 		until(t, "both are delivered", func() bool { return len(b.delivered(t, w)) == 2 })
 		_, err := d.NewRaw("UPDATE webhook_deliveries SET status = 'FAILED' WHERE event_id = ?", failed).
 			Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		n, err := b.dispatcher.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{Failed: true})
 		if n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -384,10 +364,7 @@ func TestDispatcher_LimitsRedelivery(t *testing.T) {
 		b.writeEvents(t, events[:10_000]...)
 		span := webhook.Redelivery{From: new(dbtest.Noon.Add(-time.Hour)), To: new(dbtest.Noon.Add(time.Hour))}
 		until(t, "the events are final", func() bool {
-			n, err := b.dispatcher.Redeliver(t.Context(), b.m, w.ID, span)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Value(b.dispatcher.Redeliver(t.Context(), b.m, w.ID, span))(t)
 			return n == 10_000
 		})
 		b.writeEvents(t, events[10_000:]...)
@@ -411,10 +388,7 @@ func TestStore_ContinuesAfterARestore(t *testing.T) {
 		until(t, "the events are final", func() bool { return b.isFinal(t, 2) })
 		ctx := db.AsSystem(t.Context())
 		if d.Kind == db.Postgres { // the other cluster has fewer transactions
-			_, err := d.NewRaw("UPDATE webhooks SET click_xid = click_xid + 1000000000").Exec(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("UPDATE webhooks SET click_xid = click_xid + 1000000000").Exec(ctx))(t)
 		}
 		restore := func(ctx context.Context) error {
 			if err := b.Webhooks.AfterRestore(ctx); err != nil {
@@ -423,9 +397,7 @@ func TestStore_ContinuesAfterARestore(t *testing.T) {
 			return audit.AfterRestore(ctx, d)
 		}
 		for range 2 { // it can be repeated
-			if err := restore(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, restore(t.Context()))
 		}
 		head, err := b.Webhooks.Clicks.Head(t.Context())
 		if got := b.reload(t, w.ID); err != nil || d.Kind == db.Postgres && got.ClickXID > head.XID {

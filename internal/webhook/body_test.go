@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -316,13 +317,10 @@ func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
 		}
 		record := b.recorder(t)
 		insert := func(from, to int) {
-			_, err := d.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+			must.Value(d.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 				status, created_at) WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`, from, to, b.m.ID(), w.ID,
-				b.clock.Now()).Exec(db.AsSystem(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+				b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
 		}
 		insert(1, 10_000)
 		b.run(t)

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -198,19 +199,14 @@ type bundle struct {
 
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
-	c, err := config.Parse(map[string]string{
+	c := must.Value(config.Parse(map[string]string{
 		"LINKFORGE_PUBLIC_URL": "http://sho.rt", "LINKFORGE_OUTBOUND_ALLOW": "127.0.0.1", "LINKFORGE_RATE_LIMITS": "off",
 		"LINKFORGE_JWT_SECRET": strings.Repeat("j", 32), "LINKFORGE_CODE_SECRET": strings.Repeat("c", 32),
 		"LINKFORGE_ENCRYPTION_KEY": strings.Repeat("0a", 32),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	b := &bundle{clock: &clock{now: dbtest.Noon}, mails: &mails{}}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
-	if b.Stores, err = stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: b.clock.Now}); err != nil {
-		t.Fatal(err)
-	}
+	b.Stores = must.Value(stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: b.clock.Now}))(t)
 	b.m = workspacetest.New(t, d, "acme")
 	b.dispatcher = b.newDispatcher(log)
 	return b
@@ -262,9 +258,7 @@ func (b *bundle) create(t *testing.T, url string, types ...audit.Action) (*webho
 func (b *bundle) createWith(t *testing.T, c webhook.Change) (*webhook.Webhook, string) {
 	t.Helper()
 	w, secret, err := b.Webhooks.Create(t.Context(), b.m, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return w, secret
 }
 
@@ -275,9 +269,7 @@ func hook(url string, types ...audit.Action) webhook.Change {
 
 func (b *bundle) update(t *testing.T, w *webhook.Webhook, c webhook.Change) {
 	t.Helper()
-	if _, err := b.Webhooks.Update(t.Context(), b.m, w.ID, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.Webhooks.Update(t.Context(), b.m, w.ID, c))(t)
 }
 
 // write writes an event about a link and returns its id.
@@ -291,21 +283,16 @@ func (b *bundle) write(t *testing.T, action audit.Action, linkID string) string 
 // writeEvents writes events in one transaction.
 func (b *bundle) writeEvents(t *testing.T, events ...*audit.Event) {
 	t.Helper()
-	err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+	must.NoError(t, b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		return audit.Write(ctx, tx, events...)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // readEvents creates the deliveries of all events that have been written.
 func (b *bundle) readEvents(t *testing.T, w *webhook.Webhook) {
 	t.Helper()
 	until(t, "the events have deliveries", func() bool {
-		if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
 		return b.waiting(t, w) > 0
 	})
 }
@@ -313,9 +300,7 @@ func (b *bundle) readEvents(t *testing.T, w *webhook.Webhook) {
 // send sends the due deliveries of a webhook, and waits for the responses.
 func (b *bundle) send(t *testing.T, w *webhook.Webhook) {
 	t.Helper()
-	if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.dispatcher.SendNext(t.Context(), w.ID, w.Host))
 }
 
 // recorder returns a function that records clicks of a workspace, each on another link, and stores them.
@@ -328,20 +313,15 @@ func (b *bundle) recorder(t *testing.T) func(n int, m workspace.Membership) {
 		for range n {
 			clicks.Record(&click.Click{WorkspaceID: m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
 		}
-		if err := clicks.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, clicks.Flush(t.Context()))
 	}
 }
 
 // waiting is the number of waiting deliveries of a webhook.
 func (b *bundle) waiting(t *testing.T, w *webhook.Webhook) int64 {
 	t.Helper()
-	n, err := b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", w.ID).Where("status = 'WAITING'").
-		Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", w.ID).Where("status = 'WAITING'").
+		Count(db.AsSystem(t.Context())))(t)
 	return n
 }
 

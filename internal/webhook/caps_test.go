@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -184,9 +185,7 @@ func TestDispatcher_ClaimsUpToEight(t *testing.T) {
 			b.write(t, audit.LinkUpdated, newLinkID())
 		}
 		until(t, "the events have deliveries", func() bool {
-			if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
 			return b.waiting(t, w) == 20
 		})
 		for i, want := range []int{8, 0} {

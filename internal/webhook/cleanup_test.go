@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -19,30 +20,22 @@ import (
 // rows is the number of rows of a table.
 func (b *bundle) rows(t *testing.T, table string) int {
 	t.Helper()
-	n, err := b.DB.NewSelect().Table(table).Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.DB.NewSelect().Table(table).Count(db.AsSystem(t.Context())))(t)
 	return int(n)
 }
 
 func (b *bundle) cleanUp(t *testing.T) {
 	t.Helper()
-	if err := b.Webhooks.CleanUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Webhooks.CleanUp(t.Context()))
 }
 
 // insertDeliveries inserts due deliveries about different links, with the numbers from 1.
 func (b *bundle) insertDeliveries(t *testing.T, w *webhook.Webhook, n int) {
 	t.Helper()
-	_, err := b.DB.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+	must.Value(b.DB.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 		status, due_at, created_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ?, ? FROM n`, n, b.m.ID(), w.ID,
-		b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+		b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
 }
 
 // TestStore_RetainsDeliveries cleans up after 30 days.
@@ -108,9 +101,7 @@ func TestStore_DeletesWebhooks(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
 		b.insertDeliveries(t, w, 1001)
 		other, _ := b.create(t, r.URL, audit.LinkUpdated)
-		if _, err := b.Webhooks.Delete(t.Context(), b.m, w.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Webhooks.Delete(t.Context(), b.m, w.ID))(t)
 		if n := b.rows(t, "webhook_deliveries"); n != 1001 {
 			t.Errorf("%d deliveries after the mutation", n)
 		}
@@ -153,12 +144,8 @@ func TestStore_PurgesWorkspaces(t *testing.T) {
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		b.insertDeliveries(t, w, 3)
 		deleted, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
-		if _, err := b.Webhooks.Delete(t.Context(), b.m, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Webhooks.Purge(db.AsSystem(t.Context()), b.m.ID()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Webhooks.Delete(t.Context(), b.m, deleted.ID))(t)
+		must.NoError(t, b.Webhooks.Purge(db.AsSystem(t.Context()), b.m.ID()))
 		if n, left := b.rows(t, "webhooks"), b.rows(t, "webhook_deliveries"); n != 0 || left != 0 {
 			t.Errorf("%d webhooks and %d deliveries are left", n, left)
 		}
@@ -168,10 +155,7 @@ func TestStore_PurgesWorkspaces(t *testing.T) {
 // bodies is the number of stored bodies.
 func (b *bundle) bodies(t *testing.T) int {
 	t.Helper()
-	n, err := b.DB.NewSelect().Table("webhook_deliveries").Where("body IS NOT NULL").Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("body IS NOT NULL").Count(db.AsSystem(t.Context())))(t)
 	return int(n)
 }
 
@@ -184,10 +168,7 @@ func TestStore_ForgetsBodies(t *testing.T) {
 		for name, end := range map[string]func(){
 			"delivered": func() { b.send(t, w) },
 			"failed": func() {
-				_, err := d.NewRaw("UPDATE webhook_deliveries SET tries = 9").Exec(db.AsSystem(t.Context()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Value(d.NewRaw("UPDATE webhook_deliveries SET tries = 9").Exec(db.AsSystem(t.Context())))(t)
 				r.respond(status(http.StatusTeapot))
 				b.send(t, w)
 				r.respond(nil)
@@ -216,13 +197,10 @@ func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
 		b := setup(t, d)
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		linkID, ended := newLinkID(), b.clock.Now().Add(-91*24*time.Hour)
-		_, err := d.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
+		must.Value(d.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
 			canonical_hash, redirect_status, created_at, updated_at, deleted_at, ended_at)
 			VALUES (?, ?, 'c', 'c', 'RANDOM', 'u', 'u', ?, 302, ?, ?, ?, ?)`, linkID, b.m.ID(), []byte("h"), ended, ended,
-			ended, ended).Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+			ended, ended).Exec(db.AsSystem(t.Context())))(t)
 		b.write(t, audit.LinkUpdated, linkID)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		clicked := newLinkID()
@@ -231,11 +209,8 @@ func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
 			b.readEvents(t, w)
 			return b.waiting(t, w) == 3
 		})
-		_, err = d.NewRaw("UPDATE webhook_deliveries SET type = 'LINK_CLICKED' WHERE subject_id = ?", clicked).
-			Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewRaw("UPDATE webhook_deliveries SET type = 'LINK_CLICKED' WHERE subject_id = ?", clicked).
+			Exec(db.AsSystem(t.Context())))(t)
 		if d.Kind == db.Postgres { // a change of several deliveries waits for the lock of their webhook
 			dbtest.WhileLocked(t, d, "webhooks", "id = '"+w.ID+"'", func(ctx context.Context) {
 				ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -246,9 +221,7 @@ func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
 			})
 		}
 		until(t, "only the body of the other link remains", func() bool { // after the interrupted purge, too
-			if err := b.Links.CleanUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.Links.CleanUp(t.Context()))
 			return b.bodies(t) == 1
 		})
 	})
@@ -267,19 +240,14 @@ func TestDispatcher_RendersClicksAgain(t *testing.T) {
 		again := func(n int) string {
 			t.Helper()
 			way := webhook.Redelivery{IDs: []string{b.delivery(t, w).ID}}
-			if _, err := b.dispatcher.Redeliver(t.Context(), b.m, w.ID, way); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.dispatcher.Redeliver(t.Context(), b.m, w.ID, way))(t)
 			until(t, "the batch is delivered again", func() bool { return len(r.got()) == n && len(b.delivered(t, w)) == 1 })
 			return b.last(t, r, n).body
 		}
 		if got := again(2); got != first.body || strings.Count(got, `"id"`) != 3 || b.bodies(t) != 0 {
 			t.Errorf("sent %s after %s", got, first.body)
 		}
-		_, err := d.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").Exec(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").Exec(db.AsSystem(t.Context())))(t)
 		if got := again(3); strings.Count(got, `"id"`) != 2 {
 			t.Errorf("sent %s after a click was removed", got)
 		}

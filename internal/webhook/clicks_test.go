@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -18,10 +19,7 @@ func (b *bundle) findClicks(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	until(t, "the webhooks with new clicks are found", func() bool {
-		behind, err := b.dispatcher.FindClicks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		behind := must.Value(b.dispatcher.FindClicks(t.Context()))(t)
 		return slices.Equal(behind, want)
 	})
 }
@@ -34,11 +32,8 @@ func (b *bundle) awaitFinal(t *testing.T) {
 		return
 	}
 	until(t, "the clicks are final", func() bool {
-		open, err := b.DB.NewSelect().Table("click_batches").Where("xid >= " + db.OldestTransaction).
-			Exists(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		open := must.Value(b.DB.NewSelect().Table("click_batches").Where("xid >= " + db.OldestTransaction).
+			Exists(db.AsSystem(t.Context())))(t)
 		return !open
 	})
 }
@@ -54,9 +49,7 @@ func (b *bundle) holdTransaction(t *testing.T) (release func()) {
 	if err == nil {
 		_, err = tx.ExecContext(ctx, "SELECT pg_current_xact_id()")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
@@ -81,9 +74,7 @@ func TestDispatcher_FindsWebhooksWithNewClicks(t *testing.T) {
 		record(3, b.m)
 		b.awaitFinal(t)
 		b.findClicks(t, w.ID)
-		if err := b.dispatcher.ReadClicks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.dispatcher.ReadClicks(t.Context()))
 		if n := b.waiting(t, w); n != 1 {
 			t.Errorf("%d batches", n)
 		}
@@ -97,9 +88,7 @@ func TestDispatcher_FindsWebhooksWithNewClicks(t *testing.T) {
 		}
 		record(1, other.m)
 		b.findClicks(t, w.ID, idle.ID)
-		if err := b.dispatcher.ReadClicks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.dispatcher.ReadClicks(t.Context()))
 		for _, c := range []struct {
 			bundle  *bundle
 			webhook *webhook.Webhook
@@ -152,23 +141,17 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 		release := b.holdTransaction(t)
 		record(5, b.m)
 		b.clock.advance(4 * time.Hour)
-		if err := b.ClickStream.DeleteExpiredBatches(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.ClickStream.DeleteExpiredBatches(t.Context()))
 		b.findClicks(t, w.ID)
 		until(t, "the clicks are counted", func() bool {
-			if err := b.dispatcher.ReadClicks(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.dispatcher.ReadClicks(t.Context()))
 			return b.reload(t, w.ID).SkippedClicks > 0
 		})
 		release()
 		b.awaitFinal(t)
 		until(t, "the other clicks are delivered", func() bool {
 			_, found := b.dispatcher.FindClicks(t.Context())
-			if err := errors.Join(found, b.dispatcher.ReadClicks(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(found, b.dispatcher.ReadClicks(t.Context())))
 			return b.waiting(t, w) > 0
 		})
 		if got := b.reload(t, w.ID); got.SkippedClicks != 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -64,9 +65,7 @@ func TestDispatcher_DeliversMatchingEventsOnce(t *testing.T) {
 func (b *bundle) isFinal(t *testing.T, n int) bool {
 	t.Helper()
 	p, _, err := b.Workspaces.Events(t.Context(), b.m, audit.FeedRequest{Size: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return len(p.Items) >= n
 }
 
@@ -187,9 +186,7 @@ func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
 			tenant.write(t, audit.LinkUpdated, newLinkID())
 			clicks.Record(&click.Click{WorkspaceID: tenant.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
 		}
-		if err := clicks.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, clicks.Flush(t.Context()))
 		until(t, "the other webhook has its event and its click", func() bool { return len(b.delivered(t, w)) == 2 })
 		if n := len(r.got()); n != 2 {
 			t.Errorf("%d requests", n)
@@ -201,12 +198,9 @@ func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
 func (b *bundle) settle(t *testing.T, webhookID string) {
 	t.Helper()
 	until(t, "no delivery is due", func() bool {
-		n, err := b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", webhookID).
+		n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", webhookID).
 			Where("status = 'WAITING'").Where("due_at <= ? OR claimed_until IS NOT NULL", b.clock.Now()).
-			Count(db.AsSystem(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+			Count(db.AsSystem(t.Context())))(t)
 		return n == 0 || b.reload(t, webhookID).Status != webhook.Active
 	})
 }
@@ -214,11 +208,8 @@ func (b *bundle) settle(t *testing.T, webhookID string) {
 // delivered are the events of delivered deliveries.
 func (b *bundle) delivered(t *testing.T, w *webhook.Webhook) (ids []string) {
 	t.Helper()
-	p, err := b.Webhooks.Deliveries(t.Context(), b.m, w.ID, []webhook.DeliveryStatus{webhook.Delivered},
-		page.Request{Size: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Value(b.Webhooks.Deliveries(t.Context(), b.m, w.ID, []webhook.DeliveryStatus{webhook.Delivered},
+		page.Request{Size: 100}))(t)
 	for _, delivery := range p.Items {
 		ids = append(ids, delivery.EventID)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -19,19 +20,14 @@ import (
 // backlog is the number of deliveries and events of a webhook that wait, as its users see it.
 func (b *bundle) backlog(t *testing.T, w *webhook.Webhook) int64 {
 	t.Helper()
-	n, err := b.Webhooks.WaitingOf(t.Context(), b.m, w.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(b.Webhooks.WaitingOf(t.Context(), b.m, w.ID))(t)
 	return n[w.ID]
 }
 
 // exec executes a statement.
 func (b *bundle) exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	if _, err := b.DB.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(b.DB.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 }
 
 // TestDispatcher_ReadsAsFarAsItCanSend has 450 events: 200 deliveries exist before their first attempt, and all in the
@@ -60,9 +56,7 @@ func TestDispatcher_ReadsAsFarAsItCanSend(t *testing.T) {
 			}
 			waiting := []int64{200, 202, 200, 0}[i]
 			until(t, "the next events have deliveries", func() bool {
-				if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
 				return b.waiting(t, w) >= waiting
 			})
 			if n := b.waiting(t, w); n != waiting {

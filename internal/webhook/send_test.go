@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and fails a claim.
@@ -18,9 +19,7 @@ func TestDispatcher_FreesConnections(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
 		b.readEvents(t, w)
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, "former.example"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.dispatcher.SendNext(t.Context(), w.ID, "former.example"))
 		if got := r.ids(); !slices.Equal(got, want) {
 			t.Errorf("sent %v, want %v", got, want)
 		}
@@ -46,15 +45,11 @@ func TestDispatcher_StartsNoAttemptAfterItsEnd(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
 		b.readEvents(t, w)
-		if err := b.dispatcher.DeliverLate(t.Context(), w.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.dispatcher.DeliverLate(t.Context(), w.ID))
 		if got := r.ids(); len(got) > 0 {
 			t.Errorf("sent %v", got)
 		}
-		if err := b.newDispatcher(b.dispatcher.Log).SendNext(t.Context(), w.ID, "127.0.0.1"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.newDispatcher(b.dispatcher.Log).SendNext(t.Context(), w.ID, "127.0.0.1"))
 		if got := r.ids(); !slices.Equal(got, want) {
 			t.Errorf("another node sent %v, want %v", got, want)
 		}

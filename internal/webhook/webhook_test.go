@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/page"
@@ -41,14 +42,10 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 			}
 			return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
 		}
-		if _, err := b.Blocklist.Block(t.Context(), "blocked.example", ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Blocklist.Block(t.Context(), "blocked.example", ""))(t)
 		w, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
 			URL: optional.Set("https://hooks.example:8443/a"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for url, want := range map[string]errs.Kind{
 			"http://hooks.example/":                    errs.InvalidURL,
 			"ftp://hooks.example/":                     errs.InvalidURL,
@@ -129,9 +126,7 @@ func TestStore_RotatesSecrets(t *testing.T) {
 			t.Errorf("the secret of %d bytes is stored as it is, %v", len(raw), err)
 		}
 		test := func() request {
-			if _, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated))(t)
 			all := r.got()
 			return all[len(all)-1]
 		}
@@ -179,9 +174,7 @@ func TestDispatcher_StopsWithinASecond(t *testing.T) {
 		want := b.write(t, audit.LinkUpdated, newLinkID())
 		<-open
 		began := time.Now()
-		if err := b.Webhooks.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Webhooks.Stop(t.Context()))
 		until(t, "the attempt ends", func() bool {
 			n, err := d.NewSelect().Table("webhook_deliveries").Where("claimed_until IS NOT NULL").
 				Count(db.AsSystem(t.Context()))
@@ -195,9 +188,7 @@ func TestDispatcher_StopsWithinASecond(t *testing.T) {
 			t.Errorf("a test while stopped: %v", err)
 		}
 		r.respond(nil)
-		if err := b.Webhooks.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.Webhooks.Start(t.Context()))
 		until(t, "it is delivered", func() bool { return slices.Equal(b.delivered(t, w), []string{want}) })
 	})
 }
@@ -215,9 +206,7 @@ func TestDispatcher_EndsWithTheKey(t *testing.T) {
 		if err == nil {
 			_, err = d.NewRaw("UPDATE webhooks SET created_by = ? WHERE id = ?", keyID, w.ID).Exec(db.AsSystem(t.Context()))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.run(t)
 		until(t, "it is disabled", func() bool { return b.reload(t, w.ID).Status == webhook.Disabled })
@@ -290,9 +279,7 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 				clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: linkID, Status: 302,
 					ClickedAt: b.clock.Now().Add(time.Duration(i) * time.Millisecond)})
 			}
-			if err := clicks.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, clicks.Flush(t.Context()))
 		}
 		record(450)
 		b.run(t)
@@ -322,9 +309,7 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 			t.Errorf("%d clicks in deliveries, %v", total, err)
 		}
 		_, err = b.Webhooks.Update(t.Context(), b.m, w.ID, webhook.Change{Status: optional.Set(webhook.Paused)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		record(7)
 		until(t, "clicks are skipped", func() bool { return b.reload(t, w.ID).SkippedClicks == 7 })
 	})
@@ -356,16 +341,12 @@ func TestStore_SkipsAndRedelivers(t *testing.T) {
 		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		pause := webhook.Change{Status: optional.Set(webhook.Paused)}
-		if _, err := b.Webhooks.Update(t.Context(), b.m, w.ID, pause); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Webhooks.Update(t.Context(), b.m, w.ID, pause))(t)
 		b.run(t)
 		skipped := b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the event is final", func() bool { return b.isFinal(t, 2) })
 		again := webhook.Change{Status: optional.Set(webhook.Active), SkipBacklog: true}
-		if _, err := b.Webhooks.Update(t.Context(), b.m, w.ID, again); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Webhooks.Update(t.Context(), b.m, w.ID, again))(t)
 		b.dispatcher.Rescan()
 		after := b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the event after it is delivered", func() bool { return slices.Equal(b.delivered(t, w), []string{after}) })
@@ -427,10 +408,7 @@ func TestStore_ChecksPermissions(t *testing.T) {
 // verifies checks a request as a receiver does, by the specification.
 func verifies(t *testing.T, secret string, r request) bool {
 	t.Helper()
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Value(base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_")))(t)
 	want := signature(key, r.header.Get("webhook-id")+"."+r.header.Get("webhook-timestamp")+"."+r.body)
 	return slices.Contains(strings.Fields(r.header.Get("webhook-signature")), want)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -71,9 +72,7 @@ func TestDelete_CanBeRestored(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		now = noon.Add(100 * 24 * time.Hour)
-		if _, err := b.Delete(t.Context(), restored); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), restored))(t)
 		now = now.Add(Undo)
 		if _, err := b.Restore(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
 			t.Errorf("restored after %s: %v", Undo, err)
@@ -94,14 +93,10 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 		kept, _ := b.team(t, "kept")
 		for _, one := range []Membership{m, other, kept} {
 			b.invite(t, one, "x@example.com", Viewer)
-			if _, err := b.Update(t.Context(), one, Change{Slug: new(one.Slug() + "-renamed")}); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Update(t.Context(), one, Change{Slug: new(one.Slug() + "-renamed")}))(t)
 		}
 		for _, one := range []Membership{m, other} {
-			if _, err := b.Delete(t.Context(), one); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Delete(t.Context(), one))(t)
 			now = now.Add(time.Hour)
 		}
 		now = noon.Add(purgeAfter)
@@ -112,12 +107,10 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 			t.Errorf("got %v, want the error of the callback", err)
 		}
 		for range 2 {
-			if err := b.Purge(db.AsSystem(t.Context()), func(_ context.Context, workspaceID string) error {
+			must.NoError(t, b.Purge(db.AsSystem(t.Context()), func(_ context.Context, workspaceID string) error {
 				purged = append(purged, workspaceID)
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		if diff := cmp.Diff([]string{m.ID()}, purged); diff != "" {
 			t.Errorf("purged (-want +got):\n%s", diff)
@@ -190,9 +183,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		b.create(t, b.ada, "mine")
 		other := b.create(t, b.eve, "other")
 		_, token := b.invite(t, other, b.email(t, b.ada), Viewer)
-		if _, err := b.Accept(t.Context(), b.ada, token); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Accept(t.Context(), b.ada, token))(t)
 		e, err := b.Export(t.Context(), b.ada)
 		if err != nil || len(e.Memberships) != 2 || e.Memberships[0].Role != Owner || e.Memberships[1].Slug != "other" ||
 			len(e.Invitations) != 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -50,18 +51,14 @@ func inviting(t *testing.T, d *db.DB) (*bundle, *postbox) {
 func (b *bundle) invite(t *testing.T, m Membership, email string, role Role) (*Invitation, string) {
 	t.Helper()
 	i, token, err := b.Invite(t.Context(), m, email, role)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return i, token
 }
 
 func (b *bundle) email(t *testing.T, a account.Actor) string {
 	t.Helper()
 	email, _, err := b.Accounts.Emails(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return email
 }
 
@@ -152,9 +149,7 @@ func TestInvitation_RefusesBadTokens(t *testing.T) {
 		_, replaced := b.invite(t, m, "x@example.com", Editor)
 		_, late := b.invite(t, m, "x@example.com", Viewer)
 		i, revoked := b.invite(t, m, "y@example.com", Viewer)
-		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.RevokeInvitation(t.Context(), m, i.ID))(t)
 		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "",
 			"made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
 			t.Run(name, func(t *testing.T) {
@@ -178,9 +173,7 @@ func TestInvitation_RefusesBadTokens(t *testing.T) {
 			t.Errorf("late invitations are listed: %+v, %v", p.Items, err)
 		}
 		_, token := b.invite(t, m, "z@example.com", Viewer)
-		if _, err := b.Delete(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), m))(t)
 		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
 			t.Errorf("to a deleted workspace: %v", err)
 		}
@@ -199,10 +192,8 @@ func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 		m := b.create(t, b.ada, "team")
 		verify := func(a account.Actor) {
 			t.Helper()
-			if _, err := d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
-				Exec(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
+				Exec(t.Context()))(t)
 		}
 		verify(b.ada)
 		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
@@ -267,12 +258,8 @@ func TestInvitation_EndsWithItsSender(t *testing.T) {
 		_, removed := b.invite(t, b.as(t, by[Admin], m.ID()), "a@example.com", Admin)
 		_, demoted := b.invite(t, b.as(t, second, m.ID()), "b@example.com", Admin)
 		_, kept := b.invite(t, m, "c@example.com", Viewer)
-		if err := b.RemoveMember(t.Context(), m, by[Admin].AccountID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.UpdateRole(t.Context(), m, second.AccountID, Editor); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.RemoveMember(t.Context(), m, by[Admin].AccountID))
+		must.Value(b.UpdateRole(t.Context(), m, second.AccountID, Editor))(t)
 		for name, token := range map[string]string{"removed": removed, "demoted": demoted} {
 			if _, err := b.Accept(t.Context(), by[Admin], token); !errs.Is(err, errs.NotFound) {
 				t.Errorf("of an admin who was %s: %v", name, err)

@@ -16,16 +16,14 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
 // as is the actor's membership.
 func (b *bundle) as(t *testing.T, a account.Actor, workspaceID string) Membership {
 	t.Helper()
-	m, err := b.Require(t.Context(), a, workspaceID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(b.Require(t.Context(), a, workspaceID))(t)
 	return m
 }
 
@@ -33,10 +31,8 @@ func (b *bundle) as(t *testing.T, a account.Actor, workspaceID string) Membershi
 func (b *bundle) roles(t *testing.T, workspaceID string) map[string]Role {
 	t.Helper()
 	var members []Member
-	if err := b.DB.NewSelect().Model(&members).Where("workspace_id = ?", workspaceID).
-		Scan(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DB.NewSelect().Model(&members).Where("workspace_id = ?", workspaceID).
+		Scan(db.AsSystem(t.Context())))
 	all := map[string]Role{}
 	for _, m := range members {
 		all[m.AccountID] = m.Role
@@ -48,11 +44,9 @@ func (b *bundle) roles(t *testing.T, workspaceID string) map[string]Role {
 func (b *bundle) events(t *testing.T, workspaceID string) []string {
 	t.Helper()
 	var rows []audit.Event
-	if err := b.DB.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).
+	must.NoError(t, b.DB.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).
 		Where("action <> ?", audit.WorkspaceCreated).
-		Order("id").Scan(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+		Order("id").Scan(db.AsSystem(t.Context())))
 	all := []string{}
 	for _, e := range rows {
 		all = append(all, fmt.Sprintf("%s %s %s %s", e.ActorID, e.Action, e.TargetID, e.Details))
@@ -244,10 +238,7 @@ func TestMembers_ListsMembers(t *testing.T) {
 		var got []string
 		r := page.Request{Size: 3}
 		for {
-			p, err := b.Members(t.Context(), b.as(t, by[Viewer], m.ID()), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Value(b.Members(t.Context(), b.as(t, by[Viewer], m.ID()), r))(t)
 			for _, one := range p.Items {
 				got = append(got, string(one.Role))
 				r.After = one.AccountID
@@ -277,12 +268,8 @@ func TestLeaveAll_RemovesEveryMembership(t *testing.T) {
 		if !errs.Is(err, errs.LastOwner) || len(b.roles(t, other.ID())) != 2 {
 			t.Errorf("the last owner of a workspace: %v, and %v", err, b.roles(t, other.ID()))
 		}
-		if _, err := b.Delete(t.Context(), own); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.leaveAll(t, b.ada); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Delete(t.Context(), own))(t)
+		must.NoError(t, b.leaveAll(t, b.ada))
 		if diff := cmp.Diff(map[string]Role{b.eve.AccountID: Owner}, b.roles(t, other.ID())); diff != "" {
 			t.Errorf("members (-want +got):\n%s", diff)
 		}

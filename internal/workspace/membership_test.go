@@ -11,14 +11,13 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func join(t *testing.T, d *db.DB, workspaceID string, a account.Actor, r Role) {
 	t.Helper()
 	m := Member{WorkspaceID: workspaceID, AccountID: a.AccountID, Role: r, CreatedAt: noon}
-	if _, err := d.NewInsert().Model(&m).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(d.NewInsert().Model(&m).Exec(db.AsSystem(t.Context())))(t)
 }
 
 func TestRequire_ReturnsMembership(t *testing.T) {
@@ -30,10 +29,7 @@ func TestRequire_ReturnsMembership(t *testing.T) {
 		for _, r := range []Role{Admin, Editor, Viewer} {
 			a := person(t, d)
 			join(t, d, w.ID(), a, r)
-			m, err := b.Require(t.Context(), a, w.ID())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Value(b.Require(t.Context(), a, w.ID()))(t)
 			want := shapeOf(w)
 			want.Role = r
 			if diff := cmp.Diff(want, shapeOf(m)); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -20,10 +21,7 @@ func of(n int64) *Limit { return &Limit{Of: &n} }
 // auditEvents returns the audit log for members, newest first.
 func (b *bundle) auditEvents(t *testing.T, m Membership) (events []string) {
 	t.Helper()
-	p, err := b.AuditLog(t.Context(), m, nil, page.Request{Size: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Value(b.AuditLog(t.Context(), m, nil, page.Request{Size: 100}))(t)
 	for _, e := range p.Items {
 		if e.Action != audit.WorkspaceCreated {
 			events = append(events, strings.TrimSpace(string(e.Action)+" "+e.ActorID+e.Details))
@@ -45,14 +43,8 @@ func TestOperator_SetsLimits(t *testing.T) {
 			{links: of(0), wantHits: of(5).Of, wantLinks: of(0).Of},
 			{hits: &Limit{}, links: of(MaxLimit), wantLinks: of(MaxLimit).Of},
 		} {
-			w, err := b.SetLimits(t.Context(), "mine", c.hits, c.links)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept, err := b.Require(t.Context(), b.ada, m.ID())
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Value(b.SetLimits(t.Context(), "mine", c.hits, c.links))(t)
+			kept := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
 			want := []*int64{c.wantHits, c.wantLinks}
 			for _, got := range []*Workspace{w, kept.Workspace()} {
 				if diff := cmp.Diff(want, []*int64{got.HitQuota, got.LinkQuota}); diff != "" {
@@ -131,12 +123,8 @@ func TestOperator_ListsWorkspaces(t *testing.T) {
 		b := setup(t, d)
 		one, two := b.create(t, b.ada, "one"), b.create(t, b.eve, "two")
 		renamed := "second"
-		if _, err := b.Update(t.Context(), two, Change{Slug: &renamed}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.AdminDelete(t.Context(), "second"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(b.Update(t.Context(), two, Change{Slug: &renamed}))(t)
+		must.Value(b.AdminDelete(t.Context(), "second"))(t)
 		for _, c := range []struct {
 			slug, after string
 			limit       int

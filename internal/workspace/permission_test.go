@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestPermissions_AreDocumented compares the documentation's table and the schema's enums with
@@ -24,19 +26,13 @@ func TestPermissions_AreDocumented(t *testing.T) {
 		}
 		fmt.Fprintf(&table, " %s |\n", yes[r.Keys])
 	}
-	doc, err := os.ReadFile("../../docs/PERMISSIONS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Value(os.ReadFile("../../docs/PERMISSIONS.md"))(t)
 	_, rest, _ := strings.Cut(string(doc), "\n| permission")
 	rest, _, _ = strings.Cut("| permission"+rest, "\n\n")
 	if diff := cmp.Diff(table.String(), strings.TrimSuffix(rest, "\n")+"\n"); diff != "" {
 		t.Errorf("docs/PERMISSIONS.md (-code +doc):\n%s", diff)
 	}
-	schema, err := os.ReadFile("../../schema.graphql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Value(os.ReadFile("../../schema.graphql"))(t)
 	var all, keys []string
 	for _, r := range Rules {
 		all = append(all, string(r.Permission))

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // Concurrent calls share a lookup, but a call after a change of membership never gets an earlier
@@ -40,9 +41,7 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 			if m, err := b.Require(t.Context(), b.eve, team.ID()); err != nil || m.Role() != Viewer {
 				t.Errorf("a new member: %v", err)
 			}
-			if _, err := d.NewRaw("DELETE FROM members WHERE account_id = ?", b.eve.AccountID).Exec(system); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(d.NewRaw("DELETE FROM members WHERE account_id = ?", b.eve.AccountID).Exec(system))(t)
 			if _, err := b.Require(t.Context(), b.eve, team.ID()); !errs.Is(err, errs.NotFound) {
 				t.Errorf("who was removed: %v", err)
 			}
@@ -59,14 +58,8 @@ func TestUnchanged_NeedsTheStateOfEachMember(t *testing.T) {
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
 	team, other := b.create(t, b.ada, "team"), b.create(t, b.ada, "other")
-	m, err := b.Require(t.Context(), b.ada, team.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere, err := b.Require(t.Context(), b.ada, other.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(b.Require(t.Context(), b.ada, team.ID()))(t)
+	elsewhere := must.Value(b.Require(t.Context(), b.ada, other.ID()))(t)
 	lower, earlier, swapped := m, m, elsewhere
 	lower.role, earlier.version, swapped.accountID = Viewer, "1", b.eve.AccountID
 	for name, c := range map[string]struct {

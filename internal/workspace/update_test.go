@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 func TestUpdate_ChangesGivenFields(t *testing.T) {
@@ -27,14 +28,8 @@ func TestUpdate_ChangesGivenFields(t *testing.T) {
 			{Change{DefaultRedirectStatus: new(308)}, func(w *Workspace) { w.DefaultRedirectStatus = 308 }},
 		} {
 			step.apply(&want)
-			changed, err := b.Update(t.Context(), m, step.change)
-			if err != nil {
-				t.Fatal(err)
-			}
-			read, err := b.Require(t.Context(), b.ada, m.ID())
-			if err != nil {
-				t.Fatal(err)
-			}
+			changed := must.Value(b.Update(t.Context(), m, step.change))(t)
+			read := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
 			for name, got := range map[string]Membership{"answered": changed, "read": read} {
 				if diff := cmp.Diff(want, *got.Workspace(), cmpopts.EquateApproxTime(0)); diff != "" || got.Role() != Owner ||
 					got.AccountID() != b.ada.AccountID {

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
@@ -46,24 +47,15 @@ func person(t *testing.T, d *db.DB) account.Actor {
 
 func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 	t.Helper()
-	m, err := b.Create(t.Context(), a, "Workspace "+slug, slug)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
 	return m
 }
 
 // count counts the workspaces and the members in the database.
 func (b *bundle) count(t *testing.T) (workspaces, members int64) {
 	t.Helper()
-	workspaces, err := b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", PublicID).Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	members, err = b.DB.NewSelect().Model((*Member)(nil)).Count(db.AsSystem(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	workspaces = must.Value(b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", PublicID).Count(db.AsSystem(t.Context())))(t)
+	members = must.Value(b.DB.NewSelect().Model((*Member)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return workspaces, members
 }
 
@@ -82,18 +74,12 @@ func TestCreate_MakesOwner(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		made, err := b.Create(t.Context(), b.ada, "  Ada & Söhne ", "ada-1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Value(b.Create(t.Context(), b.ada, "  Ada & Söhne ", "ada-1"))(t)
 		want := shape{made.ID(), "ada-1", "Ada & Söhne", noon, Owner}
 		if diff := cmp.Diff(want, shapeOf(made)); diff != "" || !id.Valid(id.Workspace, made.ID()) {
 			t.Errorf("created %s (-want +got):\n%s", made.ID(), diff)
 		}
-		kept, err := b.Require(t.Context(), b.ada, made.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Value(b.Require(t.Context(), b.ada, made.ID()))(t)
 		if diff := cmp.Diff(want, shapeOf(kept)); diff != "" || kept.Workspace().HitQuota != nil ||
 			kept.Workspace().LinkQuota != nil {
 			t.Errorf("kept %+v (-want +got):\n%s", kept.Workspace(), diff)
@@ -211,10 +197,7 @@ func TestCreate_IsExactConcurrently(t *testing.T) {
 		if workspaces, members := b.count(t); len(winners) != 1 || workspaces != 1 || members != 1 {
 			t.Fatalf("%d created, %d workspaces, %d members; want one of each", len(winners), workspaces, members)
 		}
-		kept, err := b.Require(t.Context(), owner, winners[0].ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Value(b.Require(t.Context(), owner, winners[0].ID))(t)
 		if diff := cmp.Diff(winners[0], shapeOf(kept)); diff != "" {
 			t.Errorf("kept (-created +got):\n%s", diff)
 		}
@@ -268,10 +251,7 @@ func TestList_ReturnsMemberships(t *testing.T) {
 		var sizes []int
 		r := page.Request{Size: 2}
 		for more := true; more; {
-			p, err := b.List(t.Context(), b.ada, false, r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Value(b.List(t.Context(), b.ada, false, r))(t)
 			for _, m := range p.Items {
 				got, r.After = append(got, m.ID()), m.ID()
 			}
@@ -297,10 +277,7 @@ func TestList_ReturnsRole(t *testing.T) {
 		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
 		want[0].Role = Viewer
 		join(t, d, want[0].ID, b.eve, Viewer)
-		p, err := b.List(t.Context(), b.eve, false, page.Request{Size: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Value(b.List(t.Context(), b.eve, false, page.Request{Size: 2}))(t)
 		got := []shape{}
 		for _, m := range p.Items {
 			got = append(got, shapeOf(m))
@@ -355,9 +332,7 @@ func TestUpdate_BoundsSlugChanges(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 		for i := range 10 {
-			if err := rename(fmt.Sprint("slug-", i)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, rename(fmt.Sprint("slug-", i)))
 		}
 		if err := rename("slug-10"); !errs.Is(err, errs.QuotaExceeded) {
 			t.Errorf("the eleventh slug: %v", err)
@@ -384,14 +359,10 @@ func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 		b.Now = func() time.Time { return now }
 		quiet, busy := b.create(t, b.ada, "quiet"), b.create(t, b.ada, "busy")
 		for m, slug := range map[Membership]string{quiet: "quiet-2", busy: "busy-2"} {
-			if _, err := b.Update(t.Context(), m, Change{Slug: &slug}); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Update(t.Context(), m, Change{Slug: &slug}))(t)
 		}
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
-			"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
+			"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()))(t)
 		for _, step := range []struct {
 			after time.Duration
 			taken map[string]bool
@@ -400,9 +371,7 @@ func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 			{25 * time.Hour, map[string]bool{"quiet": false, "busy": true, "quiet-2": true, "busy-2": true}},
 		} {
 			now = noon.Add(step.after)
-			if err := b.ReleaseSlugs(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.ReleaseSlugs(t.Context()))
 			for slug, taken := range step.taken {
 				_, err := b.IDBySlug(t.Context(), slug)
 				if taken != (err == nil) {

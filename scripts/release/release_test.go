@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 var commitTime = time.Date(2026, 11, 22, 5, 0, 0, 0, time.UTC)
@@ -22,14 +24,10 @@ func TestArchives_AreReproducible(t *testing.T) {
 	pack := func(age time.Duration, mode os.FileMode) []byte {
 		path := filepath.Join(t.TempDir(), "any name")
 		then := time.Now().Add(-age)
-		if err := errors.Join(os.WriteFile(path, []byte("#!"), mode), os.Chtimes(path, then, then)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.WriteFile(path, []byte("#!"), mode), os.Chtimes(path, then, then)))
 		var b bytes.Buffer
-		if err := archive(&b, "linkforge_1", commitTime,
-			[]entry{{"LICENSE", path, 0o644}, {"linkforge", path, 0o755}}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, archive(&b, "linkforge_1", commitTime,
+			[]entry{{"LICENSE", path, 0o644}, {"linkforge", path, 0o755}}))
 		return b.Bytes()
 	}
 	packed := pack(0, 0o644)
@@ -45,10 +43,7 @@ func TestArchives_AreReproducible(t *testing.T) {
 		name string
 		mode int64
 	}{{"linkforge_1/", 0o755}, {"linkforge_1/LICENSE", 0o644}, {"linkforge_1/linkforge", 0o755}} {
-		h, err := files.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Value(files.Next())(t)
 		if h.Name != want.name || h.Mode != want.mode || !h.ModTime.Equal(commitTime) || h.Uid != 0 || h.Gid != 0 ||
 			h.Uname != "" {
 			t.Errorf("%+v, want %+v", h, want)
@@ -62,22 +57,12 @@ func TestArchives_AreReproducible(t *testing.T) {
 // TestBill_ListsModules reads what this test's own binary was made of.
 func TestBill_ListsModules(t *testing.T) {
 	t.Parallel()
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	notice, err := os.ReadFile(filepath.Join("..", "..", noticeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must.Value(os.Executable())(t)
+	notice := must.Value(os.ReadFile(filepath.Join("..", "..", noticeFile)))(t)
 	var b bytes.Buffer
-	if err := bill(&b, binary, notice, "1.2.3", commitTime); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, bill(&b, binary, notice, "1.2.3", commitTime))
 	var got bom
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(b.Bytes(), &got))
 	program := got.Metadata.Component
 	if got.Format != "CycloneDX" || got.Metadata.Timestamp != "2026-11-22T05:00:00Z" ||
 		program.URL != "pkg:golang/github.com/linkforge/linkforge@1.2.3" {
@@ -103,13 +88,9 @@ func TestBill_ListsModules(t *testing.T) {
 func TestSum_MatchesFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "linkforge_1.tar.gz"), []byte("abc"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(folder, "linkforge_1.tar.gz"), []byte("abc"), 0o600))
 	var said strings.Builder
-	if err := sum(folder, &said); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, sum(folder, &said))
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  linkforge_1.tar.gz\n"
 	written, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))
 	if err != nil || string(written) != want || said.String() != want {
