@@ -33,6 +33,10 @@ func (a *app) report(w http.ResponseWriter, r *http.Request) {
 		ShortURL: r.PostFormValue("link"), Reason: r.PostFormValue("reason"), Details: r.PostFormValue("details"),
 		Reasons: reportReasons, Error: "report.refused",
 	}
+	if !web.IsUTF8(r) {
+		web.RefuseEncoding(w, r)
+		return
+	}
 	if !a.origins().Allow(r) || !slices.Contains(reportReasons, f.Reason) {
 		visitorpage.WriteReportForm(w, r, http.StatusBadRequest, f)
 		return

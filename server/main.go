@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // for stats in any time zone, on systems without zone data
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -48,6 +49,11 @@ func report(err error, w io.Writer) (status int) {
 }
 
 func run(ctx context.Context, args []string, std cli.IO) error {
+	for i, arg := range args {
+		if !utf8.ValidString(arg) {
+			return fmt.Errorf("argument %d must be UTF-8", i+1)
+		}
+	}
 	flags := config.NewFlags()
 	parser, err := kong.New(&commandLine{},
 		kong.Name("linkforge"),

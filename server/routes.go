@@ -30,11 +30,11 @@ func (a *app) routes() http.Handler {
 		mux.Handle("GET /playground", playground.Handler("/graphql"))
 	}
 
-	mux.HandleFunc("GET /export/audit/{workspace}", a.exportAudit)
-	mux.HandleFunc("GET /export/clicks", a.exportClicks)
-	mux.HandleFunc("GET /domains/known", a.domainKnown)
+	mux.Handle("GET /export/audit/{workspace}", web.RequireUTF8(a.exportAudit))
+	mux.Handle("GET /export/clicks", web.RequireUTF8(a.exportClicks))
+	mux.Handle("GET /domains/known", web.RequireUTF8(a.domainKnown))
 
-	mux.HandleFunc("GET /abuse", a.reportForm)
+	mux.Handle("GET /abuse", web.RequireUTF8(a.reportForm))
 	mux.HandleFunc("POST /abuse", a.report)
 
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { robots(w, false) })

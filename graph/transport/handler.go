@@ -129,6 +129,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"text/event-stream: accept one of them."))
 		return
 	}
+	if err := checkParts(r); err != nil {
+		h.refuse(r.Context(), w, media, http.StatusBadRequest, err)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.config.Bounds.Deadline)
 	defer cancel()
 	caller, status, err := h.authenticate(ctx, w.Header(), r.Header.Get("Authorization"))

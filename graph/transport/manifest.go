@@ -13,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // Manifest are the documents of an operator's list.
@@ -29,6 +30,9 @@ func LoadManifest(file string, schema *ast.Schema, limits *limit.Document) (*Man
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
+	}
+	if content = validate.WithoutMark(content); !validate.IsJSONText(content) {
+		return nil, fmt.Errorf("%s: %w", file, errEncoding("The file"))
 	}
 	var listed map[string]string
 	if err := unmarshal(content, &listed); err != nil {
@@ -54,6 +58,9 @@ func (m *Manifest) add(id, text string, schema *ast.Schema, limits *limit.Docume
 	}
 	if name == "" {
 		return errors.New("the id is empty")
+	}
+	if err := checkDocument(text); err != nil {
+		return err
 	}
 	doc, problem := limits.Parse(text)
 	if problem != nil {

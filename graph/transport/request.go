@@ -11,8 +11,13 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/lexer"
+
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/web"
 )
 
 // params are the parameters of an operation.
@@ -28,12 +33,52 @@ func (p *params) unmarshal(body []byte) error {
 	})
 }
 
+// errEncoding is the error of a part of a request that is not UTF-8. Decoders would replace what is not, so that
+// different texts become equal.
+func errEncoding(part string) error {
+	return errs.New(errs.BadRequest, "%s must be UTF-8, without an escape of one surrogate alone, such as \\ud83d.", part)
+}
+
+// checkDocument refuses a document with a string that escapes one surrogate alone. Block strings and comments have
+// no escapes.
+func checkDocument(text string) error {
+	if validate.IsJSONText([]byte(text)) {
+		return nil
+	}
+	characters, tokens := []rune(text), lexer.New(&ast.Source{Input: text})
+	for {
+		token, err := tokens.ReadToken()
+		if err != nil || token.Kind == lexer.EOF {
+			return nil // the parser reports what is no document
+		}
+		literal := string(characters[token.Pos.Start:token.Pos.End])
+		if token.Kind == lexer.String && !validate.IsJSONText([]byte(literal)) {
+			return errEncoding("The document")
+		}
+	}
+}
+
+// checkParts refuses a request whose query or credentials are not UTF-8.
+func checkParts(r *http.Request) error {
+	if !web.IsUTF8(r) {
+		return errEncoding("The query string and the Authorization header")
+	}
+	return nil
+}
+
 // read returns the operation of a request. The status belongs to the error.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (p *params, status int, err error) {
 	if r.Method == http.MethodPost {
-		return h.readBody(w, r)
+		p, status, err = h.readBody(w, r)
+	} else {
+		p, status, err = readQuery(r)
 	}
-	return readQuery(r)
+	if err == nil {
+		if err = checkDocument(p.Query); err != nil {
+			return nil, http.StatusBadRequest, err
+		}
+	}
+	return p, status, err
 }
 
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int, error) {
@@ -56,13 +101,16 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 	if err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body did not arrive whole.").Because(err)
 	}
+	if body = validate.WithoutMark(body); !validate.IsJSONText(body) {
+		return nil, http.StatusBadRequest, errEncoding("The body")
+	}
 	if err := limit.CheckValues(body, bounds.Values); err != nil {
 		return nil, http.StatusRequestEntityTooLarge, err
 	}
 	var p params
 	if err := p.unmarshal(body); err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest,
-			"The body must be one JSON object: query and documentId are strings, operationName a string or null, "+
+			"The body must be one JSON object in UTF-8: query and documentId are strings, operationName a string or null, "+
 				"variables and extensions are objects or null.").Because(err)
 	}
 	return &p, 0, nil
@@ -83,8 +131,11 @@ func readQuery(r *http.Request) (*params, int, error) {
 		Query: query.Get("query"), DocumentID: query.Get("documentId"), OperationName: query.Get("operationName"),
 	}
 	for name, target := range map[string]*map[string]any{"variables": &p.Variables, "extensions": &p.Extensions} {
-		if text := query.Get(name); text != "" {
-			if err := unmarshal([]byte(text), target); err != nil {
+		if text := validate.WithoutMark([]byte(query.Get(name))); len(text) > 0 {
+			if !validate.IsJSONText(text) {
+				return nil, http.StatusBadRequest, errEncoding(name)
+			}
+			if err := unmarshal(text, target); err != nil {
 				return nil, http.StatusBadRequest,
 					errs.New(errs.BadRequest, "%s must be a JSON object.", name).Because(err)
 			}

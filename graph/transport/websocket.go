@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/coder/websocket"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 const (
@@ -42,6 +44,9 @@ const (
 
 // invalidMessage is the reason of closeBadMessage.
 const invalidMessage = "Invalid message received"
+
+// invalidEncoding is the reason of closeBadMessage, and of the code of RFC 6455 for text that is not UTF-8.
+const invalidEncoding = "Invalid message received: it must be UTF-8, without one surrogate alone"
 
 // The close codes of the protocol.
 const (
@@ -90,6 +95,10 @@ func isWebSocket(r *http.Request) bool {
 
 // serveSocket serves operations over a WebSocket until either side ends it.
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
+	if err := checkParts(r); err != nil {
+		h.refuse(r.Context(), w, mediaJSON, http.StatusBadRequest, err)
+		return
+	}
 	authorization := r.Header.Get("Authorization")
 	ctx, cancel := context.WithTimeout(r.Context(), h.config.Bounds.Deadline)
 	defer cancel()
@@ -144,6 +153,14 @@ func (s *socket) serve(ctx context.Context) {
 	for {
 		kind, data, err := s.conn.Read(ctx)
 		if err != nil {
+			return
+		}
+		if kind == websocket.MessageText && !utf8.Valid(data) {
+			s.close(websocket.StatusInvalidFramePayloadData, invalidEncoding)
+			return
+		}
+		if data = validate.WithoutMark(data); !validate.IsJSONText(data) {
+			s.close(closeBadMessage, invalidEncoding)
 			return
 		}
 		var m message
@@ -238,6 +255,9 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 	if m.ID == "" || len(m.Payload) == 0 || limit.CheckValues(m.Payload, s.config.Bounds.Values) != nil ||
 		p.unmarshal(m.Payload) != nil {
 		return closeBadMessage, invalidMessage
+	}
+	if checkDocument(p.Query) != nil {
+		return closeBadMessage, invalidEncoding
 	}
 	ctx, cancel := s.whileServing(ctx)
 	duplicate, added := s.add(m.ID, &cancel)

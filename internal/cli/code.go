@@ -2,15 +2,16 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it
@@ -76,8 +77,12 @@ func (c codeCommand) input(in io.Reader) iter.Seq2[codeLine, error] {
 	return func(yield func(codeLine, error) bool) {
 		lines := bufio.NewScanner(in)
 		lines.Buffer(nil, maxLine)
-		for lines.Scan() {
-			if !yield(c.line(lines.Text()), nil) {
+		for first := true; lines.Scan(); first = false {
+			text := lines.Bytes()
+			if first {
+				text = validate.WithoutMark(text)
+			}
+			if !yield(c.line(text), nil) {
 				return
 			}
 		}
@@ -87,13 +92,16 @@ func (c codeCommand) input(in io.Reader) iter.Seq2[codeLine, error] {
 	}
 }
 
-func (c codeCommand) line(text string) codeLine {
-	if !strings.HasPrefix(text, `"`) {
-		return c.codes(text)
+func (c codeCommand) line(text []byte) codeLine {
+	if !bytes.HasPrefix(text, []byte(`"`)) {
+		return c.codes(string(text))
 	}
 	var raw string
-	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return codeLine{URL: text, Error: "The line starts with \" and is not a JSON string."}
+	if !validate.IsJSONText(text) {
+		return codeLine{URL: string(text), Error: `The line must be UTF-8, without one surrogate alone, such as \ud83d.`}
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return codeLine{URL: string(text), Error: "The line starts with \" and is not a JSON string."}
 	}
 	return c.codes(raw)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -95,7 +96,9 @@ func read(texts map[string]string) *reader {
 		if text == "" {
 			return
 		}
-		if err := decode(field, tag, text); err != nil {
+		if !utf8.ValidString(text) {
+			r.report(env, "must be UTF-8")
+		} else if err := decode(field, tag, text); err != nil {
 			r.report(env, "%w", err)
 		}
 	})

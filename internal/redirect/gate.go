@@ -117,16 +117,21 @@ func (v *visit) hold(answer routing.Decision) (routing.Decision, error) {
 	}
 }
 
+// password returns the password that the visitor has sent in the header, or else in a form.
+func (v *visit) password() string {
+	if header := v.http.Header[passwordHeader]; len(header) > 0 {
+		return header[0]
+	}
+	return v.form.password
+}
+
 // tryGate uses what the visitor has sent to pass the gate. It reports false if that is nothing.
 func (v *visit) tryGate() bool {
 	if v.request.Head {
 		return false
 	}
 	gate, _ := v.target.Compiled.Gate()
-	header, password := v.http.Header[passwordHeader], v.form.password
-	if len(header) > 0 {
-		password = header[0]
-	}
+	header, password := v.http.Header[passwordHeader], v.password()
 	switch {
 	case !gate.NeedsPassword && (len(header) > 0 || v.form.confirms):
 		v.request.Gate = routing.GatePassed

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -83,6 +84,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	}
 	answer, err := v.find(w)
 	if answer.Page.IsHeld() {
+		if !utf8.ValidString(v.password()) {
+			web.NameRequest(w, r)
+			h.count(http.StatusBadRequest)
+			web.RefuseEncoding(w, r)
+			return
+		}
 		answer, err = v.hold(answer)
 	}
 	if answer.Page == routing.Redirect || answer.Page == routing.PageCard {
@@ -245,7 +252,7 @@ func (v *visit) address() string {
 }
 
 // statuses are all that a short URL answers.
-var statuses = [...]int{200, 301, 302, 303, 307, 308, 403, 404, 405, 410, 429, 503}
+var statuses = [...]int{200, 301, 302, 303, 307, 308, 400, 403, 404, 405, 410, 429, 503}
 
 func (h *Handler) count(status int) {
 	for i, s := range statuses {

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -129,6 +131,36 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// IsUTF8 reports whether the path, the query, the form if it has been parsed, and the credentials of a request are
+// UTF-8. Databases and JSON replace or refuse what is not, so that different texts become equal.
+func IsUTF8(r *http.Request) bool {
+	others := url.Values{r.URL.Path: r.Header["Authorization"]}
+	for _, fields := range []url.Values{r.URL.Query(), r.PostForm, others} {
+		for name, values := range fields {
+			if !utf8.ValidString(name) || !utf8.ValidString(strings.Join(values, " ")) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// RequireUTF8 refuses requests that are not UTF-8.
+func RequireUTF8(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !IsUTF8(r) {
+			RefuseEncoding(w, r)
+			return
+		}
+		next(w, r)
+	})
+}
+
+// RefuseEncoding answers a request that is not UTF-8.
+func RefuseEncoding(w http.ResponseWriter, r *http.Request) {
+	visitorpage.WriteEnglish(w, r, http.StatusBadRequest, "Not UTF-8", "Encode the text of the request in UTF-8.")
+}
 
 // Host returns the host of a request in the form of stored domains: in lower case, without the
 // port.
