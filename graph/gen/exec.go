@@ -6110,93 +6110,95 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	opCtx := graphql.GetOperationContext(ctx)
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
-	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
-		ec.unmarshalInputAcceptInvitationInput,
-		ec.unmarshalInputAddDomainInput,
-		ec.unmarshalInputAuditFilter,
-		ec.unmarshalInputCancelLinkChangeInput,
-		ec.unmarshalInputChangePasswordInput,
-		ec.unmarshalInputCheckLinkInput,
-		ec.unmarshalInputClaimLinksInput,
-		ec.unmarshalInputClickFilter,
-		ec.unmarshalInputCodeLinkBy,
-		ec.unmarshalInputCreateAnonymousLinkInput,
-		ec.unmarshalInputCreateApiKeyInput,
-		ec.unmarshalInputCreateLinkInput,
-		ec.unmarshalInputCreateLinksInput,
-		ec.unmarshalInputCreateUtmTemplateInput,
-		ec.unmarshalInputCreateWebhookInput,
-		ec.unmarshalInputCreateWorkspaceInput,
-		ec.unmarshalInputDeleteLinkInput,
-		ec.unmarshalInputDeleteLinksInput,
-		ec.unmarshalInputDeleteMyAccountInput,
-		ec.unmarshalInputDeleteUtmTemplateInput,
-		ec.unmarshalInputDeleteWebhookInput,
-		ec.unmarshalInputDeleteWorkspaceInput,
-		ec.unmarshalInputExportClicksInput,
-		ec.unmarshalInputExportMyDataInput,
-		ec.unmarshalInputExternalLinkBy,
-		ec.unmarshalInputInviteMemberInput,
-		ec.unmarshalInputLinkBy,
-		ec.unmarshalInputLinkCardInput,
-		ec.unmarshalInputLinkChangeInput,
-		ec.unmarshalInputLinkFilter,
-		ec.unmarshalInputLinkGateInput,
-		ec.unmarshalInputLinkOrder,
-		ec.unmarshalInputLinkRoutingInput,
-		ec.unmarshalInputLoginInput,
-		ec.unmarshalInputLogoutEverywhereInput,
-		ec.unmarshalInputLogoutInput,
-		ec.unmarshalInputMetadataInput,
-		ec.unmarshalInputNewLinkInput,
-		ec.unmarshalInputPeriodInput,
-		ec.unmarshalInputQrStyleInput,
-		ec.unmarshalInputQueryConditionInput,
-		ec.unmarshalInputQueryForwardingInput,
-		ec.unmarshalInputRedeliverWebhookInput,
-		ec.unmarshalInputRefreshSessionInput,
-		ec.unmarshalInputRegisterInput,
-		ec.unmarshalInputRemoveDomainInput,
-		ec.unmarshalInputRemoveMemberInput,
-		ec.unmarshalInputReportLinkInput,
-		ec.unmarshalInputRequestEmailVerificationInput,
-		ec.unmarshalInputRequestPasswordResetInput,
-		ec.unmarshalInputResetPasswordInput,
-		ec.unmarshalInputRestoreLinkInput,
-		ec.unmarshalInputRestoreWorkspaceInput,
-		ec.unmarshalInputRevertLinkInput,
-		ec.unmarshalInputRevertOperationInput,
-		ec.unmarshalInputRevokeApiKeyInput,
-		ec.unmarshalInputRevokeInvitationInput,
-		ec.unmarshalInputRotateWebhookSecretInput,
-		ec.unmarshalInputRoutingDefaultsInput,
-		ec.unmarshalInputRoutingRuleInput,
-		ec.unmarshalInputRoutingTargetInput,
-		ec.unmarshalInputRoutingTestInput,
-		ec.unmarshalInputScheduleLinkChangeInput,
-		ec.unmarshalInputSetPrimaryDomainInput,
-		ec.unmarshalInputTestWebhookInput,
-		ec.unmarshalInputTimeRange,
-		ec.unmarshalInputTransferOwnershipInput,
-		ec.unmarshalInputUpdateDomainInput,
-		ec.unmarshalInputUpdateLinkInput,
-		ec.unmarshalInputUpdateLinksInput,
-		ec.unmarshalInputUpdateMemberRoleInput,
-		ec.unmarshalInputUpdateUtmTemplateInput,
-		ec.unmarshalInputUpdateWebhookInput,
-		ec.unmarshalInputUpdateWorkspaceInput,
-		ec.unmarshalInputUpdateWorkspaceRoutingInput,
-		ec.unmarshalInputUpsertLinkFields,
-		ec.unmarshalInputUpsertLinkInput,
-		ec.unmarshalInputUpsertLinksInput,
-		ec.unmarshalInputUtmInput,
-		ec.unmarshalInputVerifyDomainInput,
-		ec.unmarshalInputVerifyEmailInput,
-		ec.unmarshalInputVisitConditionInput,
-		ec.unmarshalInputVisitSampleInput,
-		ec.unmarshalInputWeeklyScheduleInput,
-		ec.unmarshalInputWorkspaceBy,
-	)
+	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
+		return graphql.NewInputUnmarshalerIndex(
+			graphql.NewInputUnmarshaler("AcceptInvitationInput", ec.unmarshalInputAcceptInvitationInput),
+			graphql.NewInputUnmarshaler("AddDomainInput", ec.unmarshalInputAddDomainInput),
+			graphql.NewInputUnmarshaler("AuditFilter", ec.unmarshalInputAuditFilter),
+			graphql.NewInputUnmarshaler("CancelLinkChangeInput", ec.unmarshalInputCancelLinkChangeInput),
+			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
+			graphql.NewInputUnmarshaler("CheckLinkInput", ec.unmarshalInputCheckLinkInput),
+			graphql.NewInputUnmarshaler("ClaimLinksInput", ec.unmarshalInputClaimLinksInput),
+			graphql.NewInputUnmarshaler("ClickFilter", ec.unmarshalInputClickFilter),
+			graphql.NewInputUnmarshaler("CodeLinkBy", ec.unmarshalInputCodeLinkBy),
+			graphql.NewInputUnmarshaler("CreateAnonymousLinkInput", ec.unmarshalInputCreateAnonymousLinkInput),
+			graphql.NewInputUnmarshaler("CreateApiKeyInput", ec.unmarshalInputCreateApiKeyInput),
+			graphql.NewInputUnmarshaler("CreateLinkInput", ec.unmarshalInputCreateLinkInput),
+			graphql.NewInputUnmarshaler("CreateLinksInput", ec.unmarshalInputCreateLinksInput),
+			graphql.NewInputUnmarshaler("CreateUtmTemplateInput", ec.unmarshalInputCreateUtmTemplateInput),
+			graphql.NewInputUnmarshaler("CreateWebhookInput", ec.unmarshalInputCreateWebhookInput),
+			graphql.NewInputUnmarshaler("CreateWorkspaceInput", ec.unmarshalInputCreateWorkspaceInput),
+			graphql.NewInputUnmarshaler("DeleteLinkInput", ec.unmarshalInputDeleteLinkInput),
+			graphql.NewInputUnmarshaler("DeleteLinksInput", ec.unmarshalInputDeleteLinksInput),
+			graphql.NewInputUnmarshaler("DeleteMyAccountInput", ec.unmarshalInputDeleteMyAccountInput),
+			graphql.NewInputUnmarshaler("DeleteUtmTemplateInput", ec.unmarshalInputDeleteUtmTemplateInput),
+			graphql.NewInputUnmarshaler("DeleteWebhookInput", ec.unmarshalInputDeleteWebhookInput),
+			graphql.NewInputUnmarshaler("DeleteWorkspaceInput", ec.unmarshalInputDeleteWorkspaceInput),
+			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
+			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
+			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
+			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
+			graphql.NewInputUnmarshaler("LinkBy", ec.unmarshalInputLinkBy),
+			graphql.NewInputUnmarshaler("LinkCardInput", ec.unmarshalInputLinkCardInput),
+			graphql.NewInputUnmarshaler("LinkChangeInput", ec.unmarshalInputLinkChangeInput),
+			graphql.NewInputUnmarshaler("LinkFilter", ec.unmarshalInputLinkFilter),
+			graphql.NewInputUnmarshaler("LinkGateInput", ec.unmarshalInputLinkGateInput),
+			graphql.NewInputUnmarshaler("LinkOrder", ec.unmarshalInputLinkOrder),
+			graphql.NewInputUnmarshaler("LinkRoutingInput", ec.unmarshalInputLinkRoutingInput),
+			graphql.NewInputUnmarshaler("LoginInput", ec.unmarshalInputLoginInput),
+			graphql.NewInputUnmarshaler("LogoutEverywhereInput", ec.unmarshalInputLogoutEverywhereInput),
+			graphql.NewInputUnmarshaler("LogoutInput", ec.unmarshalInputLogoutInput),
+			graphql.NewInputUnmarshaler("MetadataInput", ec.unmarshalInputMetadataInput),
+			graphql.NewInputUnmarshaler("NewLinkInput", ec.unmarshalInputNewLinkInput),
+			graphql.NewInputUnmarshaler("PeriodInput", ec.unmarshalInputPeriodInput),
+			graphql.NewInputUnmarshaler("QrStyleInput", ec.unmarshalInputQrStyleInput),
+			graphql.NewInputUnmarshaler("QueryConditionInput", ec.unmarshalInputQueryConditionInput),
+			graphql.NewInputUnmarshaler("QueryForwardingInput", ec.unmarshalInputQueryForwardingInput),
+			graphql.NewInputUnmarshaler("RedeliverWebhookInput", ec.unmarshalInputRedeliverWebhookInput),
+			graphql.NewInputUnmarshaler("RefreshSessionInput", ec.unmarshalInputRefreshSessionInput),
+			graphql.NewInputUnmarshaler("RegisterInput", ec.unmarshalInputRegisterInput),
+			graphql.NewInputUnmarshaler("RemoveDomainInput", ec.unmarshalInputRemoveDomainInput),
+			graphql.NewInputUnmarshaler("RemoveMemberInput", ec.unmarshalInputRemoveMemberInput),
+			graphql.NewInputUnmarshaler("ReportLinkInput", ec.unmarshalInputReportLinkInput),
+			graphql.NewInputUnmarshaler("RequestEmailVerificationInput", ec.unmarshalInputRequestEmailVerificationInput),
+			graphql.NewInputUnmarshaler("RequestPasswordResetInput", ec.unmarshalInputRequestPasswordResetInput),
+			graphql.NewInputUnmarshaler("ResetPasswordInput", ec.unmarshalInputResetPasswordInput),
+			graphql.NewInputUnmarshaler("RestoreLinkInput", ec.unmarshalInputRestoreLinkInput),
+			graphql.NewInputUnmarshaler("RestoreWorkspaceInput", ec.unmarshalInputRestoreWorkspaceInput),
+			graphql.NewInputUnmarshaler("RevertLinkInput", ec.unmarshalInputRevertLinkInput),
+			graphql.NewInputUnmarshaler("RevertOperationInput", ec.unmarshalInputRevertOperationInput),
+			graphql.NewInputUnmarshaler("RevokeApiKeyInput", ec.unmarshalInputRevokeApiKeyInput),
+			graphql.NewInputUnmarshaler("RevokeInvitationInput", ec.unmarshalInputRevokeInvitationInput),
+			graphql.NewInputUnmarshaler("RotateWebhookSecretInput", ec.unmarshalInputRotateWebhookSecretInput),
+			graphql.NewInputUnmarshaler("RoutingDefaultsInput", ec.unmarshalInputRoutingDefaultsInput),
+			graphql.NewInputUnmarshaler("RoutingRuleInput", ec.unmarshalInputRoutingRuleInput),
+			graphql.NewInputUnmarshaler("RoutingTargetInput", ec.unmarshalInputRoutingTargetInput),
+			graphql.NewInputUnmarshaler("RoutingTestInput", ec.unmarshalInputRoutingTestInput),
+			graphql.NewInputUnmarshaler("ScheduleLinkChangeInput", ec.unmarshalInputScheduleLinkChangeInput),
+			graphql.NewInputUnmarshaler("SetPrimaryDomainInput", ec.unmarshalInputSetPrimaryDomainInput),
+			graphql.NewInputUnmarshaler("TestWebhookInput", ec.unmarshalInputTestWebhookInput),
+			graphql.NewInputUnmarshaler("TimeRange", ec.unmarshalInputTimeRange),
+			graphql.NewInputUnmarshaler("TransferOwnershipInput", ec.unmarshalInputTransferOwnershipInput),
+			graphql.NewInputUnmarshaler("UpdateDomainInput", ec.unmarshalInputUpdateDomainInput),
+			graphql.NewInputUnmarshaler("UpdateLinkInput", ec.unmarshalInputUpdateLinkInput),
+			graphql.NewInputUnmarshaler("UpdateLinksInput", ec.unmarshalInputUpdateLinksInput),
+			graphql.NewInputUnmarshaler("UpdateMemberRoleInput", ec.unmarshalInputUpdateMemberRoleInput),
+			graphql.NewInputUnmarshaler("UpdateUtmTemplateInput", ec.unmarshalInputUpdateUtmTemplateInput),
+			graphql.NewInputUnmarshaler("UpdateWebhookInput", ec.unmarshalInputUpdateWebhookInput),
+			graphql.NewInputUnmarshaler("UpdateWorkspaceInput", ec.unmarshalInputUpdateWorkspaceInput),
+			graphql.NewInputUnmarshaler("UpdateWorkspaceRoutingInput", ec.unmarshalInputUpdateWorkspaceRoutingInput),
+			graphql.NewInputUnmarshaler("UpsertLinkFields", ec.unmarshalInputUpsertLinkFields),
+			graphql.NewInputUnmarshaler("UpsertLinkInput", ec.unmarshalInputUpsertLinkInput),
+			graphql.NewInputUnmarshaler("UpsertLinksInput", ec.unmarshalInputUpsertLinksInput),
+			graphql.NewInputUnmarshaler("UtmInput", ec.unmarshalInputUtmInput),
+			graphql.NewInputUnmarshaler("VerifyDomainInput", ec.unmarshalInputVerifyDomainInput),
+			graphql.NewInputUnmarshaler("VerifyEmailInput", ec.unmarshalInputVerifyEmailInput),
+			graphql.NewInputUnmarshaler("VisitConditionInput", ec.unmarshalInputVisitConditionInput),
+			graphql.NewInputUnmarshaler("VisitSampleInput", ec.unmarshalInputVisitSampleInput),
+			graphql.NewInputUnmarshaler("WeeklyScheduleInput", ec.unmarshalInputWeeklyScheduleInput),
+			graphql.NewInputUnmarshaler("WorkspaceBy", ec.unmarshalInputWorkspaceBy),
+		)
+	}
 	first := true
 
 	switch opCtx.Operation.Operation {
@@ -6206,7 +6208,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			var data graphql.Marshaler
 			if first {
 				first = false
-				ctx = graphql.WithUnmarshalerMap(ctx, inputUnmarshalMap)
+				ctx = graphql.WithLazyInputUnmarshalerIndex(ctx, inputUnmarshalers)
 				data = ec._Query(ctx, opCtx.Operation.SelectionSet)
 			} else {
 				if atomic.LoadInt32(&ec.PendingDeferred) > 0 {
@@ -6236,7 +6238,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 				return nil
 			}
 			first = false
-			ctx = graphql.WithUnmarshalerMap(ctx, inputUnmarshalMap)
+			ctx = graphql.WithLazyInputUnmarshalerIndex(ctx, inputUnmarshalers)
 			data := ec._Mutation(ctx, opCtx.Operation.SelectionSet)
 			var buf bytes.Buffer
 			data.MarshalGQL(&buf)
@@ -14156,8 +14158,8 @@ func (ec *executionContext) field___Directive_args_args(ctx context.Context, raw
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
-		func(ctx context.Context, v any) (*bool, error) {
-			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalOBoolean2bool(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -14170,8 +14172,8 @@ func (ec *executionContext) field___Field_args_args(ctx context.Context, rawArgs
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
-		func(ctx context.Context, v any) (*bool, error) {
-			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalOBoolean2bool(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -14195,6 +14197,20 @@ func (ec *executionContext) field___Type_enumValues_args(ctx context.Context, ra
 }
 
 func (ec *executionContext) field___Type_fields_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalOBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["includeDeprecated"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field___Type_inputFields_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
@@ -14360,7 +14376,7 @@ func (ec *executionContext) _ApiKey_id(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ApiKey_name(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14383,7 +14399,7 @@ func (ec *executionContext) _ApiKey_name(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "String")
 }
 
 func (ec *executionContext) _ApiKey_prefix(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14406,7 +14422,7 @@ func (ec *executionContext) _ApiKey_prefix(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_prefix(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "String")
 }
 
 func (ec *executionContext) _ApiKey_scopes(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14429,7 +14445,7 @@ func (ec *executionContext) _ApiKey_scopes(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_scopes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, true, false, errors.New("field of type ApiKeyScope does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, true, false, "ApiKeyScope")
 }
 
 func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14484,7 +14500,7 @@ func (ec *executionContext) _ApiKey_createdAt(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ApiKey_expiresAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14507,7 +14523,7 @@ func (ec *executionContext) _ApiKey_expiresAt(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ApiKey_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14530,7 +14546,7 @@ func (ec *executionContext) _ApiKey_lastUsedAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ApiKey_revokedAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -14553,7 +14569,7 @@ func (ec *executionContext) _ApiKey_revokedAt(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_revokedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ApiKeyConnection_edges(ctx context.Context, field graphql.CollectedField, obj *APIKeyConnection) (ret graphql.Marshaler) {
@@ -14640,7 +14656,7 @@ func (ec *executionContext) _ApiKeyEdge_cursor(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ApiKeyEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKeyEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ApiKeyEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _ApiKeyEdge_node(ctx context.Context, field graphql.CollectedField, obj *APIKeyEdge) (ret graphql.Marshaler) {
@@ -14695,7 +14711,7 @@ func (ec *executionContext) _AuditEvent_id(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AuditEvent_action(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14718,7 +14734,7 @@ func (ec *executionContext) _AuditEvent_action(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type AuditAction does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "AuditAction")
 }
 
 func (ec *executionContext) _AuditEvent_actorId(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14741,7 +14757,7 @@ func (ec *executionContext) _AuditEvent_actorId(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, true, true, "ID")
 }
 
 func (ec *executionContext) _AuditEvent_actor(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14796,7 +14812,7 @@ func (ec *executionContext) _AuditEvent_targetId(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AuditEvent_details(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14819,7 +14835,7 @@ func (ec *executionContext) _AuditEvent_details(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_details(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditEvent_changes(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14874,7 +14890,7 @@ func (ec *executionContext) _AuditEvent_operationId(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AuditEvent_version(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14897,7 +14913,7 @@ func (ec *executionContext) _AuditEvent_version(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "Int")
 }
 
 func (ec *executionContext) _AuditEvent_createdAt(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
@@ -14920,7 +14936,7 @@ func (ec *executionContext) _AuditEvent_createdAt(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_AuditEvent_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "Time")
 }
 
 func (ec *executionContext) _AuditEventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *AuditEventConnection) (ret graphql.Marshaler) {
@@ -15007,7 +15023,7 @@ func (ec *executionContext) _AuditEventEdge_cursor(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_AuditEventEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEventEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEventEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditEventEdge_node(ctx context.Context, field graphql.CollectedField, obj *AuditEventEdge) (ret graphql.Marshaler) {
@@ -15254,7 +15270,7 @@ func (ec *executionContext) _ClaimLinkResult_status(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ClaimLinkResult_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ClaimLinkResult", field, false, false, errors.New("field of type ClaimStatus does not have child fields"))
+	return graphql.NewScalarFieldContext("ClaimLinkResult", field, false, false, "ClaimStatus")
 }
 
 func (ec *executionContext) _ClaimLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *ClaimLinkResult) (ret graphql.Marshaler) {
@@ -15405,7 +15421,7 @@ func (ec *executionContext) _Click_id(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Click_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Click_link(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15460,7 +15476,7 @@ func (ec *executionContext) _Click_at(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Click_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Click_status(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15483,7 +15499,7 @@ func (ec *executionContext) _Click_status(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Click_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Click_referrer(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15506,7 +15522,7 @@ func (ec *executionContext) _Click_referrer(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Click_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_country(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15529,7 +15545,7 @@ func (ec *executionContext) _Click_country(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Click_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_device(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15552,7 +15568,7 @@ func (ec *executionContext) _Click_device(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Click_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_browser(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15575,7 +15591,7 @@ func (ec *executionContext) _Click_browser(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Click_browser(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_os(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15598,7 +15614,7 @@ func (ec *executionContext) _Click_os(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Click_os(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_language(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15621,7 +15637,7 @@ func (ec *executionContext) _Click_language(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Click_language(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_utmSource(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15644,7 +15660,7 @@ func (ec *executionContext) _Click_utmSource(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Click_utmSource(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_utmMedium(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15667,7 +15683,7 @@ func (ec *executionContext) _Click_utmMedium(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Click_utmMedium(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_utmCampaign(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15690,7 +15706,7 @@ func (ec *executionContext) _Click_utmCampaign(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Click_utmCampaign(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_utmTerm(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15713,7 +15729,7 @@ func (ec *executionContext) _Click_utmTerm(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Click_utmTerm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_utmContent(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15736,7 +15752,7 @@ func (ec *executionContext) _Click_utmContent(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Click_utmContent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _Click_bot(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15759,7 +15775,7 @@ func (ec *executionContext) _Click_bot(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Click_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Click_ruleId(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15782,7 +15798,7 @@ func (ec *executionContext) _Click_ruleId(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Click_ruleId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Click_targetId(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15805,7 +15821,7 @@ func (ec *executionContext) _Click_targetId(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Click_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Click_qrSource(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
@@ -15828,7 +15844,7 @@ func (ec *executionContext) _Click_qrSource(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Click_qrSource(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
 func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
@@ -15915,7 +15931,7 @@ func (ec *executionContext) _ClickEdge_cursor(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_ClickEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ClickEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ClickEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _ClickEdge_node(ctx context.Context, field graphql.CollectedField, obj *ClickEdge) (ret graphql.Marshaler) {
@@ -15970,7 +15986,7 @@ func (ec *executionContext) _CodePreview_canonicalUrl(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_CodePreview_canonicalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CodePreview", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("CodePreview", field, false, false, "URL")
 }
 
 func (ec *executionContext) _CodePreview_codes(ctx context.Context, field graphql.CollectedField, obj *link.Preview) (ret graphql.Marshaler) {
@@ -15993,7 +16009,7 @@ func (ec *executionContext) _CodePreview_codes(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_CodePreview_codes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CodePreview", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CodePreview", field, false, false, "String")
 }
 
 func (ec *executionContext) _CodePreview_existing(ctx context.Context, field graphql.CollectedField, obj *link.Preview) (ret graphql.Marshaler) {
@@ -16080,7 +16096,7 @@ func (ec *executionContext) _CreateAnonymousLinkPayload_claimToken(ctx context.C
 	)
 }
 func (ec *executionContext) fieldContext_CreateAnonymousLinkPayload_claimToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateAnonymousLinkPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateAnonymousLinkPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _CreateAnonymousLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateAnonymousLinkPayload) (ret graphql.Marshaler) {
@@ -16167,7 +16183,7 @@ func (ec *executionContext) _CreateApiKeyPayload_secret(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_CreateApiKeyPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateApiKeyPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateApiKeyPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _CreateApiKeyPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateAPIKeyPayload) (ret graphql.Marshaler) {
@@ -16254,7 +16270,7 @@ func (ec *executionContext) _CreateLinkPayload_created(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkPayload_created(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _CreateLinkPayload_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
@@ -16277,7 +16293,7 @@ func (ec *executionContext) _CreateLinkPayload_sameDestination(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkPayload_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _CreateLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
@@ -16364,7 +16380,7 @@ func (ec *executionContext) _CreateLinkResult_created(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkResult_created(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _CreateLinkResult_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
@@ -16387,7 +16403,7 @@ func (ec *executionContext) _CreateLinkResult_sameDestination(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkResult_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _CreateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
@@ -16474,7 +16490,7 @@ func (ec *executionContext) _CreateLinksPayload_operationId(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinksPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _CreateLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinksPayload) (ret graphql.Marshaler) {
@@ -16625,7 +16641,7 @@ func (ec *executionContext) _CreateWebhookPayload_secret(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_CreateWebhookPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateWebhookPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateWebhookPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _CreateWebhookPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateWebhookPayload) (ret graphql.Marshaler) {
@@ -16904,7 +16920,7 @@ func (ec *executionContext) _DeleteLinksPayload_operationId(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_DeleteLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("DeleteLinksPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _DeleteLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteLinksPayload) (ret graphql.Marshaler) {
@@ -16959,7 +16975,7 @@ func (ec *executionContext) _DeleteMyAccountPayload_deleted(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_DeleteMyAccountPayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteMyAccountPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("DeleteMyAccountPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _DeleteMyAccountPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteMyAccountPayload) (ret graphql.Marshaler) {
@@ -17014,7 +17030,7 @@ func (ec *executionContext) _DeleteUtmTemplatePayload_deleted(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_DeleteUtmTemplatePayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteUtmTemplatePayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("DeleteUtmTemplatePayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _DeleteUtmTemplatePayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteUtmTemplatePayload) (ret graphql.Marshaler) {
@@ -17069,7 +17085,7 @@ func (ec *executionContext) _DeleteWebhookPayload_deleted(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_DeleteWebhookPayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteWebhookPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("DeleteWebhookPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _DeleteWebhookPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteWebhookPayload) (ret graphql.Marshaler) {
@@ -17188,7 +17204,7 @@ func (ec *executionContext) _DestinationCheck_url(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_DestinationCheck_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, "String")
 }
 
 func (ec *executionContext) _DestinationCheck_field(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
@@ -17211,7 +17227,7 @@ func (ec *executionContext) _DestinationCheck_field(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_DestinationCheck_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, "String")
 }
 
 func (ec *executionContext) _DestinationCheck_state(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
@@ -17234,7 +17250,7 @@ func (ec *executionContext) _DestinationCheck_state(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_DestinationCheck_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DestinationCheck", field, true, false, errors.New("field of type DestinationState does not have child fields"))
+	return graphql.NewScalarFieldContext("DestinationCheck", field, true, false, "DestinationState")
 }
 
 func (ec *executionContext) _DestinationCheck_status(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
@@ -17257,7 +17273,7 @@ func (ec *executionContext) _DestinationCheck_status(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_DestinationCheck_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, "Int")
 }
 
 func (ec *executionContext) _DestinationCheck_checkedAt(ctx context.Context, field graphql.CollectedField, obj *link.URLCheck) (ret graphql.Marshaler) {
@@ -17280,7 +17296,7 @@ func (ec *executionContext) _DestinationCheck_checkedAt(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_DestinationCheck_checkedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("DestinationCheck", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Domain_id(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17303,7 +17319,7 @@ func (ec *executionContext) _Domain_id(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Domain_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Domain_host(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17326,7 +17342,7 @@ func (ec *executionContext) _Domain_host(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Domain_host(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17349,7 +17365,7 @@ func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Domain_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, true, false, errors.New("field of type DomainStatus does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, true, false, "DomainStatus")
 }
 
 func (ec *executionContext) _Domain_recordName(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17372,7 +17388,7 @@ func (ec *executionContext) _Domain_recordName(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Domain_recordName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, true, false, "String")
 }
 
 func (ec *executionContext) _Domain_recordValue(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17395,7 +17411,7 @@ func (ec *executionContext) _Domain_recordValue(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Domain_recordValue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, true, false, "String")
 }
 
 func (ec *executionContext) _Domain_createdAt(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17418,7 +17434,7 @@ func (ec *executionContext) _Domain_createdAt(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Domain_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Domain_verifiedAt(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17441,7 +17457,7 @@ func (ec *executionContext) _Domain_verifiedAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Domain_verifiedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Domain_failedAt(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17464,7 +17480,7 @@ func (ec *executionContext) _Domain_failedAt(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Domain_failedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Domain_rootUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17487,7 +17503,7 @@ func (ec *executionContext) _Domain_rootUrl(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Domain_rootUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _Domain_notFoundUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17510,7 +17526,7 @@ func (ec *executionContext) _Domain_notFoundUrl(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Domain_notFoundUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _Domain_endedUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17533,7 +17549,7 @@ func (ec *executionContext) _Domain_endedUrl(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Domain_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _Domain_faviconUrl(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17556,7 +17572,7 @@ func (ec *executionContext) _Domain_faviconUrl(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Domain_faviconUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _Domain_indexable(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17579,7 +17595,7 @@ func (ec *executionContext) _Domain_indexable(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Domain_indexable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Domain_appleAppSiteAssociation(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17602,7 +17618,7 @@ func (ec *executionContext) _Domain_appleAppSiteAssociation(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_Domain_appleAppSiteAssociation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _Domain_assetLinks(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
@@ -17625,7 +17641,7 @@ func (ec *executionContext) _Domain_assetLinks(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Domain_assetLinks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
 func (ec *executionContext) _DomainConnection_edges(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
@@ -17712,7 +17728,7 @@ func (ec *executionContext) _DomainEdge_cursor(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_DomainEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DomainEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("DomainEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _DomainEdge_node(ctx context.Context, field graphql.CollectedField, obj *DomainEdge) (ret graphql.Marshaler) {
@@ -17767,7 +17783,7 @@ func (ec *executionContext) _Event_id(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Event_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Event_type(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17790,7 +17806,7 @@ func (ec *executionContext) _Event_type(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Event_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type EventType does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "EventType")
 }
 
 func (ec *executionContext) _Event_at(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17813,7 +17829,7 @@ func (ec *executionContext) _Event_at(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Event_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, true, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, true, false, "Time")
 }
 
 func (ec *executionContext) _Event_workspaceId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17836,7 +17852,7 @@ func (ec *executionContext) _Event_workspaceId(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Event_workspaceId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Event_actorId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17859,7 +17875,7 @@ func (ec *executionContext) _Event_actorId(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Event_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, true, true, "ID")
 }
 
 func (ec *executionContext) _Event_subjectId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17882,7 +17898,7 @@ func (ec *executionContext) _Event_subjectId(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Event_subjectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Event_link(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17937,7 +17953,7 @@ func (ec *executionContext) _Event_version(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Event_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Event_operationId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17960,7 +17976,7 @@ func (ec *executionContext) _Event_operationId(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Event_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Event_changes(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -18015,7 +18031,7 @@ func (ec *executionContext) _Event_url(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Event_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Event", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Event", field, false, false, "String")
 }
 
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
@@ -18102,7 +18118,7 @@ func (ec *executionContext) _EventConnection_head(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_EventConnection_head(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("EventConnection", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("EventConnection", field, false, false, "ID")
 }
 
 func (ec *executionContext) _EventEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *EventEdge) (ret graphql.Marshaler) {
@@ -18125,7 +18141,7 @@ func (ec *executionContext) _EventEdge_cursor(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_EventEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("EventEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("EventEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _EventEdge_node(ctx context.Context, field graphql.CollectedField, obj *EventEdge) (ret graphql.Marshaler) {
@@ -18180,7 +18196,7 @@ func (ec *executionContext) _ExportClicksPayload_url(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_ExportClicksPayload_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ExportClicksPayload", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("ExportClicksPayload", field, false, false, "URL")
 }
 
 func (ec *executionContext) _ExportClicksPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *ExportClicksPayload) (ret graphql.Marshaler) {
@@ -18203,7 +18219,7 @@ func (ec *executionContext) _ExportClicksPayload_expiresAt(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_ExportClicksPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ExportClicksPayload", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ExportClicksPayload", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ExportClicksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ExportClicksPayload) (ret graphql.Marshaler) {
@@ -18258,7 +18274,7 @@ func (ec *executionContext) _ExportMyDataPayload_data(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_ExportMyDataPayload_data(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ExportMyDataPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ExportMyDataPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _ExportMyDataPayload_next(ctx context.Context, field graphql.CollectedField, obj *ExportMyDataPayload) (ret graphql.Marshaler) {
@@ -18281,7 +18297,7 @@ func (ec *executionContext) _ExportMyDataPayload_next(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_ExportMyDataPayload_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ExportMyDataPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ExportMyDataPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _ExportMyDataPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ExportMyDataPayload) (ret graphql.Marshaler) {
@@ -18336,7 +18352,7 @@ func (ec *executionContext) _FieldChange_field(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_FieldChange_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "String")
 }
 
 func (ec *executionContext) _FieldChange_before(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
@@ -18359,7 +18375,7 @@ func (ec *executionContext) _FieldChange_before(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_FieldChange_before(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "String")
 }
 
 func (ec *executionContext) _FieldChange_after(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
@@ -18382,7 +18398,7 @@ func (ec *executionContext) _FieldChange_after(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_FieldChange_after(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "String")
 }
 
 func (ec *executionContext) _FieldChange_omitted(ctx context.Context, field graphql.CollectedField, obj *audit.FieldChange) (ret graphql.Marshaler) {
@@ -18405,7 +18421,7 @@ func (ec *executionContext) _FieldChange_omitted(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_FieldChange_omitted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FieldChange", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _HitQuota_limit(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
@@ -18428,7 +18444,7 @@ func (ec *executionContext) _HitQuota_limit(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_HitQuota_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _HitQuota_used(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
@@ -18451,7 +18467,7 @@ func (ec *executionContext) _HitQuota_used(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_HitQuota_used(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _HitQuota_remaining(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
@@ -18474,7 +18490,7 @@ func (ec *executionContext) _HitQuota_remaining(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_HitQuota_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _HitQuota_resetsAt(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
@@ -18497,7 +18513,7 @@ func (ec *executionContext) _HitQuota_resetsAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_HitQuota_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Invitation_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
@@ -18520,7 +18536,7 @@ func (ec *executionContext) _Invitation_id(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Invitation_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Invitation", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Invitation", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Invitation_email(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
@@ -18543,7 +18559,7 @@ func (ec *executionContext) _Invitation_email(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Invitation_email(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Invitation", field, false, false, errors.New("field of type EmailAddress does not have child fields"))
+	return graphql.NewScalarFieldContext("Invitation", field, false, false, "EmailAddress")
 }
 
 func (ec *executionContext) _Invitation_role(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
@@ -18566,7 +18582,7 @@ func (ec *executionContext) _Invitation_role(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Invitation_role(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Invitation", field, false, false, errors.New("field of type Role does not have child fields"))
+	return graphql.NewScalarFieldContext("Invitation", field, false, false, "Role")
 }
 
 func (ec *executionContext) _Invitation_invitedBy(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
@@ -18621,7 +18637,7 @@ func (ec *executionContext) _Invitation_createdAt(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Invitation_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Invitation", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Invitation", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Invitation_expiresAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
@@ -18644,7 +18660,7 @@ func (ec *executionContext) _Invitation_expiresAt(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Invitation_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Invitation", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Invitation", field, false, false, "Time")
 }
 
 func (ec *executionContext) _InvitationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *InvitationConnection) (ret graphql.Marshaler) {
@@ -18731,7 +18747,7 @@ func (ec *executionContext) _InvitationEdge_cursor(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_InvitationEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InvitationEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InvitationEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _InvitationEdge_node(ctx context.Context, field graphql.CollectedField, obj *InvitationEdge) (ret graphql.Marshaler) {
@@ -18818,7 +18834,7 @@ func (ec *executionContext) _InviteMemberPayload_token(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_InviteMemberPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InviteMemberPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InviteMemberPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _InviteMemberPayload_errors(ctx context.Context, field graphql.CollectedField, obj *InviteMemberPayload) (ret graphql.Marshaler) {
@@ -18873,7 +18889,7 @@ func (ec *executionContext) _Latency_meanMs(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Latency_meanMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Latency", field, false, false, "Float")
 }
 
 func (ec *executionContext) _Latency_standardDeviationMs(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
@@ -18896,7 +18912,7 @@ func (ec *executionContext) _Latency_standardDeviationMs(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_Latency_standardDeviationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Latency", field, false, false, "Float")
 }
 
 func (ec *executionContext) _Latency_p50Ms(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
@@ -18919,7 +18935,7 @@ func (ec *executionContext) _Latency_p50Ms(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Latency_p50Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Latency", field, false, false, "Float")
 }
 
 func (ec *executionContext) _Latency_p95Ms(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
@@ -18942,7 +18958,7 @@ func (ec *executionContext) _Latency_p95Ms(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Latency_p95Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Latency", field, false, false, "Float")
 }
 
 func (ec *executionContext) _Latency_p99Ms(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
@@ -18965,7 +18981,7 @@ func (ec *executionContext) _Latency_p99Ms(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Latency_p99Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Latency", field, false, false, "Float")
 }
 
 func (ec *executionContext) _Link_id(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -18988,7 +19004,7 @@ func (ec *executionContext) _Link_id(ctx context.Context, field graphql.Collecte
 	)
 }
 func (ec *executionContext) fieldContext_Link_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Link_workspace(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19043,7 +19059,7 @@ func (ec *executionContext) _Link_code(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Link_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
 }
 
 func (ec *executionContext) _Link_strategy(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19066,7 +19082,7 @@ func (ec *executionContext) _Link_strategy(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Link_strategy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type CodeStrategy does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "CodeStrategy")
 }
 
 func (ec *executionContext) _Link_shortUrl(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19089,7 +19105,7 @@ func (ec *executionContext) _Link_shortUrl(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Link_shortUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "URL")
 }
 
 func (ec *executionContext) _Link_originalUrl(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19112,7 +19128,7 @@ func (ec *executionContext) _Link_originalUrl(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Link_originalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
 }
 
 func (ec *executionContext) _Link_canonicalUrl(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19135,7 +19151,7 @@ func (ec *executionContext) _Link_canonicalUrl(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Link_canonicalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "URL")
 }
 
 func (ec *executionContext) _Link_title(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19158,7 +19174,7 @@ func (ec *executionContext) _Link_title(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Link_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
 }
 
 func (ec *executionContext) _Link_note(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19181,7 +19197,7 @@ func (ec *executionContext) _Link_note(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Link_note(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
 }
 
 func (ec *executionContext) _Link_tags(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19204,7 +19220,7 @@ func (ec *executionContext) _Link_tags(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Link_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "String")
 }
 
 func (ec *executionContext) _Link_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19227,7 +19243,7 @@ func (ec *executionContext) _Link_externalId(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Link_externalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
 }
 
 func (ec *executionContext) _Link_metadata(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19282,7 +19298,7 @@ func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Link_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _Link_kind(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19305,7 +19321,7 @@ func (ec *executionContext) _Link_kind(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Link_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, false, errors.New("field of type LinkKind does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, false, "LinkKind")
 }
 
 func (ec *executionContext) _Link_status(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19328,7 +19344,7 @@ func (ec *executionContext) _Link_status(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Link_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type LinkStatus does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "LinkStatus")
 }
 
 func (ec *executionContext) _Link_startsAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19351,7 +19367,7 @@ func (ec *executionContext) _Link_startsAt(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Link_startsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_expiresAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19374,7 +19390,7 @@ func (ec *executionContext) _Link_expiresAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Link_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19397,7 +19413,7 @@ func (ec *executionContext) _Link_maxClicks(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Link_maxClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Link_redirectStatus(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19420,7 +19436,7 @@ func (ec *executionContext) _Link_redirectStatus(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Link_redirectStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Link_createdBy(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19475,7 +19491,7 @@ func (ec *executionContext) _Link_createdAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Link_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_updatedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19498,7 +19514,7 @@ func (ec *executionContext) _Link_updatedAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Link_updatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_deletedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19521,7 +19537,7 @@ func (ec *executionContext) _Link_deletedAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Link_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_clickCount(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19544,7 +19560,7 @@ func (ec *executionContext) _Link_clickCount(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Link_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Link_lastClickedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19567,7 +19583,7 @@ func (ec *executionContext) _Link_lastClickedAt(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Link_lastClickedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "Time")
 }
 
 func (ec *executionContext) _Link_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19590,7 +19606,7 @@ func (ec *executionContext) _Link_averageRedirectMs(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_Link_averageRedirectMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "Float")
 }
 
 func (ec *executionContext) _Link_hitQuota(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19645,7 +19661,7 @@ func (ec *executionContext) _Link_destinationStatus(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_Link_destinationStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Link_lastCheckedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19668,7 +19684,7 @@ func (ec *executionContext) _Link_lastCheckedAt(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Link_lastCheckedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_destinationState(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19691,7 +19707,7 @@ func (ec *executionContext) _Link_destinationState(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Link_destinationState(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type DestinationState does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, true, true, "DestinationState")
 }
 
 func (ec *executionContext) _Link_destinationChecks(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19746,7 +19762,7 @@ func (ec *executionContext) _Link_version(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Link_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Link_versions(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -19977,7 +19993,7 @@ func (ec *executionContext) _Link_statsPublic(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Link_statsPublic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Link_routing(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -20076,7 +20092,7 @@ func (ec *executionContext) _LinkCard_title(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_LinkCard_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkCard_description(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
@@ -20099,7 +20115,7 @@ func (ec *executionContext) _LinkCard_description(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LinkCard_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkCard_imageUrl(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
@@ -20122,7 +20138,7 @@ func (ec *executionContext) _LinkCard_imageUrl(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_LinkCard_imageUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, "URL")
 }
 
 func (ec *executionContext) _LinkCard_imageAlt(ctx context.Context, field graphql.CollectedField, obj *routing.Card) (ret graphql.Marshaler) {
@@ -20145,7 +20161,7 @@ func (ec *executionContext) _LinkCard_imageAlt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_LinkCard_imageAlt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkCard", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkCard", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
@@ -20232,7 +20248,7 @@ func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_LinkConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkConnection", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkConnection", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _LinkEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *LinkEdge) (ret graphql.Marshaler) {
@@ -20255,7 +20271,7 @@ func (ec *executionContext) _LinkEdge_cursor(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_LinkEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkEdge_node(ctx context.Context, field graphql.CollectedField, obj *LinkEdge) (ret graphql.Marshaler) {
@@ -20310,7 +20326,7 @@ func (ec *executionContext) _LinkGate_hasPassword(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LinkGate_hasPassword(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkGate", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkGate", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkGate_notice(ctx context.Context, field graphql.CollectedField, obj *routing.Gate) (ret graphql.Marshaler) {
@@ -20333,7 +20349,7 @@ func (ec *executionContext) _LinkGate_notice(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_LinkGate_notice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkGate", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkGate", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkGate_confirm(ctx context.Context, field graphql.CollectedField, obj *routing.Gate) (ret graphql.Marshaler) {
@@ -20356,7 +20372,7 @@ func (ec *executionContext) _LinkGate_confirm(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_LinkGate_confirm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkGate", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkGate", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -20443,7 +20459,7 @@ func (ec *executionContext) _LinkRouting_forwardPath(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_LinkRouting_forwardPath(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkRouting_utm(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -20498,7 +20514,7 @@ func (ec *executionContext) _LinkRouting_pendingUrl(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_LinkRouting_pendingUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkRouting_endedUrl(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -20521,7 +20537,7 @@ func (ec *executionContext) _LinkRouting_endedUrl(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LinkRouting_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkRouting_card(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -20608,7 +20624,7 @@ func (ec *executionContext) _LinkRouting_bots(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_LinkRouting_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type BotPolicy does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, "BotPolicy")
 }
 
 func (ec *executionContext) _LinkRouting_qrSources(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -20631,7 +20647,7 @@ func (ec *executionContext) _LinkRouting_qrSources(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_LinkRouting_qrSources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkRouting", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -20750,7 +20766,7 @@ func (ec *executionContext) _LinkVersion_number(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_number(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Int")
 }
 
 func (ec *executionContext) _LinkVersion_from(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20773,7 +20789,7 @@ func (ec *executionContext) _LinkVersion_from(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Time")
 }
 
 func (ec *executionContext) _LinkVersion_to(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20796,7 +20812,7 @@ func (ec *executionContext) _LinkVersion_to(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Time")
 }
 
 func (ec *executionContext) _LinkVersion_cause(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20819,7 +20835,7 @@ func (ec *executionContext) _LinkVersion_cause(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type ChangeCause does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "ChangeCause")
 }
 
 func (ec *executionContext) _LinkVersion_actorId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20842,7 +20858,7 @@ func (ec *executionContext) _LinkVersion_actorId(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, true, true, "ID")
 }
 
 func (ec *executionContext) _LinkVersion_actor(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20897,7 +20913,7 @@ func (ec *executionContext) _LinkVersion_operationId(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "ID")
 }
 
 func (ec *executionContext) _LinkVersion_changes(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20952,7 +20968,7 @@ func (ec *executionContext) _LinkVersion_originalUrl(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_originalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkVersion_title(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20975,7 +20991,7 @@ func (ec *executionContext) _LinkVersion_title(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkVersion_note(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -20998,7 +21014,7 @@ func (ec *executionContext) _LinkVersion_note(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_note(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkVersion_tags(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21021,7 +21037,7 @@ func (ec *executionContext) _LinkVersion_tags(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkVersion_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21044,7 +21060,7 @@ func (ec *executionContext) _LinkVersion_externalId(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_externalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkVersion_metadata(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21099,7 +21115,7 @@ func (ec *executionContext) _LinkVersion_archived(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkVersion_statsPublic(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21122,7 +21138,7 @@ func (ec *executionContext) _LinkVersion_statsPublic(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_statsPublic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkVersion_startsAt(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21145,7 +21161,7 @@ func (ec *executionContext) _LinkVersion_startsAt(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_startsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Time")
 }
 
 func (ec *executionContext) _LinkVersion_expiresAt(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21168,7 +21184,7 @@ func (ec *executionContext) _LinkVersion_expiresAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Time")
 }
 
 func (ec *executionContext) _LinkVersion_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21191,7 +21207,7 @@ func (ec *executionContext) _LinkVersion_maxClicks(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_maxClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _LinkVersion_redirectStatus(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21214,7 +21230,7 @@ func (ec *executionContext) _LinkVersion_redirectStatus(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_redirectStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Int")
 }
 
 func (ec *executionContext) _LinkVersion_routing(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21269,7 +21285,7 @@ func (ec *executionContext) _LinkVersion_deleted(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkVersion_disabled(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -21292,7 +21308,7 @@ func (ec *executionContext) _LinkVersion_disabled(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_disabled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LinkVersionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
@@ -21379,7 +21395,7 @@ func (ec *executionContext) _LinkVersionEdge_cursor(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersionEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersionEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LinkVersionEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _LinkVersionEdge_node(ctx context.Context, field graphql.CollectedField, obj *LinkVersionEdge) (ret graphql.Marshaler) {
@@ -21434,7 +21450,7 @@ func (ec *executionContext) _LoginPayload_token(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_LoginPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LoginPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LoginPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _LoginPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *LoginPayload) (ret graphql.Marshaler) {
@@ -21457,7 +21473,7 @@ func (ec *executionContext) _LoginPayload_expiresAt(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_LoginPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LoginPayload", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("LoginPayload", field, false, false, "Time")
 }
 
 func (ec *executionContext) _LoginPayload_refreshToken(ctx context.Context, field graphql.CollectedField, obj *LoginPayload) (ret graphql.Marshaler) {
@@ -21480,7 +21496,7 @@ func (ec *executionContext) _LoginPayload_refreshToken(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_LoginPayload_refreshToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LoginPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LoginPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _LoginPayload_user(ctx context.Context, field graphql.CollectedField, obj *LoginPayload) (ret graphql.Marshaler) {
@@ -21567,7 +21583,7 @@ func (ec *executionContext) _LogoutEverywherePayload_loggedOut(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_LogoutEverywherePayload_loggedOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LogoutEverywherePayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LogoutEverywherePayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LogoutEverywherePayload_errors(ctx context.Context, field graphql.CollectedField, obj *LogoutEverywherePayload) (ret graphql.Marshaler) {
@@ -21622,7 +21638,7 @@ func (ec *executionContext) _LogoutPayload_loggedOut(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_LogoutPayload_loggedOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LogoutPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("LogoutPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _LogoutPayload_errors(ctx context.Context, field graphql.CollectedField, obj *LogoutPayload) (ret graphql.Marshaler) {
@@ -21677,7 +21693,7 @@ func (ec *executionContext) _Member_id(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Member_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Member", field, true, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Member", field, true, false, "ID")
 }
 
 func (ec *executionContext) _Member_user(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
@@ -21732,7 +21748,7 @@ func (ec *executionContext) _Member_role(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Member_role(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Member", field, false, false, errors.New("field of type Role does not have child fields"))
+	return graphql.NewScalarFieldContext("Member", field, false, false, "Role")
 }
 
 func (ec *executionContext) _Member_joinedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
@@ -21755,7 +21771,7 @@ func (ec *executionContext) _Member_joinedAt(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Member_joinedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Member", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Member", field, false, false, "Time")
 }
 
 func (ec *executionContext) _MemberConnection_edges(ctx context.Context, field graphql.CollectedField, obj *MemberConnection) (ret graphql.Marshaler) {
@@ -21842,7 +21858,7 @@ func (ec *executionContext) _MemberEdge_cursor(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_MemberEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("MemberEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("MemberEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _MemberEdge_node(ctx context.Context, field graphql.CollectedField, obj *MemberEdge) (ret graphql.Marshaler) {
@@ -21897,7 +21913,7 @@ func (ec *executionContext) _Metadata_key(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Metadata_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Metadata", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Metadata", field, false, false, "String")
 }
 
 func (ec *executionContext) _Metadata_value(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
@@ -21920,7 +21936,7 @@ func (ec *executionContext) _Metadata_value(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Metadata_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Metadata", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Metadata", field, false, false, "String")
 }
 
 func (ec *executionContext) _Mutation_register(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -24451,7 +24467,7 @@ func (ec *executionContext) _Orphan_status(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Orphan_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Orphan", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Orphan_code(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
@@ -24474,7 +24490,7 @@ func (ec *executionContext) _Orphan_code(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Orphan_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Orphan", field, true, true, "String")
 }
 
 func (ec *executionContext) _Orphan_requests(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
@@ -24497,7 +24513,7 @@ func (ec *executionContext) _Orphan_requests(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Orphan_requests(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Orphan", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Orphan_lastAt(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
@@ -24520,7 +24536,7 @@ func (ec *executionContext) _Orphan_lastAt(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Orphan_lastAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Orphan", field, false, false, "Time")
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -24543,7 +24559,7 @@ func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_PageInfo_hasNextPage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _PageInfo_hasPreviousPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -24566,7 +24582,7 @@ func (ec *executionContext) _PageInfo_hasPreviousPage(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_PageInfo_hasPreviousPage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _PageInfo_startCursor(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -24589,7 +24605,7 @@ func (ec *executionContext) _PageInfo_startCursor(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_PageInfo_startCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "String")
 }
 
 func (ec *executionContext) _PageInfo_endCursor(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -24612,7 +24628,7 @@ func (ec *executionContext) _PageInfo_endCursor(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "String")
 }
 
 func (ec *executionContext) _Period_from(ctx context.Context, field graphql.CollectedField, obj *routing.Period) (ret graphql.Marshaler) {
@@ -24635,7 +24651,7 @@ func (ec *executionContext) _Period_from(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Period_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Period", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Period", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Period_to(ctx context.Context, field graphql.CollectedField, obj *routing.Period) (ret graphql.Marshaler) {
@@ -24658,7 +24674,7 @@ func (ec *executionContext) _Period_to(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Period_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Period", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Period", field, false, false, "Time")
 }
 
 func (ec *executionContext) _PlatformStats_totalLinks(ctx context.Context, field graphql.CollectedField, obj *PlatformStats) (ret graphql.Marshaler) {
@@ -24681,7 +24697,7 @@ func (ec *executionContext) _PlatformStats_totalLinks(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_PlatformStats_totalLinks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _PlatformStats_totalRedirects(ctx context.Context, field graphql.CollectedField, obj *PlatformStats) (ret graphql.Marshaler) {
@@ -24704,7 +24720,7 @@ func (ec *executionContext) _PlatformStats_totalRedirects(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_PlatformStats_totalRedirects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _PlatformStats_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *PlatformStats) (ret graphql.Marshaler) {
@@ -24727,7 +24743,7 @@ func (ec *executionContext) _PlatformStats_averageRedirectMs(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_PlatformStats_averageRedirectMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("PlatformStats", field, false, false, "Float")
 }
 
 func (ec *executionContext) _QrCode_text(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -24750,7 +24766,7 @@ func (ec *executionContext) _QrCode_text(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "String")
 }
 
 func (ec *executionContext) _QrCode_svg(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -24773,7 +24789,7 @@ func (ec *executionContext) _QrCode_svg(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_svg(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "String")
 }
 
 func (ec *executionContext) _QrCode_svgUrl(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -24796,7 +24812,7 @@ func (ec *executionContext) _QrCode_svgUrl(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_svgUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "URL")
 }
 
 func (ec *executionContext) _QrCode_pngUrl(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -24819,7 +24835,7 @@ func (ec *executionContext) _QrCode_pngUrl(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_pngUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "URL")
 }
 
 func (ec *executionContext) _QrCode_modules(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -24842,7 +24858,7 @@ func (ec *executionContext) _QrCode_modules(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_modules(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "Int")
 }
 
 func (ec *executionContext) _QrStyle_size(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
@@ -24865,7 +24881,7 @@ func (ec *executionContext) _QrStyle_size(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_QrStyle_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, "Int")
 }
 
 func (ec *executionContext) _QrStyle_margin(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
@@ -24888,7 +24904,7 @@ func (ec *executionContext) _QrStyle_margin(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_QrStyle_margin(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, "Int")
 }
 
 func (ec *executionContext) _QrStyle_level(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
@@ -24911,7 +24927,7 @@ func (ec *executionContext) _QrStyle_level(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_QrStyle_level(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type QrLevel does not have child fields"))
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, "QrLevel")
 }
 
 func (ec *executionContext) _QrStyle_foreground(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
@@ -24934,7 +24950,7 @@ func (ec *executionContext) _QrStyle_foreground(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_QrStyle_foreground(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, "String")
 }
 
 func (ec *executionContext) _QrStyle_background(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
@@ -24957,7 +24973,7 @@ func (ec *executionContext) _QrStyle_background(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_QrStyle_background(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrStyle", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QrStyle", field, false, false, "String")
 }
 
 func (ec *executionContext) _QrStyle_hasLogo(ctx context.Context, field graphql.CollectedField, obj *qr.Style) (ret graphql.Marshaler) {
@@ -24980,7 +24996,7 @@ func (ec *executionContext) _QrStyle_hasLogo(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_QrStyle_hasLogo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrStyle", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("QrStyle", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _Query_me(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -25444,10 +25460,10 @@ func (ec *executionContext) _Query___schema(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Schema) graphql.Marshaler {
-			return ec.marshalO__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx, selections, v)
+			return ec.marshalN__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx, selections, v)
 		},
 		true,
-		false,
+		true,
 	)
 }
 func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -25483,7 +25499,7 @@ func (ec *executionContext) _QueryCondition_name(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_QueryCondition_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QueryCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QueryCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _QueryCondition_value(ctx context.Context, field graphql.CollectedField, obj *routing.QueryCondition) (ret graphql.Marshaler) {
@@ -25506,7 +25522,7 @@ func (ec *executionContext) _QueryCondition_value(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_QueryCondition_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QueryCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QueryCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _QueryForwarding_mode(ctx context.Context, field graphql.CollectedField, obj *routing.Forwarding) (ret graphql.Marshaler) {
@@ -25529,7 +25545,7 @@ func (ec *executionContext) _QueryForwarding_mode(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_QueryForwarding_mode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, errors.New("field of type QueryForwardingMode does not have child fields"))
+	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, "QueryForwardingMode")
 }
 
 func (ec *executionContext) _QueryForwarding_only(ctx context.Context, field graphql.CollectedField, obj *routing.Forwarding) (ret graphql.Marshaler) {
@@ -25552,7 +25568,7 @@ func (ec *executionContext) _QueryForwarding_only(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_QueryForwarding_only(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, "String")
 }
 
 func (ec *executionContext) _QueryForwarding_except(ctx context.Context, field graphql.CollectedField, obj *routing.Forwarding) (ret graphql.Marshaler) {
@@ -25575,7 +25591,7 @@ func (ec *executionContext) _QueryForwarding_except(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_QueryForwarding_except(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, "String")
 }
 
 func (ec *executionContext) _RateLimit_limit(ctx context.Context, field graphql.CollectedField, obj *RateLimit) (ret graphql.Marshaler) {
@@ -25598,7 +25614,7 @@ func (ec *executionContext) _RateLimit_limit(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_RateLimit_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RateLimit", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("RateLimit", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _RateLimit_cost(ctx context.Context, field graphql.CollectedField, obj *RateLimit) (ret graphql.Marshaler) {
@@ -25621,7 +25637,7 @@ func (ec *executionContext) _RateLimit_cost(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_RateLimit_cost(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RateLimit", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RateLimit", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RateLimit_remaining(ctx context.Context, field graphql.CollectedField, obj *RateLimit) (ret graphql.Marshaler) {
@@ -25644,7 +25660,7 @@ func (ec *executionContext) _RateLimit_remaining(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_RateLimit_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RateLimit", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("RateLimit", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _RateLimit_resetsAt(ctx context.Context, field graphql.CollectedField, obj *RateLimit) (ret graphql.Marshaler) {
@@ -25667,7 +25683,7 @@ func (ec *executionContext) _RateLimit_resetsAt(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_RateLimit_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RateLimit", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("RateLimit", field, false, false, "Time")
 }
 
 func (ec *executionContext) _RedeliverWebhookPayload_count(ctx context.Context, field graphql.CollectedField, obj *RedeliverWebhookPayload) (ret graphql.Marshaler) {
@@ -25690,7 +25706,7 @@ func (ec *executionContext) _RedeliverWebhookPayload_count(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_RedeliverWebhookPayload_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedeliverWebhookPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedeliverWebhookPayload", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedeliverWebhookPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RedeliverWebhookPayload) (ret graphql.Marshaler) {
@@ -25745,7 +25761,7 @@ func (ec *executionContext) _RedirectExplanation_status(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedirectExplanation_location(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25768,7 +25784,7 @@ func (ec *executionContext) _RedirectExplanation_location(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_location(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "String")
 }
 
 func (ec *executionContext) _RedirectExplanation_reason(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25791,7 +25807,7 @@ func (ec *executionContext) _RedirectExplanation_reason(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type RedirectReason does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "RedirectReason")
 }
 
 func (ec *executionContext) _RedirectExplanation_consumes(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25814,7 +25830,7 @@ func (ec *executionContext) _RedirectExplanation_consumes(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_consumes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _RedirectExplanation_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25837,7 +25853,7 @@ func (ec *executionContext) _RedirectExplanation_ruleIndex(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_ruleIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedirectExplanation_targetIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25860,7 +25876,7 @@ func (ec *executionContext) _RedirectExplanation_targetIndex(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_targetIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedirectExplanation_candidates(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25883,7 +25899,7 @@ func (ec *executionContext) _RedirectExplanation_candidates(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_RedirectExplanation_candidates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedirectExplanation_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
@@ -25970,7 +25986,7 @@ func (ec *executionContext) _RedirectStep_step(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_RedirectStep_step(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type RedirectStepKind does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "RedirectStepKind")
 }
 
 func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
@@ -25993,7 +26009,7 @@ func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_RedirectStep_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type RedirectOutcome does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "RedirectOutcome")
 }
 
 func (ec *executionContext) _RedirectStep_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
@@ -26016,7 +26032,7 @@ func (ec *executionContext) _RedirectStep_ruleIndex(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_RedirectStep_ruleIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedirectStep_conditionIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
@@ -26039,7 +26055,7 @@ func (ec *executionContext) _RedirectStep_conditionIndex(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_RedirectStep_conditionIndex(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RedirectStep_detail(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
@@ -26062,7 +26078,7 @@ func (ec *executionContext) _RedirectStep_detail(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_RedirectStep_detail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "String")
 }
 
 func (ec *executionContext) _RefreshSessionPayload_token(ctx context.Context, field graphql.CollectedField, obj *RefreshSessionPayload) (ret graphql.Marshaler) {
@@ -26085,7 +26101,7 @@ func (ec *executionContext) _RefreshSessionPayload_token(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_RefreshSessionPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RefreshSessionPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RefreshSessionPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _RefreshSessionPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *RefreshSessionPayload) (ret graphql.Marshaler) {
@@ -26108,7 +26124,7 @@ func (ec *executionContext) _RefreshSessionPayload_expiresAt(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_RefreshSessionPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RefreshSessionPayload", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("RefreshSessionPayload", field, false, false, "Time")
 }
 
 func (ec *executionContext) _RefreshSessionPayload_refreshToken(ctx context.Context, field graphql.CollectedField, obj *RefreshSessionPayload) (ret graphql.Marshaler) {
@@ -26131,7 +26147,7 @@ func (ec *executionContext) _RefreshSessionPayload_refreshToken(ctx context.Cont
 	)
 }
 func (ec *executionContext) fieldContext_RefreshSessionPayload_refreshToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RefreshSessionPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RefreshSessionPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _RefreshSessionPayload_user(ctx context.Context, field graphql.CollectedField, obj *RefreshSessionPayload) (ret graphql.Marshaler) {
@@ -26218,7 +26234,7 @@ func (ec *executionContext) _RegisterPayload_token(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_RegisterPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RegisterPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RegisterPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _RegisterPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *RegisterPayload) (ret graphql.Marshaler) {
@@ -26241,7 +26257,7 @@ func (ec *executionContext) _RegisterPayload_expiresAt(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_RegisterPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RegisterPayload", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("RegisterPayload", field, false, false, "Time")
 }
 
 func (ec *executionContext) _RegisterPayload_refreshToken(ctx context.Context, field graphql.CollectedField, obj *RegisterPayload) (ret graphql.Marshaler) {
@@ -26264,7 +26280,7 @@ func (ec *executionContext) _RegisterPayload_refreshToken(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_RegisterPayload_refreshToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RegisterPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RegisterPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _RegisterPayload_user(ctx context.Context, field graphql.CollectedField, obj *RegisterPayload) (ret graphql.Marshaler) {
@@ -26415,7 +26431,7 @@ func (ec *executionContext) _RemoveMemberPayload_removed(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_RemoveMemberPayload_removed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RemoveMemberPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("RemoveMemberPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _RemoveMemberPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RemoveMemberPayload) (ret graphql.Marshaler) {
@@ -26470,7 +26486,7 @@ func (ec *executionContext) _ReportLinkPayload_reported(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_ReportLinkPayload_reported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportLinkPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _ReportLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ReportLinkPayload) (ret graphql.Marshaler) {
@@ -26525,7 +26541,7 @@ func (ec *executionContext) _RequestEmailVerificationPayload_requested(ctx conte
 	)
 }
 func (ec *executionContext) fieldContext_RequestEmailVerificationPayload_requested(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RequestEmailVerificationPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("RequestEmailVerificationPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _RequestEmailVerificationPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RequestEmailVerificationPayload) (ret graphql.Marshaler) {
@@ -26580,7 +26596,7 @@ func (ec *executionContext) _RequestPasswordResetPayload_requested(ctx context.C
 	)
 }
 func (ec *executionContext) fieldContext_RequestPasswordResetPayload_requested(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RequestPasswordResetPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("RequestPasswordResetPayload", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _RequestPasswordResetPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RequestPasswordResetPayload) (ret graphql.Marshaler) {
@@ -26891,7 +26907,7 @@ func (ec *executionContext) _RevertLinkResult_linkId(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_RevertLinkResult_linkId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RevertLinkResult", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("RevertLinkResult", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RevertLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *RevertLinkResult) (ret graphql.Marshaler) {
@@ -27010,7 +27026,7 @@ func (ec *executionContext) _RevertOperationPayload_remaining(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_RevertOperationPayload_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RevertOperationPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RevertOperationPayload", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RevertOperationPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RevertOperationPayload) (ret graphql.Marshaler) {
@@ -27225,7 +27241,7 @@ func (ec *executionContext) _RotateWebhookSecretPayload_secret(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_RotateWebhookSecretPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RotateWebhookSecretPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RotateWebhookSecretPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _RotateWebhookSecretPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RotateWebhookSecretPayload) (ret graphql.Marshaler) {
@@ -27312,7 +27328,7 @@ func (ec *executionContext) _RoutingDefaults_forwardPath(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_RoutingDefaults_forwardPath(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _RoutingDefaults_utm(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
@@ -27367,7 +27383,7 @@ func (ec *executionContext) _RoutingDefaults_bots(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_RoutingDefaults_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, errors.New("field of type BotPolicy does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, "BotPolicy")
 }
 
 func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
@@ -27390,7 +27406,7 @@ func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_RoutingRule_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RoutingRule_name(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
@@ -27413,7 +27429,7 @@ func (ec *executionContext) _RoutingRule_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_RoutingRule_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "String")
 }
 
 func (ec *executionContext) _RoutingRule_enabled(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
@@ -27436,7 +27452,7 @@ func (ec *executionContext) _RoutingRule_enabled(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_RoutingRule_enabled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _RoutingRule_when(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
@@ -27555,7 +27571,7 @@ func (ec *executionContext) _RoutingRule_stickiness(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_RoutingRule_stickiness(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, errors.New("field of type Stickiness does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "Stickiness")
 }
 
 func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -27578,7 +27594,7 @@ func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RoutingTarget_name(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -27601,7 +27617,7 @@ func (ec *executionContext) _RoutingTarget_name(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, "String")
 }
 
 func (ec *executionContext) _RoutingTarget_url(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -27624,7 +27640,7 @@ func (ec *executionContext) _RoutingTarget_url(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, "String")
 }
 
 func (ec *executionContext) _RoutingTarget_share(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -27647,7 +27663,7 @@ func (ec *executionContext) _RoutingTarget_share(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_share(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RoutingTarget_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -27670,7 +27686,7 @@ func (ec *executionContext) _RoutingTarget_maxClicks(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_maxClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _RoutingTarget_clickCount(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -27693,7 +27709,7 @@ func (ec *executionContext) _RoutingTarget_clickCount(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTarget", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTarget", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _RoutingTest_name(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
@@ -27716,7 +27732,7 @@ func (ec *executionContext) _RoutingTest_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTest_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, "String")
 }
 
 func (ec *executionContext) _RoutingTest_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
@@ -27771,7 +27787,7 @@ func (ec *executionContext) _RoutingTest_status(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTest_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, "Int")
 }
 
 func (ec *executionContext) _RoutingTest_location(ctx context.Context, field graphql.CollectedField, obj *routing.Test) (ret graphql.Marshaler) {
@@ -27794,7 +27810,7 @@ func (ec *executionContext) _RoutingTest_location(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTest_location(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, "String")
 }
 
 func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
@@ -27817,7 +27833,7 @@ func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_RoutingWarning_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type RoutingWarningCode does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, "RoutingWarningCode")
 }
 
 func (ec *executionContext) _RoutingWarning_message(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
@@ -27840,7 +27856,7 @@ func (ec *executionContext) _RoutingWarning_message(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_RoutingWarning_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, "String")
 }
 
 func (ec *executionContext) _RoutingWarning_field(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
@@ -27863,7 +27879,7 @@ func (ec *executionContext) _RoutingWarning_field(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_RoutingWarning_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, "String")
 }
 
 func (ec *executionContext) _ScheduleLinkChangePayload_scheduledChange(ctx context.Context, field graphql.CollectedField, obj *ScheduleLinkChangePayload) (ret graphql.Marshaler) {
@@ -27982,7 +27998,7 @@ func (ec *executionContext) _ScheduledChange_id(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_ScheduledChange_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ScheduledChange_at(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
@@ -28005,7 +28021,7 @@ func (ec *executionContext) _ScheduledChange_at(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_ScheduledChange_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ScheduledChange_changes(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
@@ -28060,7 +28076,7 @@ func (ec *executionContext) _ScheduledChange_createdAt(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_ScheduledChange_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, "Time")
 }
 
 func (ec *executionContext) _ScheduledChange_createdBy(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
@@ -28115,7 +28131,7 @@ func (ec *executionContext) _Session_id(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Session_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Session", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Session_agent(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -28138,7 +28154,7 @@ func (ec *executionContext) _Session_agent(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Session_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Session", field, false, false, "String")
 }
 
 func (ec *executionContext) _Session_createdAt(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -28161,7 +28177,7 @@ func (ec *executionContext) _Session_createdAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Session_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Session", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Session_usedAt(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -28184,7 +28200,7 @@ func (ec *executionContext) _Session_usedAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Session_usedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Session", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Session_expiresAt(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -28207,7 +28223,7 @@ func (ec *executionContext) _Session_expiresAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Session_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Session", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Session_isCurrent(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -28230,7 +28246,7 @@ func (ec *executionContext) _Session_isCurrent(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Session_isCurrent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, true, true, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Session", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _SessionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *SessionConnection) (ret graphql.Marshaler) {
@@ -28317,7 +28333,7 @@ func (ec *executionContext) _SessionEdge_cursor(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_SessionEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SessionEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SessionEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _SessionEdge_node(ctx context.Context, field graphql.CollectedField, obj *SessionEdge) (ret graphql.Marshaler) {
@@ -28436,7 +28452,7 @@ func (ec *executionContext) _Stats_from(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Stats_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Stats_to(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -28459,7 +28475,7 @@ func (ec *executionContext) _Stats_to(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Stats_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -28482,7 +28498,7 @@ func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Stats_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Stats_visitors(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -28505,7 +28521,7 @@ func (ec *executionContext) _Stats_visitors(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Stats_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Stats_bots(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -28528,7 +28544,7 @@ func (ec *executionContext) _Stats_bots(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Stats_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -28551,7 +28567,7 @@ func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_Stats_averageRedirectMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, true, true, "Float")
 }
 
 func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -28726,7 +28742,7 @@ func (ec *executionContext) _StatsPoint_start(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_StatsPoint_start(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, "Time")
 }
 
 func (ec *executionContext) _StatsPoint_clicks(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
@@ -28749,7 +28765,7 @@ func (ec *executionContext) _StatsPoint_clicks(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_StatsPoint_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _StatsPoint_visitors(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
@@ -28772,7 +28788,7 @@ func (ec *executionContext) _StatsPoint_visitors(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_StatsPoint_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _StatsPoint_bots(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
@@ -28795,7 +28811,7 @@ func (ec *executionContext) _StatsPoint_bots(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_StatsPoint_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _StatsSlice_value(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
@@ -28818,7 +28834,7 @@ func (ec *executionContext) _StatsSlice_value(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_StatsSlice_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, "String")
 }
 
 func (ec *executionContext) _StatsSlice_isOther(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
@@ -28841,7 +28857,7 @@ func (ec *executionContext) _StatsSlice_isOther(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_StatsSlice_isOther(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _StatsSlice_link(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
@@ -28896,7 +28912,7 @@ func (ec *executionContext) _StatsSlice_clicks(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_StatsSlice_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _StatsSlice_visitors(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
@@ -28919,7 +28935,7 @@ func (ec *executionContext) _StatsSlice_visitors(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_StatsSlice_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _StatsSlice_bots(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
@@ -28942,7 +28958,7 @@ func (ec *executionContext) _StatsSlice_bots(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_StatsSlice_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Subscription_linkClicked(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
@@ -29405,7 +29421,7 @@ func (ec *executionContext) _UpdateLinksPayload_operationId(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_UpdateLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UpdateLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("UpdateLinksPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _UpdateLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateLinksPayload) (ret graphql.Marshaler) {
@@ -29812,7 +29828,7 @@ func (ec *executionContext) _UpsertLinkPayload_outcome(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_UpsertLinkPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UpsertLinkPayload", field, false, false, errors.New("field of type UpsertOutcome does not have child fields"))
+	return graphql.NewScalarFieldContext("UpsertLinkPayload", field, false, false, "UpsertOutcome")
 }
 
 func (ec *executionContext) _UpsertLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkPayload) (ret graphql.Marshaler) {
@@ -29899,7 +29915,7 @@ func (ec *executionContext) _UpsertLinkResult_outcome(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_UpsertLinkResult_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UpsertLinkResult", field, false, false, errors.New("field of type UpsertOutcome does not have child fields"))
+	return graphql.NewScalarFieldContext("UpsertLinkResult", field, false, false, "UpsertOutcome")
 }
 
 func (ec *executionContext) _UpsertLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
@@ -29986,7 +30002,7 @@ func (ec *executionContext) _UpsertLinksPayload_operationId(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_UpsertLinksPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UpsertLinksPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("UpsertLinksPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _UpsertLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
@@ -30041,7 +30057,7 @@ func (ec *executionContext) _Usage_links(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Usage_links(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Usage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Usage_limit(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
@@ -30064,7 +30080,7 @@ func (ec *executionContext) _Usage_limit(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Usage_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Usage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Usage_remaining(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
@@ -30087,7 +30103,7 @@ func (ec *executionContext) _Usage_remaining(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Usage_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Usage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Usage_resetsAt(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
@@ -30110,7 +30126,7 @@ func (ec *executionContext) _Usage_resetsAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Usage_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Usage", field, false, false, "Time")
 }
 
 func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -30133,7 +30149,7 @@ func (ec *executionContext) _User_id(ctx context.Context, field graphql.Collecte
 	)
 }
 func (ec *executionContext) fieldContext_User_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("User", field, false, false, "ID")
 }
 
 func (ec *executionContext) _User_email(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -30156,7 +30172,7 @@ func (ec *executionContext) _User_email(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_User_email(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type EmailAddress does not have child fields"))
+	return graphql.NewScalarFieldContext("User", field, false, false, "EmailAddress")
 }
 
 func (ec *executionContext) _User_emailVerified(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -30179,7 +30195,7 @@ func (ec *executionContext) _User_emailVerified(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_User_emailVerified(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("User", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _User_name(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -30202,7 +30218,7 @@ func (ec *executionContext) _User_name(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_User_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("User", field, false, false, "String")
 }
 
 func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -30225,7 +30241,7 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("User", field, false, false, "Time")
 }
 
 func (ec *executionContext) _User_workspaces(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -30336,7 +30352,7 @@ func (ec *executionContext) _UserError_message(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_UserError_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserError", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("UserError", field, false, false, "String")
 }
 
 func (ec *executionContext) _UserError_code(ctx context.Context, field graphql.CollectedField, obj *UserError) (ret graphql.Marshaler) {
@@ -30359,7 +30375,7 @@ func (ec *executionContext) _UserError_code(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_UserError_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserError", field, false, false, errors.New("field of type ErrorCode does not have child fields"))
+	return graphql.NewScalarFieldContext("UserError", field, false, false, "ErrorCode")
 }
 
 func (ec *executionContext) _UserError_field(ctx context.Context, field graphql.CollectedField, obj *UserError) (ret graphql.Marshaler) {
@@ -30382,7 +30398,7 @@ func (ec *executionContext) _UserError_field(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_UserError_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserError", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("UserError", field, false, false, "String")
 }
 
 func (ec *executionContext) _Utm_source(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
@@ -30405,7 +30421,7 @@ func (ec *executionContext) _Utm_source(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Utm_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Utm", field, false, false, "String")
 }
 
 func (ec *executionContext) _Utm_medium(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
@@ -30428,7 +30444,7 @@ func (ec *executionContext) _Utm_medium(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Utm_medium(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Utm", field, false, false, "String")
 }
 
 func (ec *executionContext) _Utm_campaign(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
@@ -30451,7 +30467,7 @@ func (ec *executionContext) _Utm_campaign(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Utm_campaign(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Utm", field, false, false, "String")
 }
 
 func (ec *executionContext) _Utm_term(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
@@ -30474,7 +30490,7 @@ func (ec *executionContext) _Utm_term(ctx context.Context, field graphql.Collect
 	)
 }
 func (ec *executionContext) fieldContext_Utm_term(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Utm", field, false, false, "String")
 }
 
 func (ec *executionContext) _Utm_content(ctx context.Context, field graphql.CollectedField, obj *routing.UTM) (ret graphql.Marshaler) {
@@ -30497,7 +30513,7 @@ func (ec *executionContext) _Utm_content(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Utm_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Utm", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Utm", field, false, false, "String")
 }
 
 func (ec *executionContext) _UtmTemplate_id(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
@@ -30520,7 +30536,7 @@ func (ec *executionContext) _UtmTemplate_id(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_UtmTemplate_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "ID")
 }
 
 func (ec *executionContext) _UtmTemplate_name(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
@@ -30543,7 +30559,7 @@ func (ec *executionContext) _UtmTemplate_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_UtmTemplate_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "String")
 }
 
 func (ec *executionContext) _UtmTemplate_utm(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
@@ -30598,7 +30614,7 @@ func (ec *executionContext) _UtmTemplate_createdAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_UtmTemplate_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "Time")
 }
 
 func (ec *executionContext) _UtmTemplate_updatedAt(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
@@ -30621,7 +30637,7 @@ func (ec *executionContext) _UtmTemplate_updatedAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_UtmTemplate_updatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "Time")
 }
 
 func (ec *executionContext) _UtmTemplateConnection_edges(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
@@ -30708,7 +30724,7 @@ func (ec *executionContext) _UtmTemplateEdge_cursor(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_UtmTemplateEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UtmTemplateEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("UtmTemplateEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _UtmTemplateEdge_node(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateEdge) (ret graphql.Marshaler) {
@@ -30891,7 +30907,7 @@ func (ec *executionContext) _VisitCondition_country(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_device(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -30914,7 +30930,7 @@ func (ec *executionContext) _VisitCondition_device(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_os(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -30937,7 +30953,7 @@ func (ec *executionContext) _VisitCondition_os(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_os(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_browser(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -30960,7 +30976,7 @@ func (ec *executionContext) _VisitCondition_browser(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_browser(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_language(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -30983,7 +30999,7 @@ func (ec *executionContext) _VisitCondition_language(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_language(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_referrer(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -31006,7 +31022,7 @@ func (ec *executionContext) _VisitCondition_referrer(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_query(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -31125,7 +31141,7 @@ func (ec *executionContext) _VisitCondition_network(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_network(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitCondition_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -31148,7 +31164,7 @@ func (ec *executionContext) _VisitCondition_visit(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type VisitKind does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "VisitKind")
 }
 
 func (ec *executionContext) _VisitCondition_bot(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
@@ -31171,7 +31187,7 @@ func (ec *executionContext) _VisitCondition_bot(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_VisitCondition_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _VisitReading_country(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31194,7 +31210,7 @@ func (ec *executionContext) _VisitReading_country(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitReading_device(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31217,7 +31233,7 @@ func (ec *executionContext) _VisitReading_device(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitReading_os(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31240,7 +31256,7 @@ func (ec *executionContext) _VisitReading_os(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_os(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitReading_browser(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31263,7 +31279,7 @@ func (ec *executionContext) _VisitReading_browser(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_browser(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitReading_language(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31286,7 +31302,7 @@ func (ec *executionContext) _VisitReading_language(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_language(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitReading_referrer(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31309,7 +31325,7 @@ func (ec *executionContext) _VisitReading_referrer(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitReading_bot(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31332,7 +31348,7 @@ func (ec *executionContext) _VisitReading_bot(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _VisitReading_previewCrawler(ctx context.Context, field graphql.CollectedField, obj *routing.Visit) (ret graphql.Marshaler) {
@@ -31355,7 +31371,7 @@ func (ec *executionContext) _VisitReading_previewCrawler(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_VisitReading_previewCrawler(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitReading", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitReading", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _VisitSample_at(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31378,7 +31394,7 @@ func (ec *executionContext) _VisitSample_at(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "Time")
 }
 
 func (ec *executionContext) _VisitSample_country(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31401,7 +31417,7 @@ func (ec *executionContext) _VisitSample_country(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_userAgent(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31424,7 +31440,7 @@ func (ec *executionContext) _VisitSample_userAgent(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_userAgent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_acceptLanguage(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31447,7 +31463,7 @@ func (ec *executionContext) _VisitSample_acceptLanguage(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_acceptLanguage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_referrer(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31470,7 +31486,7 @@ func (ec *executionContext) _VisitSample_referrer(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_query(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31493,7 +31509,7 @@ func (ec *executionContext) _VisitSample_query(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_path(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31516,7 +31532,7 @@ func (ec *executionContext) _VisitSample_path(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_address(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31539,7 +31555,7 @@ func (ec *executionContext) _VisitSample_address(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
 }
 
 func (ec *executionContext) _VisitSample_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31562,7 +31578,7 @@ func (ec *executionContext) _VisitSample_visit(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type VisitKind does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "VisitKind")
 }
 
 func (ec *executionContext) _VisitSample_targetId(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31585,7 +31601,7 @@ func (ec *executionContext) _VisitSample_targetId(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "ID")
 }
 
 func (ec *executionContext) _VisitSample_private(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31608,7 +31624,7 @@ func (ec *executionContext) _VisitSample_private(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_private(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _VisitSample_gatePassed(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -31631,7 +31647,7 @@ func (ec *executionContext) _VisitSample_gatePassed(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_VisitSample_gatePassed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("VisitSample", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _Webhook_id(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31654,7 +31670,7 @@ func (ec *executionContext) _Webhook_id(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Webhook_name(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31677,7 +31693,7 @@ func (ec *executionContext) _Webhook_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
 }
 
 func (ec *executionContext) _Webhook_url(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31700,7 +31716,7 @@ func (ec *executionContext) _Webhook_url(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type URL does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "URL")
 }
 
 func (ec *executionContext) _Webhook_types(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31723,7 +31739,7 @@ func (ec *executionContext) _Webhook_types(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_types(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type EventType does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "EventType")
 }
 
 func (ec *executionContext) _Webhook_tags(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31746,7 +31762,7 @@ func (ec *executionContext) _Webhook_tags(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
 }
 
 func (ec *executionContext) _Webhook_selection(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31769,7 +31785,7 @@ func (ec *executionContext) _Webhook_selection(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_selection(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
 }
 
 func (ec *executionContext) _Webhook_selectionError(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31792,7 +31808,7 @@ func (ec *executionContext) _Webhook_selectionError(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_selectionError(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
 }
 
 func (ec *executionContext) _Webhook_status(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31815,7 +31831,7 @@ func (ec *executionContext) _Webhook_status(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type WebhookStatus does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "WebhookStatus")
 }
 
 func (ec *executionContext) _Webhook_failingSince(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31838,7 +31854,7 @@ func (ec *executionContext) _Webhook_failingSince(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_failingSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Webhook_waiting(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31861,7 +31877,7 @@ func (ec *executionContext) _Webhook_waiting(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Webhook_skippedClicks(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31884,7 +31900,7 @@ func (ec *executionContext) _Webhook_skippedClicks(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_skippedClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Webhook_createdAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31907,7 +31923,7 @@ func (ec *executionContext) _Webhook_createdAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Webhook_createdById(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31930,7 +31946,7 @@ func (ec *executionContext) _Webhook_createdById(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_createdById(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Webhook_deliveries(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
@@ -31997,7 +32013,7 @@ func (ec *executionContext) _WebhookAttempt_at(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_WebhookAttempt_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, "Time")
 }
 
 func (ec *executionContext) _WebhookAttempt_status(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
@@ -32020,7 +32036,7 @@ func (ec *executionContext) _WebhookAttempt_status(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_WebhookAttempt_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, "Int")
 }
 
 func (ec *executionContext) _WebhookAttempt_error(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
@@ -32043,7 +32059,7 @@ func (ec *executionContext) _WebhookAttempt_error(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_WebhookAttempt_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type AttemptError does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, "AttemptError")
 }
 
 func (ec *executionContext) _WebhookAttempt_durationMs(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
@@ -32066,7 +32082,7 @@ func (ec *executionContext) _WebhookAttempt_durationMs(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_WebhookAttempt_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, "Int")
 }
 
 func (ec *executionContext) _WebhookConnection_edges(ctx context.Context, field graphql.CollectedField, obj *WebhookConnection) (ret graphql.Marshaler) {
@@ -32153,7 +32169,7 @@ func (ec *executionContext) _WebhookDelivery_id(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, "ID")
 }
 
 func (ec *executionContext) _WebhookDelivery_webhookMessageId(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32176,7 +32192,7 @@ func (ec *executionContext) _WebhookDelivery_webhookMessageId(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_webhookMessageId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, "ID")
 }
 
 func (ec *executionContext) _WebhookDelivery_type(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32199,7 +32215,7 @@ func (ec *executionContext) _WebhookDelivery_type(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, errors.New("field of type EventType does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, "EventType")
 }
 
 func (ec *executionContext) _WebhookDelivery_event(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32254,7 +32270,7 @@ func (ec *executionContext) _WebhookDelivery_clickCount(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, true, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, true, false, "Int")
 }
 
 func (ec *executionContext) _WebhookDelivery_status(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32277,7 +32293,7 @@ func (ec *executionContext) _WebhookDelivery_status(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, errors.New("field of type DeliveryStatus does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, "DeliveryStatus")
 }
 
 func (ec *executionContext) _WebhookDelivery_createdAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32300,7 +32316,7 @@ func (ec *executionContext) _WebhookDelivery_createdAt(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, false, false, "Time")
 }
 
 func (ec *executionContext) _WebhookDelivery_nextAttemptAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32323,7 +32339,7 @@ func (ec *executionContext) _WebhookDelivery_nextAttemptAt(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_nextAttemptAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDelivery", field, true, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDelivery", field, true, false, "Time")
 }
 
 func (ec *executionContext) _WebhookDelivery_attempts(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
@@ -32442,7 +32458,7 @@ func (ec *executionContext) _WebhookDeliveryEdge_cursor(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDeliveryEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookDeliveryEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookDeliveryEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _WebhookDeliveryEdge_node(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryEdge) (ret graphql.Marshaler) {
@@ -32497,7 +32513,7 @@ func (ec *executionContext) _WebhookEdge_cursor(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_WebhookEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WebhookEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("WebhookEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _WebhookEdge_node(ctx context.Context, field graphql.CollectedField, obj *WebhookEdge) (ret graphql.Marshaler) {
@@ -32552,7 +32568,7 @@ func (ec *executionContext) _WeeklySchedule_timezone(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_WeeklySchedule_timezone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, "String")
 }
 
 func (ec *executionContext) _WeeklySchedule_days(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
@@ -32575,7 +32591,7 @@ func (ec *executionContext) _WeeklySchedule_days(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_WeeklySchedule_days(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type Weekday does not have child fields"))
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, "Weekday")
 }
 
 func (ec *executionContext) _WeeklySchedule_from(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
@@ -32598,7 +32614,7 @@ func (ec *executionContext) _WeeklySchedule_from(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_WeeklySchedule_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, "String")
 }
 
 func (ec *executionContext) _WeeklySchedule_to(ctx context.Context, field graphql.CollectedField, obj *routing.WeeklySchedule) (ret graphql.Marshaler) {
@@ -32621,7 +32637,7 @@ func (ec *executionContext) _WeeklySchedule_to(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_WeeklySchedule_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("WeeklySchedule", field, false, false, "String")
 }
 
 func (ec *executionContext) _Workspace_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32644,7 +32660,7 @@ func (ec *executionContext) _Workspace_id(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, false, "ID")
 }
 
 func (ec *executionContext) _Workspace_slug(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32667,7 +32683,7 @@ func (ec *executionContext) _Workspace_slug(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_slug(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, false, "String")
 }
 
 func (ec *executionContext) _Workspace_name(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32690,7 +32706,7 @@ func (ec *executionContext) _Workspace_name(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, false, "String")
 }
 
 func (ec *executionContext) _Workspace_createdAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32713,7 +32729,7 @@ func (ec *executionContext) _Workspace_createdAt(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, false, "Time")
 }
 
 func (ec *executionContext) _Workspace_viewerRole(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32736,7 +32752,7 @@ func (ec *executionContext) _Workspace_viewerRole(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_viewerRole(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type Role does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, false, "Role")
 }
 
 func (ec *executionContext) _Workspace_defaultStrategy(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32759,7 +32775,7 @@ func (ec *executionContext) _Workspace_defaultStrategy(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_defaultStrategy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type CodeStrategy does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "CodeStrategy")
 }
 
 func (ec *executionContext) _Workspace_defaultRedirectStatus(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32782,7 +32798,7 @@ func (ec *executionContext) _Workspace_defaultRedirectStatus(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_defaultRedirectStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int")
 }
 
 func (ec *executionContext) _Workspace_hitQuota(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32805,7 +32821,7 @@ func (ec *executionContext) _Workspace_hitQuota(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_hitQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Workspace_linkQuota(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32828,7 +32844,7 @@ func (ec *executionContext) _Workspace_linkQuota(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_linkQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int64")
 }
 
 func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33059,7 +33075,7 @@ func (ec *executionContext) _Workspace_permissions(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_permissions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type Permission does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, false, "Permission")
 }
 
 func (ec *executionContext) _Workspace_primaryHost(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33082,7 +33098,7 @@ func (ec *executionContext) _Workspace_primaryHost(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_primaryHost(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
 }
 
 func (ec *executionContext) _Workspace_deletedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33105,7 +33121,7 @@ func (ec *executionContext) _Workspace_deletedAt(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Time does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Time")
 }
 
 func (ec *executionContext) _Workspace_members(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33468,7 +33484,7 @@ func (ec *executionContext) _Workspace_notFoundUrl(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_notFoundUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
 }
 
 func (ec *executionContext) _Workspace_endedUrl(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33491,7 +33507,7 @@ func (ec *executionContext) _Workspace_endedUrl(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
 }
 
 func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33514,7 +33530,7 @@ func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_inspectable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _Workspace_qrStyle(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -33677,7 +33693,7 @@ func (ec *executionContext) _WorkspaceEdge_cursor(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_WorkspaceEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("WorkspaceEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("WorkspaceEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _WorkspaceEdge_node(ctx context.Context, field graphql.CollectedField, obj *WorkspaceEdge) (ret graphql.Marshaler) {
@@ -33732,7 +33748,7 @@ func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext___Directive_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Directive", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Directive", field, false, false, "String")
 }
 
 func (ec *executionContext) ___Directive_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -33755,7 +33771,7 @@ func (ec *executionContext) ___Directive_description(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext___Directive_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Directive", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Directive", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Directive_isRepeatable(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -33778,7 +33794,7 @@ func (ec *executionContext) ___Directive_isRepeatable(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext___Directive_isRepeatable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Directive", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("__Directive", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) ___Directive_locations(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -33801,7 +33817,7 @@ func (ec *executionContext) ___Directive_locations(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext___Directive_locations(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Directive", field, false, false, errors.New("field of type __DirectiveLocation does not have child fields"))
+	return graphql.NewScalarFieldContext("__Directive", field, false, false, "__DirectiveLocation")
 }
 
 func (ec *executionContext) ___Directive_args(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -33813,7 +33829,8 @@ func (ec *executionContext) ___Directive_args(ctx context.Context, field graphql
 			return ec.fieldContext___Directive_args(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Args, nil
+			fc := graphql.GetFieldContext(ctx)
+			return obj.VisibleArgs(fc.Args["includeDeprecated"].(bool)), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
@@ -33827,7 +33844,7 @@ func (ec *executionContext) fieldContext___Directive_args(ctx context.Context, f
 	fc = &graphql.FieldContext{
 		Object:     "__Directive",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields___InputValue(ctx, field)
@@ -33867,7 +33884,7 @@ func (ec *executionContext) ___EnumValue_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext___EnumValue_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__EnumValue", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__EnumValue", field, false, false, "String")
 }
 
 func (ec *executionContext) ___EnumValue_description(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
@@ -33890,7 +33907,7 @@ func (ec *executionContext) ___EnumValue_description(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext___EnumValue_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, "String")
 }
 
 func (ec *executionContext) ___EnumValue_isDeprecated(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
@@ -33913,7 +33930,7 @@ func (ec *executionContext) ___EnumValue_isDeprecated(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext___EnumValue_isDeprecated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) ___EnumValue_deprecationReason(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
@@ -33936,7 +33953,7 @@ func (ec *executionContext) ___EnumValue_deprecationReason(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext___EnumValue_deprecationReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Field_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
@@ -33959,7 +33976,7 @@ func (ec *executionContext) ___Field_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext___Field_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Field", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Field", field, false, false, "String")
 }
 
 func (ec *executionContext) ___Field_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
@@ -33982,7 +33999,7 @@ func (ec *executionContext) ___Field_description(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext___Field_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Field", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Field", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Field_args(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
@@ -33994,7 +34011,8 @@ func (ec *executionContext) ___Field_args(ctx context.Context, field graphql.Col
 			return ec.fieldContext___Field_args(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Args, nil
+			fc := graphql.GetFieldContext(ctx)
+			return obj.VisibleArgs(fc.Args["includeDeprecated"].(bool)), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
@@ -34008,7 +34026,7 @@ func (ec *executionContext) fieldContext___Field_args(ctx context.Context, field
 	fc = &graphql.FieldContext{
 		Object:     "__Field",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields___InputValue(ctx, field)
@@ -34080,7 +34098,7 @@ func (ec *executionContext) ___Field_isDeprecated(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext___Field_isDeprecated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Field", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("__Field", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) ___Field_deprecationReason(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
@@ -34103,7 +34121,7 @@ func (ec *executionContext) ___Field_deprecationReason(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext___Field_deprecationReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Field", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Field", field, true, false, "String")
 }
 
 func (ec *executionContext) ___InputValue_name(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
@@ -34126,7 +34144,7 @@ func (ec *executionContext) ___InputValue_name(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext___InputValue_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__InputValue", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__InputValue", field, false, false, "String")
 }
 
 func (ec *executionContext) ___InputValue_description(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
@@ -34149,7 +34167,7 @@ func (ec *executionContext) ___InputValue_description(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext___InputValue_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__InputValue", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__InputValue", field, true, false, "String")
 }
 
 func (ec *executionContext) ___InputValue_type(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
@@ -34204,7 +34222,7 @@ func (ec *executionContext) ___InputValue_defaultValue(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext___InputValue_defaultValue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__InputValue", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__InputValue", field, false, false, "String")
 }
 
 func (ec *executionContext) ___InputValue_isDeprecated(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
@@ -34227,7 +34245,7 @@ func (ec *executionContext) ___InputValue_isDeprecated(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext___InputValue_isDeprecated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__InputValue", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("__InputValue", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) ___InputValue_deprecationReason(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
@@ -34250,7 +34268,7 @@ func (ec *executionContext) ___InputValue_deprecationReason(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext___InputValue_deprecationReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__InputValue", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__InputValue", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Schema_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
@@ -34273,7 +34291,7 @@ func (ec *executionContext) ___Schema_description(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext___Schema_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Schema", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Schema", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Schema_types(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
@@ -34456,7 +34474,7 @@ func (ec *executionContext) ___Type_kind(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext___Type_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type __TypeKind does not have child fields"))
+	return graphql.NewScalarFieldContext("__Type", field, true, false, "__TypeKind")
 }
 
 func (ec *executionContext) ___Type_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
@@ -34479,7 +34497,7 @@ func (ec *executionContext) ___Type_name(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext___Type_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Type", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Type_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
@@ -34502,7 +34520,7 @@ func (ec *executionContext) ___Type_description(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext___Type_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Type", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Type_specifiedByURL(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
@@ -34525,7 +34543,7 @@ func (ec *executionContext) ___Type_specifiedByURL(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext___Type_specifiedByURL(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("__Type", field, true, false, "String")
 }
 
 func (ec *executionContext) ___Type_fields(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
@@ -34689,7 +34707,8 @@ func (ec *executionContext) ___Type_inputFields(ctx context.Context, field graph
 			return ec.fieldContext___Type_inputFields(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.InputFields(), nil
+			fc := graphql.GetFieldContext(ctx)
+			return obj.VisibleInputFields(fc.Args["includeDeprecated"].(bool)), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
@@ -34699,7 +34718,7 @@ func (ec *executionContext) ___Type_inputFields(ctx context.Context, field graph
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_inputFields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext___Type_inputFields(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
@@ -34708,6 +34727,17 @@ func (ec *executionContext) fieldContext___Type_inputFields(_ context.Context, f
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields___InputValue(ctx, field)
 		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field___Type_inputFields_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -34764,7 +34794,7 @@ func (ec *executionContext) ___Type_isOneOf(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("__Type", field, true, false, "Boolean")
 }
 
 // endregion **************************** field.gotpl *****************************
@@ -34799,6 +34829,18 @@ func (ec *executionContext) unmarshalInputAcceptInvitationInput(ctx context.Cont
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalAcceptInvitationInput unmarshals raw into the AcceptInvitationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalAcceptInvitationInput(ctx context.Context, raw any) (AcceptInvitationInput, error) {
+	var out AcceptInvitationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "AcceptInvitationInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputAddDomainInput(ctx context.Context, obj any) (AddDomainInput, error) {
@@ -34836,6 +34878,18 @@ func (ec *executionContext) unmarshalInputAddDomainInput(ctx context.Context, ob
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalAddDomainInput unmarshals raw into the AddDomainInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalAddDomainInput(ctx context.Context, raw any) (AddDomainInput, error) {
+	var out AddDomainInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "AddDomainInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj any) (audit.Filter, error) {
@@ -34896,6 +34950,18 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 	return it, nil
 }
 
+// UnmarshalAuditFilter unmarshals raw into the AuditFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalAuditFilter(ctx context.Context, raw any) (audit.Filter, error) {
+	var out audit.Filter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "AuditFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCancelLinkChangeInput(ctx context.Context, obj any) (CancelLinkChangeInput, error) {
 	var it CancelLinkChangeInput
 	if obj == nil {
@@ -34924,6 +34990,18 @@ func (ec *executionContext) unmarshalInputCancelLinkChangeInput(ctx context.Cont
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalCancelLinkChangeInput unmarshals raw into the CancelLinkChangeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCancelLinkChangeInput(ctx context.Context, raw any) (CancelLinkChangeInput, error) {
+	var out CancelLinkChangeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CancelLinkChangeInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputChangePasswordInput(ctx context.Context, obj any) (ChangePasswordInput, error) {
@@ -34963,6 +35041,18 @@ func (ec *executionContext) unmarshalInputChangePasswordInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalChangePasswordInput unmarshals raw into the ChangePasswordInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalChangePasswordInput(ctx context.Context, raw any) (ChangePasswordInput, error) {
+	var out ChangePasswordInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ChangePasswordInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCheckLinkInput(ctx context.Context, obj any) (CheckLinkInput, error) {
 	var it CheckLinkInput
 	if obj == nil {
@@ -34991,6 +35081,18 @@ func (ec *executionContext) unmarshalInputCheckLinkInput(ctx context.Context, ob
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalCheckLinkInput unmarshals raw into the CheckLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCheckLinkInput(ctx context.Context, raw any) (CheckLinkInput, error) {
+	var out CheckLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CheckLinkInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputClaimLinksInput(ctx context.Context, obj any) (ClaimLinksInput, error) {
@@ -35028,6 +35130,18 @@ func (ec *executionContext) unmarshalInputClaimLinksInput(ctx context.Context, o
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalClaimLinksInput unmarshals raw into the ClaimLinksInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalClaimLinksInput(ctx context.Context, raw any) (ClaimLinksInput, error) {
+	var out ClaimLinksInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ClaimLinksInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj any) (ClickFilter, error) {
@@ -35165,6 +35279,18 @@ func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj a
 	return it, nil
 }
 
+// UnmarshalClickFilter unmarshals raw into the ClickFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalClickFilter(ctx context.Context, raw any) (ClickFilter, error) {
+	var out ClickFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ClickFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj any) (CodeLinkBy, error) {
 	var it CodeLinkBy
 	if obj == nil {
@@ -35202,6 +35328,18 @@ func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj an
 	return it, nil
 }
 
+// UnmarshalCodeLinkBy unmarshals raw into the CodeLinkBy input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCodeLinkBy(ctx context.Context, raw any) (CodeLinkBy, error) {
+	var out CodeLinkBy
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CodeLinkBy", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateAnonymousLinkInput(ctx context.Context, obj any) (CreateAnonymousLinkInput, error) {
 	var it CreateAnonymousLinkInput
 	if obj == nil {
@@ -35230,6 +35368,18 @@ func (ec *executionContext) unmarshalInputCreateAnonymousLinkInput(ctx context.C
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalCreateAnonymousLinkInput unmarshals raw into the CreateAnonymousLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateAnonymousLinkInput(ctx context.Context, raw any) (CreateAnonymousLinkInput, error) {
+	var out CreateAnonymousLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateAnonymousLinkInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context, obj any) (CreateAPIKeyInput, error) {
@@ -35281,6 +35431,18 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalCreateApiKeyInput unmarshals raw into the CreateApiKeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateApiKeyInput(ctx context.Context, raw any) (CreateAPIKeyInput, error) {
+	var out CreateAPIKeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateApiKeyInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, obj any) (CreateLinkInput, error) {
@@ -35411,6 +35573,18 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+// UnmarshalCreateLinkInput unmarshals raw into the CreateLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateLinkInput(ctx context.Context, raw any) (CreateLinkInput, error) {
+	var out CreateLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, obj any) (CreateLinksInput, error) {
 	var it CreateLinksInput
 	if obj == nil {
@@ -35462,6 +35636,18 @@ func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalCreateLinksInput unmarshals raw into the CreateLinksInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateLinksInput(ctx context.Context, raw any) (CreateLinksInput, error) {
+	var out CreateLinksInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateLinksInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateUtmTemplateInput(ctx context.Context, obj any) (CreateUtmTemplateInput, error) {
 	var it CreateUtmTemplateInput
 	if obj == nil {
@@ -35504,6 +35690,18 @@ func (ec *executionContext) unmarshalInputCreateUtmTemplateInput(ctx context.Con
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalCreateUtmTemplateInput unmarshals raw into the CreateUtmTemplateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateUtmTemplateInput(ctx context.Context, raw any) (CreateUtmTemplateInput, error) {
+	var out CreateUtmTemplateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateUtmTemplateInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputCreateWebhookInput(ctx context.Context, obj any) (CreateWebhookInput, error) {
@@ -35571,6 +35769,18 @@ func (ec *executionContext) unmarshalInputCreateWebhookInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalCreateWebhookInput unmarshals raw into the CreateWebhookInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateWebhookInput(ctx context.Context, raw any) (CreateWebhookInput, error) {
+	var out CreateWebhookInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateWebhookInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateWorkspaceInput(ctx context.Context, obj any) (CreateWorkspaceInput, error) {
 	var it CreateWorkspaceInput
 	if obj == nil {
@@ -35608,6 +35818,18 @@ func (ec *executionContext) unmarshalInputCreateWorkspaceInput(ctx context.Conte
 	return it, nil
 }
 
+// UnmarshalCreateWorkspaceInput unmarshals raw into the CreateWorkspaceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateWorkspaceInput(ctx context.Context, raw any) (CreateWorkspaceInput, error) {
+	var out CreateWorkspaceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateWorkspaceInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteLinkInput(ctx context.Context, obj any) (DeleteLinkInput, error) {
 	var it DeleteLinkInput
 	if obj == nil {
@@ -35636,6 +35858,18 @@ func (ec *executionContext) unmarshalInputDeleteLinkInput(ctx context.Context, o
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalDeleteLinkInput unmarshals raw into the DeleteLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteLinkInput(ctx context.Context, raw any) (DeleteLinkInput, error) {
+	var out DeleteLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteLinkInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputDeleteLinksInput(ctx context.Context, obj any) (DeleteLinksInput, error) {
@@ -35682,6 +35916,18 @@ func (ec *executionContext) unmarshalInputDeleteLinksInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalDeleteLinksInput unmarshals raw into the DeleteLinksInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteLinksInput(ctx context.Context, raw any) (DeleteLinksInput, error) {
+	var out DeleteLinksInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteLinksInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteMyAccountInput(ctx context.Context, obj any) (DeleteMyAccountInput, error) {
 	var it DeleteMyAccountInput
 	if obj == nil {
@@ -35710,6 +35956,18 @@ func (ec *executionContext) unmarshalInputDeleteMyAccountInput(ctx context.Conte
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalDeleteMyAccountInput unmarshals raw into the DeleteMyAccountInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteMyAccountInput(ctx context.Context, raw any) (DeleteMyAccountInput, error) {
+	var out DeleteMyAccountInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteMyAccountInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputDeleteUtmTemplateInput(ctx context.Context, obj any) (DeleteUtmTemplateInput, error) {
@@ -35742,6 +36000,18 @@ func (ec *executionContext) unmarshalInputDeleteUtmTemplateInput(ctx context.Con
 	return it, nil
 }
 
+// UnmarshalDeleteUtmTemplateInput unmarshals raw into the DeleteUtmTemplateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteUtmTemplateInput(ctx context.Context, raw any) (DeleteUtmTemplateInput, error) {
+	var out DeleteUtmTemplateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteUtmTemplateInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteWebhookInput(ctx context.Context, obj any) (DeleteWebhookInput, error) {
 	var it DeleteWebhookInput
 	if obj == nil {
@@ -35772,6 +36042,18 @@ func (ec *executionContext) unmarshalInputDeleteWebhookInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalDeleteWebhookInput unmarshals raw into the DeleteWebhookInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteWebhookInput(ctx context.Context, raw any) (DeleteWebhookInput, error) {
+	var out DeleteWebhookInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteWebhookInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteWorkspaceInput(ctx context.Context, obj any) (DeleteWorkspaceInput, error) {
 	var it DeleteWorkspaceInput
 	if obj == nil {
@@ -35800,6 +36082,18 @@ func (ec *executionContext) unmarshalInputDeleteWorkspaceInput(ctx context.Conte
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalDeleteWorkspaceInput unmarshals raw into the DeleteWorkspaceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteWorkspaceInput(ctx context.Context, raw any) (DeleteWorkspaceInput, error) {
+	var out DeleteWorkspaceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteWorkspaceInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context, obj any) (ExportClicksInput, error) {
@@ -35860,6 +36154,18 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalExportClicksInput unmarshals raw into the ExportClicksInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalExportClicksInput(ctx context.Context, raw any) (ExportClicksInput, error) {
+	var out ExportClicksInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExportClicksInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context, obj any) (ExportMyDataInput, error) {
 	var it ExportMyDataInput
 	if obj == nil {
@@ -35897,6 +36203,18 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalExportMyDataInput unmarshals raw into the ExportMyDataInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalExportMyDataInput(ctx context.Context, raw any) (ExportMyDataInput, error) {
+	var out ExportMyDataInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExportMyDataInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputExternalLinkBy(ctx context.Context, obj any) (ExternalLinkBy, error) {
 	var it ExternalLinkBy
 	if obj == nil {
@@ -35932,6 +36250,18 @@ func (ec *executionContext) unmarshalInputExternalLinkBy(ctx context.Context, ob
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalExternalLinkBy unmarshals raw into the ExternalLinkBy input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalExternalLinkBy(ctx context.Context, raw any) (ExternalLinkBy, error) {
+	var out ExternalLinkBy
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExternalLinkBy", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context, obj any) (InviteMemberInput, error) {
@@ -35976,6 +36306,18 @@ func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalInviteMemberInput unmarshals raw into the InviteMemberInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalInviteMemberInput(ctx context.Context, raw any) (InviteMemberInput, error) {
+	var out InviteMemberInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "InviteMemberInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (LinkBy, error) {
@@ -36029,6 +36371,18 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 	return it, nil
 }
 
+// UnmarshalLinkBy unmarshals raw into the LinkBy input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkBy(ctx context.Context, raw any) (LinkBy, error) {
+	var out LinkBy
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkBy", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLinkCardInput(ctx context.Context, obj any) (routing.Card, error) {
 	var it routing.Card
 	if obj == nil {
@@ -36078,6 +36432,18 @@ func (ec *executionContext) unmarshalInputLinkCardInput(ctx context.Context, obj
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalLinkCardInput unmarshals raw into the LinkCardInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkCardInput(ctx context.Context, raw any) (routing.Card, error) {
+	var out routing.Card
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkCardInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, obj any) (LinkChangeInput, error) {
@@ -36143,6 +36509,18 @@ func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, o
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalLinkChangeInput unmarshals raw into the LinkChangeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkChangeInput(ctx context.Context, raw any) (LinkChangeInput, error) {
+	var out LinkChangeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkChangeInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj any) (linklist.Filter, error) {
@@ -36315,6 +36693,18 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 	return it, nil
 }
 
+// UnmarshalLinkFilter unmarshals raw into the LinkFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkFilter(ctx context.Context, raw any) (linklist.Filter, error) {
+	var out linklist.Filter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLinkGateInput(ctx context.Context, obj any) (LinkGateInput, error) {
 	var it LinkGateInput
 	if obj == nil {
@@ -36359,6 +36749,18 @@ func (ec *executionContext) unmarshalInputLinkGateInput(ctx context.Context, obj
 	return it, nil
 }
 
+// UnmarshalLinkGateInput unmarshals raw into the LinkGateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkGateInput(ctx context.Context, raw any) (LinkGateInput, error) {
+	var out LinkGateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkGateInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any) (linklist.Order, error) {
 	var it linklist.Order
 	if obj == nil {
@@ -36394,6 +36796,18 @@ func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalLinkOrder unmarshals raw into the LinkOrder input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkOrder(ctx context.Context, raw any) (linklist.Order, error) {
+	var out linklist.Order
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkOrder", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, obj any) (LinkRoutingInput, error) {
@@ -36496,6 +36910,18 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalLinkRoutingInput unmarshals raw into the LinkRoutingInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkRoutingInput(ctx context.Context, raw any) (LinkRoutingInput, error) {
+	var out LinkRoutingInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkRoutingInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLoginInput(ctx context.Context, obj any) (LoginInput, error) {
 	var it LoginInput
 	if obj == nil {
@@ -36533,6 +36959,18 @@ func (ec *executionContext) unmarshalInputLoginInput(ctx context.Context, obj an
 	return it, nil
 }
 
+// UnmarshalLoginInput unmarshals raw into the LoginInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLoginInput(ctx context.Context, raw any) (LoginInput, error) {
+	var out LoginInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LoginInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLogoutEverywhereInput(ctx context.Context, obj any) (LogoutEverywhereInput, error) {
 	var it LogoutEverywhereInput
 	if obj == nil {
@@ -36563,6 +37001,18 @@ func (ec *executionContext) unmarshalInputLogoutEverywhereInput(ctx context.Cont
 	return it, nil
 }
 
+// UnmarshalLogoutEverywhereInput unmarshals raw into the LogoutEverywhereInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLogoutEverywhereInput(ctx context.Context, raw any) (LogoutEverywhereInput, error) {
+	var out LogoutEverywhereInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LogoutEverywhereInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLogoutInput(ctx context.Context, obj any) (LogoutInput, error) {
 	var it LogoutInput
 	if obj == nil {
@@ -36591,6 +37041,18 @@ func (ec *executionContext) unmarshalInputLogoutInput(ctx context.Context, obj a
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalLogoutInput unmarshals raw into the LogoutInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLogoutInput(ctx context.Context, raw any) (LogoutInput, error) {
+	var out LogoutInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LogoutInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj any) (link.Pair, error) {
@@ -36628,6 +37090,18 @@ func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalMetadataInput unmarshals raw into the MetadataInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMetadataInput(ctx context.Context, raw any) (link.Pair, error) {
+	var out link.Pair
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MetadataInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj any) (NewLinkInput, error) {
@@ -36744,6 +37218,18 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 	return it, nil
 }
 
+// UnmarshalNewLinkInput unmarshals raw into the NewLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNewLinkInput(ctx context.Context, raw any) (NewLinkInput, error) {
+	var out NewLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NewLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputPeriodInput(ctx context.Context, obj any) (routing.Period, error) {
 	var it routing.Period
 	if obj == nil {
@@ -36779,6 +37265,18 @@ func (ec *executionContext) unmarshalInputPeriodInput(ctx context.Context, obj a
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalPeriodInput unmarshals raw into the PeriodInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPeriodInput(ctx context.Context, raw any) (routing.Period, error) {
+	var out routing.Period
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PeriodInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputQrStyleInput(ctx context.Context, obj any) (QRStyleInput, error) {
@@ -36846,6 +37344,18 @@ func (ec *executionContext) unmarshalInputQrStyleInput(ctx context.Context, obj 
 	return it, nil
 }
 
+// UnmarshalQrStyleInput unmarshals raw into the QrStyleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalQrStyleInput(ctx context.Context, raw any) (QRStyleInput, error) {
+	var out QRStyleInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "QrStyleInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputQueryConditionInput(ctx context.Context, obj any) (routing.QueryCondition, error) {
 	var it routing.QueryCondition
 	if obj == nil {
@@ -36881,6 +37391,18 @@ func (ec *executionContext) unmarshalInputQueryConditionInput(ctx context.Contex
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalQueryConditionInput unmarshals raw into the QueryConditionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalQueryConditionInput(ctx context.Context, raw any) (routing.QueryCondition, error) {
+	var out routing.QueryCondition
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "QueryConditionInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputQueryForwardingInput(ctx context.Context, obj any) (routing.Forwarding, error) {
@@ -36925,6 +37447,18 @@ func (ec *executionContext) unmarshalInputQueryForwardingInput(ctx context.Conte
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalQueryForwardingInput unmarshals raw into the QueryForwardingInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalQueryForwardingInput(ctx context.Context, raw any) (routing.Forwarding, error) {
+	var out routing.Forwarding
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "QueryForwardingInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRedeliverWebhookInput(ctx context.Context, obj any) (RedeliverWebhookInput, error) {
@@ -36978,6 +37512,18 @@ func (ec *executionContext) unmarshalInputRedeliverWebhookInput(ctx context.Cont
 	return it, nil
 }
 
+// UnmarshalRedeliverWebhookInput unmarshals raw into the RedeliverWebhookInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRedeliverWebhookInput(ctx context.Context, raw any) (RedeliverWebhookInput, error) {
+	var out RedeliverWebhookInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RedeliverWebhookInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRefreshSessionInput(ctx context.Context, obj any) (RefreshSessionInput, error) {
 	var it RefreshSessionInput
 	if obj == nil {
@@ -37006,6 +37552,18 @@ func (ec *executionContext) unmarshalInputRefreshSessionInput(ctx context.Contex
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRefreshSessionInput unmarshals raw into the RefreshSessionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRefreshSessionInput(ctx context.Context, raw any) (RefreshSessionInput, error) {
+	var out RefreshSessionInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RefreshSessionInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRegisterInput(ctx context.Context, obj any) (RegisterInput, error) {
@@ -37052,6 +37610,18 @@ func (ec *executionContext) unmarshalInputRegisterInput(ctx context.Context, obj
 	return it, nil
 }
 
+// UnmarshalRegisterInput unmarshals raw into the RegisterInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRegisterInput(ctx context.Context, raw any) (RegisterInput, error) {
+	var out RegisterInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RegisterInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRemoveDomainInput(ctx context.Context, obj any) (RemoveDomainInput, error) {
 	var it RemoveDomainInput
 	if obj == nil {
@@ -37080,6 +37650,18 @@ func (ec *executionContext) unmarshalInputRemoveDomainInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRemoveDomainInput unmarshals raw into the RemoveDomainInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRemoveDomainInput(ctx context.Context, raw any) (RemoveDomainInput, error) {
+	var out RemoveDomainInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RemoveDomainInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRemoveMemberInput(ctx context.Context, obj any) (RemoveMemberInput, error) {
@@ -37117,6 +37699,18 @@ func (ec *executionContext) unmarshalInputRemoveMemberInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRemoveMemberInput unmarshals raw into the RemoveMemberInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRemoveMemberInput(ctx context.Context, raw any) (RemoveMemberInput, error) {
+	var out RemoveMemberInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RemoveMemberInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputReportLinkInput(ctx context.Context, obj any) (ReportLinkInput, error) {
@@ -37163,6 +37757,18 @@ func (ec *executionContext) unmarshalInputReportLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+// UnmarshalReportLinkInput unmarshals raw into the ReportLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReportLinkInput(ctx context.Context, raw any) (ReportLinkInput, error) {
+	var out ReportLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReportLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRequestEmailVerificationInput(ctx context.Context, obj any) (RequestEmailVerificationInput, error) {
 	var it RequestEmailVerificationInput
 	if obj == nil {
@@ -37193,6 +37799,18 @@ func (ec *executionContext) unmarshalInputRequestEmailVerificationInput(ctx cont
 	return it, nil
 }
 
+// UnmarshalRequestEmailVerificationInput unmarshals raw into the RequestEmailVerificationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRequestEmailVerificationInput(ctx context.Context, raw any) (RequestEmailVerificationInput, error) {
+	var out RequestEmailVerificationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RequestEmailVerificationInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRequestPasswordResetInput(ctx context.Context, obj any) (RequestPasswordResetInput, error) {
 	var it RequestPasswordResetInput
 	if obj == nil {
@@ -37221,6 +37839,18 @@ func (ec *executionContext) unmarshalInputRequestPasswordResetInput(ctx context.
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRequestPasswordResetInput unmarshals raw into the RequestPasswordResetInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRequestPasswordResetInput(ctx context.Context, raw any) (RequestPasswordResetInput, error) {
+	var out RequestPasswordResetInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RequestPasswordResetInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputResetPasswordInput(ctx context.Context, obj any) (ResetPasswordInput, error) {
@@ -37260,6 +37890,18 @@ func (ec *executionContext) unmarshalInputResetPasswordInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalResetPasswordInput unmarshals raw into the ResetPasswordInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalResetPasswordInput(ctx context.Context, raw any) (ResetPasswordInput, error) {
+	var out ResetPasswordInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ResetPasswordInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRestoreLinkInput(ctx context.Context, obj any) (RestoreLinkInput, error) {
 	var it RestoreLinkInput
 	if obj == nil {
@@ -37290,6 +37932,18 @@ func (ec *executionContext) unmarshalInputRestoreLinkInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalRestoreLinkInput unmarshals raw into the RestoreLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRestoreLinkInput(ctx context.Context, raw any) (RestoreLinkInput, error) {
+	var out RestoreLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RestoreLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRestoreWorkspaceInput(ctx context.Context, obj any) (RestoreWorkspaceInput, error) {
 	var it RestoreWorkspaceInput
 	if obj == nil {
@@ -37318,6 +37972,18 @@ func (ec *executionContext) unmarshalInputRestoreWorkspaceInput(ctx context.Cont
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRestoreWorkspaceInput unmarshals raw into the RestoreWorkspaceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRestoreWorkspaceInput(ctx context.Context, raw any) (RestoreWorkspaceInput, error) {
+	var out RestoreWorkspaceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RestoreWorkspaceInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRevertLinkInput(ctx context.Context, obj any) (RevertLinkInput, error) {
@@ -37364,6 +38030,18 @@ func (ec *executionContext) unmarshalInputRevertLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+// UnmarshalRevertLinkInput unmarshals raw into the RevertLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevertLinkInput(ctx context.Context, raw any) (RevertLinkInput, error) {
+	var out RevertLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevertLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRevertOperationInput(ctx context.Context, obj any) (RevertOperationInput, error) {
 	var it RevertOperationInput
 	if obj == nil {
@@ -37401,6 +38079,18 @@ func (ec *executionContext) unmarshalInputRevertOperationInput(ctx context.Conte
 	return it, nil
 }
 
+// UnmarshalRevertOperationInput unmarshals raw into the RevertOperationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevertOperationInput(ctx context.Context, raw any) (RevertOperationInput, error) {
+	var out RevertOperationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevertOperationInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRevokeApiKeyInput(ctx context.Context, obj any) (RevokeAPIKeyInput, error) {
 	var it RevokeAPIKeyInput
 	if obj == nil {
@@ -37431,6 +38121,18 @@ func (ec *executionContext) unmarshalInputRevokeApiKeyInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalRevokeApiKeyInput unmarshals raw into the RevokeApiKeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevokeApiKeyInput(ctx context.Context, raw any) (RevokeAPIKeyInput, error) {
+	var out RevokeAPIKeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevokeApiKeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRevokeInvitationInput(ctx context.Context, obj any) (RevokeInvitationInput, error) {
 	var it RevokeInvitationInput
 	if obj == nil {
@@ -37459,6 +38161,18 @@ func (ec *executionContext) unmarshalInputRevokeInvitationInput(ctx context.Cont
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRevokeInvitationInput unmarshals raw into the RevokeInvitationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevokeInvitationInput(ctx context.Context, raw any) (RevokeInvitationInput, error) {
+	var out RevokeInvitationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevokeInvitationInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRotateWebhookSecretInput(ctx context.Context, obj any) (RotateWebhookSecretInput, error) {
@@ -37496,6 +38210,18 @@ func (ec *executionContext) unmarshalInputRotateWebhookSecretInput(ctx context.C
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRotateWebhookSecretInput unmarshals raw into the RotateWebhookSecretInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRotateWebhookSecretInput(ctx context.Context, raw any) (RotateWebhookSecretInput, error) {
+	var out RotateWebhookSecretInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RotateWebhookSecretInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Context, obj any) (RoutingDefaultsInput, error) {
@@ -37547,6 +38273,18 @@ func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Conte
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRoutingDefaultsInput unmarshals raw into the RoutingDefaultsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRoutingDefaultsInput(ctx context.Context, raw any) (RoutingDefaultsInput, error) {
+	var out RoutingDefaultsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RoutingDefaultsInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRoutingRuleInput(ctx context.Context, obj any) (routing.Rule, error) {
@@ -37621,6 +38359,18 @@ func (ec *executionContext) unmarshalInputRoutingRuleInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalRoutingRuleInput unmarshals raw into the RoutingRuleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRoutingRuleInput(ctx context.Context, raw any) (routing.Rule, error) {
+	var out routing.Rule
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RoutingRuleInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRoutingTargetInput(ctx context.Context, obj any) (routing.Target, error) {
 	var it routing.Target
 	if obj == nil {
@@ -37679,6 +38429,18 @@ func (ec *executionContext) unmarshalInputRoutingTargetInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalRoutingTargetInput unmarshals raw into the RoutingTargetInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRoutingTargetInput(ctx context.Context, raw any) (routing.Target, error) {
+	var out routing.Target
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RoutingTargetInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRoutingTestInput(ctx context.Context, obj any) (routing.Test, error) {
 	var it routing.Test
 	if obj == nil {
@@ -37730,6 +38492,18 @@ func (ec *executionContext) unmarshalInputRoutingTestInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalRoutingTestInput unmarshals raw into the RoutingTestInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRoutingTestInput(ctx context.Context, raw any) (routing.Test, error) {
+	var out routing.Test
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RoutingTestInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputScheduleLinkChangeInput(ctx context.Context, obj any) (ScheduleLinkChangeInput, error) {
 	var it ScheduleLinkChangeInput
 	if obj == nil {
@@ -37774,6 +38548,18 @@ func (ec *executionContext) unmarshalInputScheduleLinkChangeInput(ctx context.Co
 	return it, nil
 }
 
+// UnmarshalScheduleLinkChangeInput unmarshals raw into the ScheduleLinkChangeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalScheduleLinkChangeInput(ctx context.Context, raw any) (ScheduleLinkChangeInput, error) {
+	var out ScheduleLinkChangeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ScheduleLinkChangeInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputSetPrimaryDomainInput(ctx context.Context, obj any) (SetPrimaryDomainInput, error) {
 	var it SetPrimaryDomainInput
 	if obj == nil {
@@ -37809,6 +38595,18 @@ func (ec *executionContext) unmarshalInputSetPrimaryDomainInput(ctx context.Cont
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalSetPrimaryDomainInput unmarshals raw into the SetPrimaryDomainInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetPrimaryDomainInput(ctx context.Context, raw any) (SetPrimaryDomainInput, error) {
+	var out SetPrimaryDomainInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetPrimaryDomainInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputTestWebhookInput(ctx context.Context, obj any) (TestWebhookInput, error) {
@@ -37848,6 +38646,18 @@ func (ec *executionContext) unmarshalInputTestWebhookInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalTestWebhookInput unmarshals raw into the TestWebhookInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTestWebhookInput(ctx context.Context, raw any) (TestWebhookInput, error) {
+	var out TestWebhookInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TestWebhookInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any) (stats.Range, error) {
 	var it stats.Range
 	if obj == nil {
@@ -37885,6 +38695,18 @@ func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any
 	return it, nil
 }
 
+// UnmarshalTimeRange unmarshals raw into the TimeRange input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTimeRange(ctx context.Context, raw any) (stats.Range, error) {
+	var out stats.Range
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TimeRange", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputTransferOwnershipInput(ctx context.Context, obj any) (TransferOwnershipInput, error) {
 	var it TransferOwnershipInput
 	if obj == nil {
@@ -37920,6 +38742,18 @@ func (ec *executionContext) unmarshalInputTransferOwnershipInput(ctx context.Con
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalTransferOwnershipInput unmarshals raw into the TransferOwnershipInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTransferOwnershipInput(ctx context.Context, raw any) (TransferOwnershipInput, error) {
+	var out TransferOwnershipInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TransferOwnershipInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateDomainInput(ctx context.Context, obj any) (UpdateDomainInput, error) {
@@ -37999,6 +38833,18 @@ func (ec *executionContext) unmarshalInputUpdateDomainInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpdateDomainInput unmarshals raw into the UpdateDomainInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateDomainInput(ctx context.Context, raw any) (UpdateDomainInput, error) {
+	var out UpdateDomainInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateDomainInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, obj any) (UpdateLinkInput, error) {
@@ -38129,6 +38975,18 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+// UnmarshalUpdateLinkInput unmarshals raw into the UpdateLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateLinkInput(ctx context.Context, raw any) (UpdateLinkInput, error) {
+	var out UpdateLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateLinksInput(ctx context.Context, obj any) (UpdateLinksInput, error) {
 	var it UpdateLinksInput
 	if obj == nil {
@@ -38171,6 +39029,18 @@ func (ec *executionContext) unmarshalInputUpdateLinksInput(ctx context.Context, 
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpdateLinksInput unmarshals raw into the UpdateLinksInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateLinksInput(ctx context.Context, raw any) (UpdateLinksInput, error) {
+	var out UpdateLinksInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateLinksInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateMemberRoleInput(ctx context.Context, obj any) (UpdateMemberRoleInput, error) {
@@ -38217,6 +39087,18 @@ func (ec *executionContext) unmarshalInputUpdateMemberRoleInput(ctx context.Cont
 	return it, nil
 }
 
+// UnmarshalUpdateMemberRoleInput unmarshals raw into the UpdateMemberRoleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateMemberRoleInput(ctx context.Context, raw any) (UpdateMemberRoleInput, error) {
+	var out UpdateMemberRoleInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateMemberRoleInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateUtmTemplateInput(ctx context.Context, obj any) (UpdateUtmTemplateInput, error) {
 	var it UpdateUtmTemplateInput
 	if obj == nil {
@@ -38259,6 +39141,18 @@ func (ec *executionContext) unmarshalInputUpdateUtmTemplateInput(ctx context.Con
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpdateUtmTemplateInput unmarshals raw into the UpdateUtmTemplateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateUtmTemplateInput(ctx context.Context, raw any) (UpdateUtmTemplateInput, error) {
+	var out UpdateUtmTemplateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateUtmTemplateInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateWebhookInput(ctx context.Context, obj any) (UpdateWebhookInput, error) {
@@ -38340,6 +39234,18 @@ func (ec *executionContext) unmarshalInputUpdateWebhookInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalUpdateWebhookInput unmarshals raw into the UpdateWebhookInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateWebhookInput(ctx context.Context, raw any) (UpdateWebhookInput, error) {
+	var out UpdateWebhookInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateWebhookInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Context, obj any) (UpdateWorkspaceInput, error) {
 	var it UpdateWorkspaceInput
 	if obj == nil {
@@ -38396,6 +39302,18 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpdateWorkspaceInput unmarshals raw into the UpdateWorkspaceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateWorkspaceInput(ctx context.Context, raw any) (UpdateWorkspaceInput, error) {
+	var out UpdateWorkspaceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateWorkspaceInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx context.Context, obj any) (UpdateWorkspaceRoutingInput, error) {
@@ -38461,6 +39379,18 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpdateWorkspaceRoutingInput unmarshals raw into the UpdateWorkspaceRoutingInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateWorkspaceRoutingInput(ctx context.Context, raw any) (UpdateWorkspaceRoutingInput, error) {
+	var out UpdateWorkspaceRoutingInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateWorkspaceRoutingInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpsertLinkFields(ctx context.Context, obj any) (UpsertLinkFields, error) {
@@ -38591,6 +39521,18 @@ func (ec *executionContext) unmarshalInputUpsertLinkFields(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalUpsertLinkFields unmarshals raw into the UpsertLinkFields input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpsertLinkFields(ctx context.Context, raw any) (UpsertLinkFields, error) {
+	var out UpsertLinkFields
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpsertLinkFields", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpsertLinkInput(ctx context.Context, obj any) (UpsertLinkInput, error) {
 	var it UpsertLinkInput
 	if obj == nil {
@@ -38626,6 +39568,18 @@ func (ec *executionContext) unmarshalInputUpsertLinkInput(ctx context.Context, o
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpsertLinkInput unmarshals raw into the UpsertLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpsertLinkInput(ctx context.Context, raw any) (UpsertLinkInput, error) {
+	var out UpsertLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpsertLinkInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpsertLinksInput(ctx context.Context, obj any) (UpsertLinksInput, error) {
@@ -38670,6 +39624,18 @@ func (ec *executionContext) unmarshalInputUpsertLinksInput(ctx context.Context, 
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpsertLinksInput unmarshals raw into the UpsertLinksInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpsertLinksInput(ctx context.Context, raw any) (UpsertLinksInput, error) {
+	var out UpsertLinksInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpsertLinksInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUtmInput(ctx context.Context, obj any) (routing.UTM, error) {
@@ -38737,6 +39703,18 @@ func (ec *executionContext) unmarshalInputUtmInput(ctx context.Context, obj any)
 	return it, nil
 }
 
+// UnmarshalUtmInput unmarshals raw into the UtmInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUtmInput(ctx context.Context, raw any) (routing.UTM, error) {
+	var out routing.UTM
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UtmInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputVerifyDomainInput(ctx context.Context, obj any) (VerifyDomainInput, error) {
 	var it VerifyDomainInput
 	if obj == nil {
@@ -38767,6 +39745,18 @@ func (ec *executionContext) unmarshalInputVerifyDomainInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalVerifyDomainInput unmarshals raw into the VerifyDomainInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalVerifyDomainInput(ctx context.Context, raw any) (VerifyDomainInput, error) {
+	var out VerifyDomainInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "VerifyDomainInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputVerifyEmailInput(ctx context.Context, obj any) (VerifyEmailInput, error) {
 	var it VerifyEmailInput
 	if obj == nil {
@@ -38795,6 +39785,18 @@ func (ec *executionContext) unmarshalInputVerifyEmailInput(ctx context.Context, 
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalVerifyEmailInput unmarshals raw into the VerifyEmailInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalVerifyEmailInput(ctx context.Context, raw any) (VerifyEmailInput, error) {
+	var out VerifyEmailInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "VerifyEmailInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Context, obj any) (routing.Condition, error) {
@@ -38904,6 +39906,18 @@ func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalVisitConditionInput unmarshals raw into the VisitConditionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalVisitConditionInput(ctx context.Context, raw any) (routing.Condition, error) {
+	var out routing.Condition
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "VisitConditionInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, obj any) (routing.Sample, error) {
 	var it routing.Sample
 	if obj == nil {
@@ -39011,6 +40025,18 @@ func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalVisitSampleInput unmarshals raw into the VisitSampleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalVisitSampleInput(ctx context.Context, raw any) (routing.Sample, error) {
+	var out routing.Sample
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "VisitSampleInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputWeeklyScheduleInput(ctx context.Context, obj any) (routing.WeeklySchedule, error) {
 	var it routing.WeeklySchedule
 	if obj == nil {
@@ -39062,6 +40088,18 @@ func (ec *executionContext) unmarshalInputWeeklyScheduleInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalWeeklyScheduleInput unmarshals raw into the WeeklyScheduleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalWeeklyScheduleInput(ctx context.Context, raw any) (routing.WeeklySchedule, error) {
+	var out routing.WeeklySchedule
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "WeeklyScheduleInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputWorkspaceBy(ctx context.Context, obj any) (WorkspaceBy, error) {
 	var it WorkspaceBy
 	if obj == nil {
@@ -39097,6 +40135,18 @@ func (ec *executionContext) unmarshalInputWorkspaceBy(ctx context.Context, obj a
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalWorkspaceBy unmarshals raw into the WorkspaceBy input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalWorkspaceBy(ctx context.Context, raw any) (WorkspaceBy, error) {
+	var out WorkspaceBy
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "WorkspaceBy", raw, &out)
+	return out, err
 }
 
 // endregion **************************** input.gotpl *****************************
@@ -39203,8 +40253,7 @@ func (ec *executionContext) _AcceptInvitationPayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, acceptInvitationPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39228,14 +40277,10 @@ func (ec *executionContext) _AcceptInvitationPayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39246,8 +40291,7 @@ func (ec *executionContext) _AddDomainPayload(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, addDomainPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39271,14 +40315,10 @@ func (ec *executionContext) _AddDomainPayload(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39289,8 +40329,7 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39316,43 +40355,11 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "createdBy":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._ApiKey_createdBy(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ApiKey_createdBy(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._ApiKey_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -39382,14 +40389,10 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39400,8 +40403,7 @@ func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39425,14 +40427,10 @@ func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39443,8 +40441,7 @@ func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39468,14 +40465,10 @@ func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39486,8 +40479,7 @@ func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39503,81 +40495,17 @@ func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSe
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "actorId":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._AuditEvent_actorId(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._AuditEvent_actorId(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "actor":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._AuditEvent_actor(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._AuditEvent_actor(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "targetId":
 			out.Values[i] = ec._AuditEvent_targetId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -39617,14 +40545,10 @@ func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39635,8 +40559,7 @@ func (ec *executionContext) _AuditEventConnection(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39660,14 +40583,10 @@ func (ec *executionContext) _AuditEventConnection(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39678,8 +40597,7 @@ func (ec *executionContext) _AuditEventEdge(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39703,14 +40621,10 @@ func (ec *executionContext) _AuditEventEdge(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39721,8 +40635,7 @@ func (ec *executionContext) _CancelLinkChangePayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, cancelLinkChangePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39746,14 +40659,10 @@ func (ec *executionContext) _CancelLinkChangePayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39764,8 +40673,7 @@ func (ec *executionContext) _ChangePasswordPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, changePasswordPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39789,14 +40697,10 @@ func (ec *executionContext) _ChangePasswordPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39807,8 +40711,7 @@ func (ec *executionContext) _CheckLinkPayload(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, checkLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39832,14 +40735,10 @@ func (ec *executionContext) _CheckLinkPayload(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39850,8 +40749,7 @@ func (ec *executionContext) _ClaimLinkResult(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, claimLinkResultImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39880,14 +40778,10 @@ func (ec *executionContext) _ClaimLinkResult(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39898,8 +40792,7 @@ func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, claimLinksPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39923,14 +40816,10 @@ func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -39941,8 +40830,7 @@ func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, ob
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -39953,43 +40841,11 @@ func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, ob
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "link":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Click_link(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Click_link(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "at":
 			out.Values[i] = ec._Click_at(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -40084,14 +40940,10 @@ func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, ob
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40102,8 +40954,7 @@ func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40127,14 +40978,10 @@ func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40145,8 +40992,7 @@ func (ec *executionContext) _ClickEdge(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40170,14 +41016,10 @@ func (ec *executionContext) _ClickEdge(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40188,8 +41030,7 @@ func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, codePreviewImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40218,14 +41059,10 @@ func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40236,8 +41073,7 @@ func (ec *executionContext) _CreateAnonymousLinkPayload(ctx context.Context, sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, createAnonymousLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40266,14 +41102,10 @@ func (ec *executionContext) _CreateAnonymousLinkPayload(ctx context.Context, sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40284,8 +41116,7 @@ func (ec *executionContext) _CreateApiKeyPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, createApiKeyPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40314,14 +41145,10 @@ func (ec *executionContext) _CreateApiKeyPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40332,8 +41159,7 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, createLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40367,14 +41193,10 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40385,8 +41207,7 @@ func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, createLinkResultImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40420,14 +41241,10 @@ func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40438,8 +41255,7 @@ func (ec *executionContext) _CreateLinksPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, createLinksPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40468,14 +41284,10 @@ func (ec *executionContext) _CreateLinksPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40486,8 +41298,7 @@ func (ec *executionContext) _CreateUtmTemplatePayload(ctx context.Context, sel a
 	fields := graphql.CollectFields(ec.OperationContext, sel, createUtmTemplatePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40511,14 +41322,10 @@ func (ec *executionContext) _CreateUtmTemplatePayload(ctx context.Context, sel a
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40529,8 +41336,7 @@ func (ec *executionContext) _CreateWebhookPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, createWebhookPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40559,14 +41365,10 @@ func (ec *executionContext) _CreateWebhookPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40577,8 +41379,7 @@ func (ec *executionContext) _CreateWorkspacePayload(ctx context.Context, sel ast
 	fields := graphql.CollectFields(ec.OperationContext, sel, createWorkspacePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40602,14 +41403,10 @@ func (ec *executionContext) _CreateWorkspacePayload(ctx context.Context, sel ast
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40620,8 +41417,7 @@ func (ec *executionContext) _DeleteLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40645,14 +41441,10 @@ func (ec *executionContext) _DeleteLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40663,8 +41455,7 @@ func (ec *executionContext) _DeleteLinkResult(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteLinkResultImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40688,14 +41479,10 @@ func (ec *executionContext) _DeleteLinkResult(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40706,8 +41493,7 @@ func (ec *executionContext) _DeleteLinksPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteLinksPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40736,14 +41522,10 @@ func (ec *executionContext) _DeleteLinksPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40754,8 +41536,7 @@ func (ec *executionContext) _DeleteMyAccountPayload(ctx context.Context, sel ast
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteMyAccountPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40779,14 +41560,10 @@ func (ec *executionContext) _DeleteMyAccountPayload(ctx context.Context, sel ast
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40797,8 +41574,7 @@ func (ec *executionContext) _DeleteUtmTemplatePayload(ctx context.Context, sel a
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteUtmTemplatePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40822,14 +41598,10 @@ func (ec *executionContext) _DeleteUtmTemplatePayload(ctx context.Context, sel a
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40840,8 +41612,7 @@ func (ec *executionContext) _DeleteWebhookPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteWebhookPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40865,14 +41636,10 @@ func (ec *executionContext) _DeleteWebhookPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40883,8 +41650,7 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteWorkspacePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40908,14 +41674,10 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40926,8 +41688,7 @@ func (ec *executionContext) _DestinationCheck(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, destinationCheckImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -40966,14 +41727,10 @@ func (ec *executionContext) _DestinationCheck(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -40984,8 +41741,7 @@ func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41074,14 +41830,10 @@ func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41092,8 +41844,7 @@ func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41117,14 +41868,10 @@ func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41135,8 +41882,7 @@ func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41160,14 +41906,10 @@ func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41178,8 +41920,7 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 	fields := graphql.CollectFields(ec.OperationContext, sel, eventImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41205,86 +41946,22 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "actorId":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Event_actorId(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Event_actorId(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "subjectId":
 			out.Values[i] = ec._Event_subjectId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "link":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Event_link(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Event_link(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "version":
 			out.Values[i] = ec._Event_version(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -41314,14 +41991,10 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41332,8 +42005,7 @@ func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, eventConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41362,14 +42034,10 @@ func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41380,8 +42048,7 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, eventEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41405,14 +42072,10 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41423,8 +42086,7 @@ func (ec *executionContext) _ExportClicksPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, exportClicksPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41453,14 +42115,10 @@ func (ec *executionContext) _ExportClicksPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41471,8 +42129,7 @@ func (ec *executionContext) _ExportMyDataPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, exportMyDataPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41501,14 +42158,10 @@ func (ec *executionContext) _ExportMyDataPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41519,8 +42172,7 @@ func (ec *executionContext) _FieldChange(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, fieldChangeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41554,14 +42206,10 @@ func (ec *executionContext) _FieldChange(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41572,8 +42220,7 @@ func (ec *executionContext) _HitQuota(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, hitQuotaImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41607,14 +42254,10 @@ func (ec *executionContext) _HitQuota(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41625,8 +42268,7 @@ func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41647,43 +42289,11 @@ func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSe
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "invitedBy":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Invitation_invitedBy(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Invitation_invitedBy(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._Invitation_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -41703,14 +42313,10 @@ func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41721,8 +42327,7 @@ func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41746,14 +42351,10 @@ func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41764,8 +42365,7 @@ func (ec *executionContext) _InvitationEdge(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41789,14 +42389,10 @@ func (ec *executionContext) _InvitationEdge(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41807,8 +42403,7 @@ func (ec *executionContext) _InviteMemberPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, inviteMemberPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41837,14 +42432,10 @@ func (ec *executionContext) _InviteMemberPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41855,8 +42446,7 @@ func (ec *executionContext) _Latency(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, latencyImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41895,14 +42485,10 @@ func (ec *executionContext) _Latency(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -41913,8 +42499,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -41925,43 +42510,11 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "workspace":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_workspace(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_workspace(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "code":
 			out.Values[i] = ec._Link_code(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -41973,43 +42526,11 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "shortUrl":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_shortUrl(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_shortUrl(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "originalUrl":
 			out.Values[i] = ec._Link_originalUrl(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -42031,86 +42552,22 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "tags":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_tags(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_tags(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "externalId":
 			out.Values[i] = ec._Link_externalId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "metadata":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_metadata(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_metadata(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "archived":
 			out.Values[i] = ec._Link_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -42122,43 +42579,11 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "status":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_status(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_status(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "startsAt":
 			out.Values[i] = ec._Link_startsAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -42180,43 +42605,11 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "createdBy":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_createdBy(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_createdBy(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._Link_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -42233,157 +42626,29 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clickCount":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_clickCount(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_clickCount(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "lastClickedAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_lastClickedAt(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_lastClickedAt(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "averageRedirectMs":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_averageRedirectMs(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_averageRedirectMs(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "hitQuota":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_hitQuota(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_hitQuota(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "destinationStatus":
 			out.Values[i] = ec._Link_destinationStatus(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -42395,357 +42660,69 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "destinationState":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_destinationState(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_destinationState(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "destinationChecks":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_destinationChecks(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_destinationChecks(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "version":
 			out.Values[i] = ec._Link_version(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "versions":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_versions(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_versions(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "asOf":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_asOf(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_asOf(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "scheduledChanges":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_scheduledChanges(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_scheduledChanges(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "stats":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_stats(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_stats(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "clicks":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_clicks(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_clicks(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "statsPublic":
 			out.Values[i] = ec._Link_statsPublic(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "routing":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_routing(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_routing(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "qrCode":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Link_qrCode(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_qrCode(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -42755,14 +42732,10 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -42773,8 +42746,7 @@ func (ec *executionContext) _LinkCard(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkCardImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -42808,14 +42780,10 @@ func (ec *executionContext) _LinkCard(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -42826,8 +42794,7 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -42856,14 +42823,10 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -42874,8 +42837,7 @@ func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -42899,14 +42861,10 @@ func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -42917,8 +42875,7 @@ func (ec *executionContext) _LinkGate(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkGateImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -42947,14 +42904,10 @@ func (ec *executionContext) _LinkGate(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -42965,50 +42918,17 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkRoutingImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("LinkRouting")
 		case "rules":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._LinkRouting_rules(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkRouting_rules(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "query":
 			out.Values[i] = ec._LinkRouting_query(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -43060,43 +42980,11 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "warnings":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._LinkRouting_warnings(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkRouting_warnings(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -43106,14 +42994,10 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43124,8 +43008,7 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43156,81 +43039,17 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "actorId":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._LinkVersion_actorId(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkVersion_actorId(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "actor":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._LinkVersion_actor(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkVersion_actor(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "operationId":
 			out.Values[i] = ec._LinkVersion_operationId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -43267,43 +43086,11 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "metadata":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._LinkVersion_metadata(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkVersion_metadata(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "archived":
 			out.Values[i] = ec._LinkVersion_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -43358,14 +43145,10 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43376,8 +43159,7 @@ func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43401,14 +43183,10 @@ func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43419,8 +43197,7 @@ func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43444,14 +43221,10 @@ func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43462,8 +43235,7 @@ func (ec *executionContext) _LoginPayload(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, loginPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43502,14 +43274,10 @@ func (ec *executionContext) _LoginPayload(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43520,8 +43288,7 @@ func (ec *executionContext) _LogoutEverywherePayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, logoutEverywherePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43545,14 +43312,10 @@ func (ec *executionContext) _LogoutEverywherePayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43563,8 +43326,7 @@ func (ec *executionContext) _LogoutPayload(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, logoutPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43588,14 +43350,10 @@ func (ec *executionContext) _LogoutPayload(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43606,8 +43364,7 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43618,43 +43375,11 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "user":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Member_user(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Member_user(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "role":
 			out.Values[i] = ec._Member_role(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -43674,14 +43399,10 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43692,8 +43413,7 @@ func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43717,14 +43437,10 @@ func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43735,8 +43451,7 @@ func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43760,14 +43475,10 @@ func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43778,8 +43489,7 @@ func (ec *executionContext) _Metadata(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, metadataImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -43803,14 +43513,10 @@ func (ec *executionContext) _Metadata(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -43824,8 +43530,7 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 	})
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		innerCtx := graphql.WithRootFieldContext(ctx, &graphql.RootFieldContext{
 			Object: field.Name,
@@ -44243,14 +43948,10 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44261,8 +43962,7 @@ func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, orphanImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44273,43 +43973,11 @@ func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, o
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "code":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Orphan_code(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Orphan_code(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "requests":
 			out.Values[i] = ec._Orphan_requests(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -44329,14 +43997,10 @@ func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44347,8 +44011,7 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, pageInfoImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44382,14 +44045,10 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44400,8 +44059,7 @@ func (ec *executionContext) _Period(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, periodImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44425,14 +44083,10 @@ func (ec *executionContext) _Period(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44443,8 +44097,7 @@ func (ec *executionContext) _PlatformStats(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, platformStatsImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44473,14 +44126,10 @@ func (ec *executionContext) _PlatformStats(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44491,8 +44140,7 @@ func (ec *executionContext) _QrCode(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, qrCodeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44531,14 +44179,10 @@ func (ec *executionContext) _QrCode(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44549,8 +44193,7 @@ func (ec *executionContext) _QrStyle(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, qrStyleImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44594,14 +44237,10 @@ func (ec *executionContext) _QrStyle(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44615,8 +44254,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 	})
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		innerCtx := graphql.WithRootFieldContext(ctx, &graphql.RootFieldContext{
 			Object: field.Name,
@@ -44627,225 +44265,65 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Query")
 		case "me":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_me(ctx, field)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_me(ctx, field)
+				})
 		case "node":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_node(ctx, field)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_node(ctx, field)
+				})
 		case "nodes":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_nodes(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_nodes(ctx, field)
+				})
 		case "workspace":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_workspace(ctx, field)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_workspace(ctx, field)
+				})
 		case "link":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_link(ctx, field)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_link(ctx, field)
+				})
 		case "previewCode":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_previewCode(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_previewCode(ctx, field)
+				})
 		case "platformStats":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_platformStats(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_platformStats(ctx, field)
+				})
 		case "rateLimit":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_rateLimit(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_rateLimit(ctx, field)
+				})
 		case "explainRedirect":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_explainRedirect(ctx, field)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_explainRedirect(ctx, field)
+				})
 		case "resolvedAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_resolvedAt(ctx, field)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_resolvedAt(ctx, field)
+				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -44857,7 +44335,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___schema(ctx, field)
 			})
-			if out.Values[i] == graphql.RequiredNull {
+			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
@@ -44869,14 +44347,10 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44887,8 +44361,7 @@ func (ec *executionContext) _QueryCondition(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, queryConditionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44912,14 +44385,10 @@ func (ec *executionContext) _QueryCondition(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44930,8 +44399,7 @@ func (ec *executionContext) _QueryForwarding(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, queryForwardingImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -44960,14 +44428,10 @@ func (ec *executionContext) _QueryForwarding(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -44978,8 +44442,7 @@ func (ec *executionContext) _RateLimit(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, rateLimitImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45013,14 +44476,10 @@ func (ec *executionContext) _RateLimit(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45031,8 +44490,7 @@ func (ec *executionContext) _RedeliverWebhookPayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, redeliverWebhookPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45056,14 +44514,10 @@ func (ec *executionContext) _RedeliverWebhookPayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45074,8 +44528,7 @@ func (ec *executionContext) _RedirectExplanation(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, redirectExplanationImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45134,14 +44587,10 @@ func (ec *executionContext) _RedirectExplanation(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45152,8 +44601,7 @@ func (ec *executionContext) _RedirectStep(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, redirectStepImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45192,14 +44640,10 @@ func (ec *executionContext) _RedirectStep(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45210,8 +44654,7 @@ func (ec *executionContext) _RefreshSessionPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, refreshSessionPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45250,14 +44693,10 @@ func (ec *executionContext) _RefreshSessionPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45268,8 +44707,7 @@ func (ec *executionContext) _RegisterPayload(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, registerPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45308,14 +44746,10 @@ func (ec *executionContext) _RegisterPayload(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45326,8 +44760,7 @@ func (ec *executionContext) _RemoveDomainPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, removeDomainPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45351,14 +44784,10 @@ func (ec *executionContext) _RemoveDomainPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45369,8 +44798,7 @@ func (ec *executionContext) _RemoveMemberPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, removeMemberPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45394,14 +44822,10 @@ func (ec *executionContext) _RemoveMemberPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45412,8 +44836,7 @@ func (ec *executionContext) _ReportLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45437,14 +44860,10 @@ func (ec *executionContext) _ReportLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45455,8 +44874,7 @@ func (ec *executionContext) _RequestEmailVerificationPayload(ctx context.Context
 	fields := graphql.CollectFields(ec.OperationContext, sel, requestEmailVerificationPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45480,14 +44898,10 @@ func (ec *executionContext) _RequestEmailVerificationPayload(ctx context.Context
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45498,8 +44912,7 @@ func (ec *executionContext) _RequestPasswordResetPayload(ctx context.Context, se
 	fields := graphql.CollectFields(ec.OperationContext, sel, requestPasswordResetPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45523,14 +44936,10 @@ func (ec *executionContext) _RequestPasswordResetPayload(ctx context.Context, se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45541,8 +44950,7 @@ func (ec *executionContext) _ResetPasswordPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, resetPasswordPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45566,14 +44974,10 @@ func (ec *executionContext) _ResetPasswordPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45584,8 +44988,7 @@ func (ec *executionContext) _RestoreLinkPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, restoreLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45609,14 +45012,10 @@ func (ec *executionContext) _RestoreLinkPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45627,8 +45026,7 @@ func (ec *executionContext) _RestoreWorkspacePayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, restoreWorkspacePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45652,14 +45050,10 @@ func (ec *executionContext) _RestoreWorkspacePayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45670,8 +45064,7 @@ func (ec *executionContext) _RevertLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, revertLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45695,14 +45088,10 @@ func (ec *executionContext) _RevertLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45713,8 +45102,7 @@ func (ec *executionContext) _RevertLinkResult(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, revertLinkResultImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45743,14 +45131,10 @@ func (ec *executionContext) _RevertLinkResult(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45761,8 +45145,7 @@ func (ec *executionContext) _RevertOperationPayload(ctx context.Context, sel ast
 	fields := graphql.CollectFields(ec.OperationContext, sel, revertOperationPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45791,14 +45174,10 @@ func (ec *executionContext) _RevertOperationPayload(ctx context.Context, sel ast
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45809,8 +45188,7 @@ func (ec *executionContext) _RevokeApiKeyPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, revokeApiKeyPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45834,14 +45212,10 @@ func (ec *executionContext) _RevokeApiKeyPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45852,8 +45226,7 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, revokeInvitationPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45877,14 +45250,10 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45895,8 +45264,7 @@ func (ec *executionContext) _RotateWebhookSecretPayload(ctx context.Context, sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, rotateWebhookSecretPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45925,14 +45293,10 @@ func (ec *executionContext) _RotateWebhookSecretPayload(ctx context.Context, sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45943,8 +45307,7 @@ func (ec *executionContext) _RoutingDefaults(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingDefaultsImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -45978,14 +45341,10 @@ func (ec *executionContext) _RoutingDefaults(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -45996,8 +45355,7 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingRuleImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46028,43 +45386,11 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "targets":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._RoutingRule_targets(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._RoutingRule_targets(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "stickiness":
 			out.Values[i] = ec._RoutingRule_stickiness(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -46079,14 +45405,10 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46097,8 +45419,7 @@ func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingTargetImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46129,43 +45450,11 @@ func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.Selectio
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clickCount":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._RoutingTarget_clickCount(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._RoutingTarget_clickCount(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -46175,14 +45464,10 @@ func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46193,8 +45478,7 @@ func (ec *executionContext) _RoutingTest(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingTestImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46228,14 +45512,10 @@ func (ec *executionContext) _RoutingTest(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46246,8 +45526,7 @@ func (ec *executionContext) _RoutingWarning(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingWarningImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46276,14 +45555,10 @@ func (ec *executionContext) _RoutingWarning(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46294,8 +45569,7 @@ func (ec *executionContext) _ScheduleLinkChangePayload(ctx context.Context, sel 
 	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleLinkChangePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46324,14 +45598,10 @@ func (ec *executionContext) _ScheduleLinkChangePayload(ctx context.Context, sel 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46342,8 +45612,7 @@ func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, scheduledChangeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46359,86 +45628,22 @@ func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.Select
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "changes":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._ScheduledChange_changes(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ScheduledChange_changes(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._ScheduledChange_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "createdBy":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._ScheduledChange_createdBy(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ScheduledChange_createdBy(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -46448,14 +45653,10 @@ func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46466,8 +45667,7 @@ func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46498,43 +45698,11 @@ func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "isCurrent":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Session_isCurrent(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Session_isCurrent(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -46544,14 +45712,10 @@ func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46562,8 +45726,7 @@ func (ec *executionContext) _SessionConnection(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46587,14 +45750,10 @@ func (ec *executionContext) _SessionConnection(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46605,8 +45764,7 @@ func (ec *executionContext) _SessionEdge(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46630,14 +45788,10 @@ func (ec *executionContext) _SessionEdge(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46648,8 +45802,7 @@ func (ec *executionContext) _SetPrimaryDomainPayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, setPrimaryDomainPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46673,14 +45826,10 @@ func (ec *executionContext) _SetPrimaryDomainPayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -46691,8 +45840,7 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 	fields := graphql.CollectFields(ec.OperationContext, sel, statsImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -46708,271 +45856,47 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clicks":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_clicks(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_clicks(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "visitors":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_visitors(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_visitors(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "bots":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_bots(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_bots(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "averageRedirectMs":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_averageRedirectMs(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_averageRedirectMs(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "latency":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_latency(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_latency(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "series":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_series(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_series(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "breakdown":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Stats_breakdown(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_breakdown(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "previous":
 			out.Values[i] = ec._Stats_previous(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -46987,14 +45911,10 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47005,8 +45925,7 @@ func (ec *executionContext) _StatsPoint(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, statsPointImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47040,14 +45959,10 @@ func (ec *executionContext) _StatsPoint(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47058,8 +45973,7 @@ func (ec *executionContext) _StatsSlice(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, statsSliceImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47075,43 +45989,11 @@ func (ec *executionContext) _StatsSlice(ctx context.Context, sel ast.SelectionSe
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "link":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._StatsSlice_link(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._StatsSlice_link(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "clicks":
 			out.Values[i] = ec._StatsSlice_clicks(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -47136,14 +46018,10 @@ func (ec *executionContext) _StatsSlice(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47176,8 +46054,7 @@ func (ec *executionContext) _TestWebhookPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, testWebhookPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47201,14 +46078,10 @@ func (ec *executionContext) _TestWebhookPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47219,8 +46092,7 @@ func (ec *executionContext) _TransferOwnershipPayload(ctx context.Context, sel a
 	fields := graphql.CollectFields(ec.OperationContext, sel, transferOwnershipPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47244,14 +46116,10 @@ func (ec *executionContext) _TransferOwnershipPayload(ctx context.Context, sel a
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47262,8 +46130,7 @@ func (ec *executionContext) _UpdateDomainPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateDomainPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47287,14 +46154,10 @@ func (ec *executionContext) _UpdateDomainPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47305,8 +46168,7 @@ func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47330,14 +46192,10 @@ func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47348,8 +46206,7 @@ func (ec *executionContext) _UpdateLinkResult(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinkResultImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47373,14 +46230,10 @@ func (ec *executionContext) _UpdateLinkResult(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47391,8 +46244,7 @@ func (ec *executionContext) _UpdateLinksPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinksPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47421,14 +46273,10 @@ func (ec *executionContext) _UpdateLinksPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47439,8 +46287,7 @@ func (ec *executionContext) _UpdateMemberRolePayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateMemberRolePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47464,14 +46311,10 @@ func (ec *executionContext) _UpdateMemberRolePayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47482,8 +46325,7 @@ func (ec *executionContext) _UpdateUtmTemplatePayload(ctx context.Context, sel a
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateUtmTemplatePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47507,14 +46349,10 @@ func (ec *executionContext) _UpdateUtmTemplatePayload(ctx context.Context, sel a
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47525,8 +46363,7 @@ func (ec *executionContext) _UpdateWebhookPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateWebhookPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47550,14 +46387,10 @@ func (ec *executionContext) _UpdateWebhookPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47568,8 +46401,7 @@ func (ec *executionContext) _UpdateWorkspacePayload(ctx context.Context, sel ast
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateWorkspacePayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47593,14 +46425,10 @@ func (ec *executionContext) _UpdateWorkspacePayload(ctx context.Context, sel ast
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47611,8 +46439,7 @@ func (ec *executionContext) _UpdateWorkspaceRoutingPayload(ctx context.Context, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, updateWorkspaceRoutingPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47636,14 +46463,10 @@ func (ec *executionContext) _UpdateWorkspaceRoutingPayload(ctx context.Context, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47654,8 +46477,7 @@ func (ec *executionContext) _UpsertLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47684,14 +46506,10 @@ func (ec *executionContext) _UpsertLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47702,8 +46520,7 @@ func (ec *executionContext) _UpsertLinkResult(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkResultImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47732,14 +46549,10 @@ func (ec *executionContext) _UpsertLinkResult(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47750,8 +46563,7 @@ func (ec *executionContext) _UpsertLinksPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinksPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47780,14 +46592,10 @@ func (ec *executionContext) _UpsertLinksPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47798,8 +46606,7 @@ func (ec *executionContext) _Usage(ctx context.Context, sel ast.SelectionSet, ob
 	fields := graphql.CollectFields(ec.OperationContext, sel, usageImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47833,14 +46640,10 @@ func (ec *executionContext) _Usage(ctx context.Context, sel ast.SelectionSet, ob
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47851,8 +46654,7 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 	fields := graphql.CollectFields(ec.OperationContext, sel, userImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -47883,81 +46685,17 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "workspaces":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._User_workspaces(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_workspaces(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "sessions":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._User_sessions(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_sessions(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -47967,14 +46705,10 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -47985,8 +46719,7 @@ func (ec *executionContext) _UserError(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, userErrorImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48015,14 +46748,10 @@ func (ec *executionContext) _UserError(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48033,8 +46762,7 @@ func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj 
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48073,14 +46801,10 @@ func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48091,8 +46815,7 @@ func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48131,14 +46854,10 @@ func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48149,8 +46868,7 @@ func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48174,14 +46892,10 @@ func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48192,8 +46906,7 @@ func (ec *executionContext) _UtmTemplateEdge(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48217,14 +46930,10 @@ func (ec *executionContext) _UtmTemplateEdge(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48235,8 +46944,7 @@ func (ec *executionContext) _VerifyDomainPayload(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, verifyDomainPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48260,14 +46968,10 @@ func (ec *executionContext) _VerifyDomainPayload(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48278,8 +46982,7 @@ func (ec *executionContext) _VerifyEmailPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, verifyEmailPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48303,14 +47006,10 @@ func (ec *executionContext) _VerifyEmailPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48321,8 +47020,7 @@ func (ec *executionContext) _VisitCondition(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, visitConditionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48396,14 +47094,10 @@ func (ec *executionContext) _VisitCondition(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48414,8 +47108,7 @@ func (ec *executionContext) _VisitReading(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, visitReadingImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48469,14 +47162,10 @@ func (ec *executionContext) _VisitReading(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48487,8 +47176,7 @@ func (ec *executionContext) _VisitSample(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, visitSampleImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48562,14 +47250,10 @@ func (ec *executionContext) _VisitSample(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48580,8 +47264,7 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48632,43 +47315,11 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "waiting":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Webhook_waiting(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Webhook_waiting(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "skippedClicks":
 			out.Values[i] = ec._Webhook_skippedClicks(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -48685,43 +47336,11 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "deliveries":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Webhook_deliveries(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Webhook_deliveries(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -48731,14 +47350,10 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48749,8 +47364,7 @@ func (ec *executionContext) _WebhookAttempt(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookAttemptImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48784,14 +47398,10 @@ func (ec *executionContext) _WebhookAttempt(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48802,8 +47412,7 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48827,14 +47436,10 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48845,8 +47450,7 @@ func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -48867,43 +47471,11 @@ func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.Select
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "event":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._WebhookDelivery_event(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._WebhookDelivery_event(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "clickCount":
 			out.Values[i] = ec._WebhookDelivery_clickCount(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -48925,43 +47497,11 @@ func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.Select
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "attempts":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._WebhookDelivery_attempts(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._WebhookDelivery_attempts(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -48971,14 +47511,10 @@ func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -48989,8 +47525,7 @@ func (ec *executionContext) _WebhookDeliveryConnection(ctx context.Context, sel 
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -49014,14 +47549,10 @@ func (ec *executionContext) _WebhookDeliveryConnection(ctx context.Context, sel 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -49032,8 +47563,7 @@ func (ec *executionContext) _WebhookDeliveryEdge(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -49057,14 +47587,10 @@ func (ec *executionContext) _WebhookDeliveryEdge(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -49075,8 +47601,7 @@ func (ec *executionContext) _WebhookEdge(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -49100,14 +47625,10 @@ func (ec *executionContext) _WebhookEdge(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -49118,8 +47639,7 @@ func (ec *executionContext) _WeeklySchedule(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, weeklyScheduleImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -49153,14 +47673,10 @@ func (ec *executionContext) _WeeklySchedule(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -49171,8 +47687,7 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -49203,922 +47718,154 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "defaultStrategy":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_defaultStrategy(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_defaultStrategy(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "defaultRedirectStatus":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_defaultRedirectStatus(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_defaultRedirectStatus(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "hitQuota":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_hitQuota(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_hitQuota(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "linkQuota":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_linkQuota(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_linkQuota(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "links":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_links(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_links(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "stats":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_stats(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_stats(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "clicks":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_clicks(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_clicks(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "orphans":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_orphans(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_orphans(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "usage":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_usage(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_usage(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "permissions":
 			out.Values[i] = ec._Workspace_permissions(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "primaryHost":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_primaryHost(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_primaryHost(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "deletedAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_deletedAt(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_deletedAt(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "members":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_members(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_members(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "invitations":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_invitations(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_invitations(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "apiKeys":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_apiKeys(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_apiKeys(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "domains":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_domains(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_domains(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "events":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_events(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_events(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "webhooks":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_webhooks(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_webhooks(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "auditLog":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_auditLog(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_auditLog(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "routingDefaults":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_routingDefaults(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_routingDefaults(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "notFoundUrl":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_notFoundUrl(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_notFoundUrl(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "endedUrl":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_endedUrl(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_endedUrl(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "inspectable":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_inspectable(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_inspectable(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "qrStyle":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_qrStyle(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_qrStyle(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "utmTemplates":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Workspace_utmTemplates(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_utmTemplates(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -50128,14 +47875,10 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50146,8 +47889,7 @@ func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50171,14 +47913,10 @@ func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50189,8 +47927,7 @@ func (ec *executionContext) _WorkspaceEdge(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50214,14 +47951,10 @@ func (ec *executionContext) _WorkspaceEdge(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50232,8 +47965,7 @@ func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, __DirectiveImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50272,14 +48004,10 @@ func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50290,8 +48018,7 @@ func (ec *executionContext) ___EnumValue(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, __EnumValueImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50325,14 +48052,10 @@ func (ec *executionContext) ___EnumValue(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50343,8 +48066,7 @@ func (ec *executionContext) ___Field(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, __FieldImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50388,14 +48110,10 @@ func (ec *executionContext) ___Field(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50406,8 +48124,7 @@ func (ec *executionContext) ___InputValue(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, __InputValueImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50451,14 +48168,10 @@ func (ec *executionContext) ___InputValue(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50469,8 +48182,7 @@ func (ec *executionContext) ___Schema(ctx context.Context, sel ast.SelectionSet,
 	fields := graphql.CollectFields(ec.OperationContext, sel, __SchemaImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50514,14 +48226,10 @@ func (ec *executionContext) ___Schema(ctx context.Context, sel ast.SelectionSet,
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50532,8 +48240,7 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, __TypeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -50602,14 +48309,10 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -50625,9 +48328,7 @@ func (ec *executionContext) unmarshalNAcceptInvitationInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNAcceptInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAcceptInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *AcceptInvitationPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AcceptInvitationPayload!")
 		return graphql.Null
 	}
 	return ec._AcceptInvitationPayload(ctx, sel, v)
@@ -50640,9 +48341,7 @@ func (ec *executionContext) unmarshalNAddDomainInput2githubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAddDomainPayload(ctx context.Context, sel ast.SelectionSet, v *AddDomainPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AddDomainPayload!")
 		return graphql.Null
 	}
 	return ec._AddDomainPayload(ctx, sel, v)
@@ -50650,9 +48349,7 @@ func (ec *executionContext) marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ApiKey!")
 		return graphql.Null
 	}
 	return ec._ApiKey(ctx, sel, v)
@@ -50660,9 +48357,7 @@ func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 
 func (ec *executionContext) marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyConnection(ctx context.Context, sel ast.SelectionSet, v *APIKeyConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ApiKeyConnection!")
 		return graphql.Null
 	}
 	return ec._ApiKeyConnection(ctx, sel, v)
@@ -50686,9 +48381,7 @@ func (ec *executionContext) marshalNApiKeyEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNApiKeyEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyEdge(ctx context.Context, sel ast.SelectionSet, v *APIKeyEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ApiKeyEdge!")
 		return graphql.Null
 	}
 	return ec._ApiKeyEdge(ctx, sel, v)
@@ -50704,9 +48397,7 @@ func (ec *executionContext) marshalNApiKeyScope2githubᚗcomᚋlinkforgeᚋlinkf
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ApiKeyScope!")
 	}
 	return res
 }
@@ -50751,18 +48442,14 @@ func (ec *executionContext) marshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkf
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "AuditAction!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEvent(ctx context.Context, sel ast.SelectionSet, v *audit.Event) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditEvent!")
 		return graphql.Null
 	}
 	return ec._AuditEvent(ctx, sel, v)
@@ -50770,9 +48457,7 @@ func (ec *executionContext) marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlin
 
 func (ec *executionContext) marshalNAuditEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventConnection(ctx context.Context, sel ast.SelectionSet, v *AuditEventConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditEventConnection!")
 		return graphql.Null
 	}
 	return ec._AuditEventConnection(ctx, sel, v)
@@ -50796,9 +48481,7 @@ func (ec *executionContext) marshalNAuditEventEdge2ᚕᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNAuditEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventEdge(ctx context.Context, sel ast.SelectionSet, v *AuditEventEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditEventEdge!")
 		return graphql.Null
 	}
 	return ec._AuditEventEdge(ctx, sel, v)
@@ -50813,9 +48496,7 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	_ = sel
 	res := graphql.MarshalBoolean(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Boolean!")
 	}
 	return res
 }
@@ -50827,17 +48508,13 @@ func (ec *executionContext) unmarshalNBoolean2ᚖbool(ctx context.Context, v any
 
 func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast.SelectionSet, v *bool) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Boolean!")
 		return graphql.Null
 	}
 	_ = sel
 	res := graphql.MarshalBoolean(*v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Boolean!")
 	}
 	return res
 }
@@ -50852,9 +48529,7 @@ func (ec *executionContext) marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkfor
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "BotPolicy!")
 	}
 	return res
 }
@@ -50866,9 +48541,7 @@ func (ec *executionContext) unmarshalNCancelLinkChangeInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *CancelLinkChangePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CancelLinkChangePayload!")
 		return graphql.Null
 	}
 	return ec._CancelLinkChangePayload(ctx, sel, v)
@@ -50884,9 +48557,7 @@ func (ec *executionContext) marshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkf
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ChangeCause!")
 	}
 	return res
 }
@@ -50898,9 +48569,7 @@ func (ec *executionContext) unmarshalNChangePasswordInput2githubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx context.Context, sel ast.SelectionSet, v *ChangePasswordPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ChangePasswordPayload!")
 		return graphql.Null
 	}
 	return ec._ChangePasswordPayload(ctx, sel, v)
@@ -50913,9 +48582,7 @@ func (ec *executionContext) unmarshalNCheckLinkInput2githubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CheckLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CheckLinkPayload!")
 		return graphql.Null
 	}
 	return ec._CheckLinkPayload(ctx, sel, v)
@@ -50939,9 +48606,7 @@ func (ec *executionContext) marshalNClaimLinkResult2ᚕᚖgithubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNClaimLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResult(ctx context.Context, sel ast.SelectionSet, v *ClaimLinkResult) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ClaimLinkResult!")
 		return graphql.Null
 	}
 	return ec._ClaimLinkResult(ctx, sel, v)
@@ -50954,9 +48619,7 @@ func (ec *executionContext) unmarshalNClaimLinksInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx context.Context, sel ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ClaimLinksPayload!")
 		return graphql.Null
 	}
 	return ec._ClaimLinksPayload(ctx, sel, v)
@@ -50972,18 +48635,14 @@ func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkf
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ClaimStatus!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx context.Context, sel ast.SelectionSet, v *Click) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Click!")
 		return graphql.Null
 	}
 	return ec._Click(ctx, sel, v)
@@ -50991,9 +48650,7 @@ func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 
 func (ec *executionContext) marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx context.Context, sel ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ClickConnection!")
 		return graphql.Null
 	}
 	return ec._ClickConnection(ctx, sel, v)
@@ -51017,9 +48674,7 @@ func (ec *executionContext) marshalNClickEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 
 func (ec *executionContext) marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdge(ctx context.Context, sel ast.SelectionSet, v *ClickEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ClickEdge!")
 		return graphql.Null
 	}
 	return ec._ClickEdge(ctx, sel, v)
@@ -51027,9 +48682,7 @@ func (ec *executionContext) marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlink
 
 func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPreview(ctx context.Context, sel ast.SelectionSet, v *link.Preview) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CodePreview!")
 		return graphql.Null
 	}
 	return ec._CodePreview(ctx, sel, v)
@@ -51045,9 +48698,7 @@ func (ec *executionContext) marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlink
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "CodeStrategy!")
 	}
 	return res
 }
@@ -51059,9 +48710,7 @@ func (ec *executionContext) unmarshalNCreateAnonymousLinkInput2githubᚗcomᚋli
 
 func (ec *executionContext) marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateAnonymousLinkPayload!")
 		return graphql.Null
 	}
 	return ec._CreateAnonymousLinkPayload(ctx, sel, v)
@@ -51074,9 +48723,7 @@ func (ec *executionContext) unmarshalNCreateApiKeyInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNCreateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAPIKeyPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateApiKeyPayload!")
 		return graphql.Null
 	}
 	return ec._CreateApiKeyPayload(ctx, sel, v)
@@ -51089,9 +48736,7 @@ func (ec *executionContext) unmarshalNCreateLinkInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateLinkPayload!")
 		return graphql.Null
 	}
 	return ec._CreateLinkPayload(ctx, sel, v)
@@ -51115,9 +48760,7 @@ func (ec *executionContext) marshalNCreateLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNCreateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResult(ctx context.Context, sel ast.SelectionSet, v *CreateLinkResult) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateLinkResult!")
 		return graphql.Null
 	}
 	return ec._CreateLinkResult(ctx, sel, v)
@@ -51130,9 +48773,7 @@ func (ec *executionContext) unmarshalNCreateLinksInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinksPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateLinksPayload!")
 		return graphql.Null
 	}
 	return ec._CreateLinksPayload(ctx, sel, v)
@@ -51145,9 +48786,7 @@ func (ec *executionContext) unmarshalNCreateUtmTemplateInput2githubᚗcomᚋlink
 
 func (ec *executionContext) marshalNCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *CreateUtmTemplatePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateUtmTemplatePayload!")
 		return graphql.Null
 	}
 	return ec._CreateUtmTemplatePayload(ctx, sel, v)
@@ -51160,9 +48799,7 @@ func (ec *executionContext) unmarshalNCreateWebhookInput2githubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNCreateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *CreateWebhookPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateWebhookPayload!")
 		return graphql.Null
 	}
 	return ec._CreateWebhookPayload(ctx, sel, v)
@@ -51175,9 +48812,7 @@ func (ec *executionContext) unmarshalNCreateWorkspaceInput2githubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNCreateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *CreateWorkspacePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CreateWorkspacePayload!")
 		return graphql.Null
 	}
 	return ec._CreateWorkspacePayload(ctx, sel, v)
@@ -51190,9 +48825,7 @@ func (ec *executionContext) unmarshalNDeleteLinkInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteLinkPayload!")
 		return graphql.Null
 	}
 	return ec._DeleteLinkPayload(ctx, sel, v)
@@ -51216,9 +48849,7 @@ func (ec *executionContext) marshalNDeleteLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNDeleteLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResult(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkResult) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteLinkResult!")
 		return graphql.Null
 	}
 	return ec._DeleteLinkResult(ctx, sel, v)
@@ -51231,9 +48862,7 @@ func (ec *executionContext) unmarshalNDeleteLinksInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNDeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinksPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteLinksPayload!")
 		return graphql.Null
 	}
 	return ec._DeleteLinksPayload(ctx, sel, v)
@@ -51246,9 +48875,7 @@ func (ec *executionContext) unmarshalNDeleteMyAccountInput2githubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNDeleteMyAccountPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteMyAccountPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteMyAccountPayload!")
 		return graphql.Null
 	}
 	return ec._DeleteMyAccountPayload(ctx, sel, v)
@@ -51261,9 +48888,7 @@ func (ec *executionContext) unmarshalNDeleteUtmTemplateInput2githubᚗcomᚋlink
 
 func (ec *executionContext) marshalNDeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteUtmTemplatePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteUtmTemplatePayload!")
 		return graphql.Null
 	}
 	return ec._DeleteUtmTemplatePayload(ctx, sel, v)
@@ -51276,9 +48901,7 @@ func (ec *executionContext) unmarshalNDeleteWebhookInput2githubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNDeleteWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteWebhookPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteWebhookPayload!")
 		return graphql.Null
 	}
 	return ec._DeleteWebhookPayload(ctx, sel, v)
@@ -51291,9 +48914,7 @@ func (ec *executionContext) unmarshalNDeleteWorkspaceInput2githubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteWorkspacePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeleteWorkspacePayload!")
 		return graphql.Null
 	}
 	return ec._DeleteWorkspacePayload(ctx, sel, v)
@@ -51309,9 +48930,7 @@ func (ec *executionContext) marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋli
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryStatus!")
 	}
 	return res
 }
@@ -51334,9 +48953,7 @@ func (ec *executionContext) marshalNDestinationCheck2ᚕᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheck(ctx context.Context, sel ast.SelectionSet, v *link.URLCheck) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DestinationCheck!")
 		return graphql.Null
 	}
 	return ec._DestinationCheck(ctx, sel, v)
@@ -51352,9 +48969,7 @@ func (ec *executionContext) marshalNDestinationState2githubᚗcomᚋlinkforgeᚋ
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "DestinationState!")
 	}
 	return res
 }
@@ -51369,18 +48984,14 @@ func (ec *executionContext) marshalNDimension2githubᚗcomᚋlinkforgeᚋlinkfor
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Dimension!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Domain!")
 		return graphql.Null
 	}
 	return ec._Domain(ctx, sel, v)
@@ -51388,9 +48999,7 @@ func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 
 func (ec *executionContext) marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainConnection(ctx context.Context, sel ast.SelectionSet, v *DomainConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DomainConnection!")
 		return graphql.Null
 	}
 	return ec._DomainConnection(ctx, sel, v)
@@ -51414,9 +49023,7 @@ func (ec *executionContext) marshalNDomainEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNDomainEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainEdge(ctx context.Context, sel ast.SelectionSet, v *DomainEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DomainEdge!")
 		return graphql.Null
 	}
 	return ec._DomainEdge(ctx, sel, v)
@@ -51432,9 +49039,7 @@ func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlink
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "DomainStatus!")
 	}
 	return res
 }
@@ -51448,9 +49053,7 @@ func (ec *executionContext) marshalNEmailAddress2string(ctx context.Context, sel
 	_ = sel
 	res := scalar.MarshalString(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "EmailAddress!")
 	}
 	return res
 }
@@ -51467,9 +49070,7 @@ func (ec *executionContext) marshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkfor
 
 func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Event!")
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
@@ -51477,9 +49078,7 @@ func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 
 func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *EventConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "EventConnection!")
 		return graphql.Null
 	}
 	return ec._EventConnection(ctx, sel, v)
@@ -51503,9 +49102,7 @@ func (ec *executionContext) marshalNEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 
 func (ec *executionContext) marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdge(ctx context.Context, sel ast.SelectionSet, v *EventEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "EventEdge!")
 		return graphql.Null
 	}
 	return ec._EventEdge(ctx, sel, v)
@@ -51521,9 +49118,7 @@ func (ec *executionContext) marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkfor
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "EventType!")
 	}
 	return res
 }
@@ -51565,9 +49160,7 @@ func (ec *executionContext) unmarshalNExportClicksInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx context.Context, sel ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ExportClicksPayload!")
 		return graphql.Null
 	}
 	return ec._ExportClicksPayload(ctx, sel, v)
@@ -51580,9 +49173,7 @@ func (ec *executionContext) unmarshalNExportMyDataInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNExportMyDataPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataPayload(ctx context.Context, sel ast.SelectionSet, v *ExportMyDataPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ExportMyDataPayload!")
 		return graphql.Null
 	}
 	return ec._ExportMyDataPayload(ctx, sel, v)
@@ -51606,9 +49197,7 @@ func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChange(ctx context.Context, sel ast.SelectionSet, v *audit.FieldChange) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "FieldChange!")
 		return graphql.Null
 	}
 	return ec._FieldChange(ctx, sel, v)
@@ -51623,18 +49212,14 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 	_ = sel
 	res := graphql.MarshalFloatContext(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Float!")
 	}
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) marshalNHitQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐHitQuota(ctx context.Context, sel ast.SelectionSet, v *HitQuota) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "HitQuota!")
 		return graphql.Null
 	}
 	return ec._HitQuota(ctx, sel, v)
@@ -51649,9 +49234,7 @@ func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.Selec
 	_ = sel
 	res := graphql.MarshalID(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
 	}
 	return res
 }
@@ -51694,9 +49277,7 @@ func (ec *executionContext) marshalNInt2int(ctx context.Context, sel ast.Selecti
 	_ = sel
 	res := scalar.MarshalInt(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Int!")
 	}
 	return res
 }
@@ -51737,17 +49318,13 @@ func (ec *executionContext) unmarshalNInt2ᚖint(ctx context.Context, v any) (*i
 
 func (ec *executionContext) marshalNInt2ᚖint(ctx context.Context, sel ast.SelectionSet, v *int) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Int!")
 		return graphql.Null
 	}
 	_ = sel
 	res := scalar.MarshalInt(*v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Int!")
 	}
 	return res
 }
@@ -51761,9 +49338,7 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 	_ = sel
 	res := graphql.MarshalInt64(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Int64!")
 	}
 	return res
 }
@@ -51778,18 +49353,14 @@ func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforg
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Interval!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Invitation!")
 		return graphql.Null
 	}
 	return ec._Invitation(ctx, sel, v)
@@ -51797,9 +49368,7 @@ func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 
 func (ec *executionContext) marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationConnection(ctx context.Context, sel ast.SelectionSet, v *InvitationConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "InvitationConnection!")
 		return graphql.Null
 	}
 	return ec._InvitationConnection(ctx, sel, v)
@@ -51823,9 +49392,7 @@ func (ec *executionContext) marshalNInvitationEdge2ᚕᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNInvitationEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationEdge(ctx context.Context, sel ast.SelectionSet, v *InvitationEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "InvitationEdge!")
 		return graphql.Null
 	}
 	return ec._InvitationEdge(ctx, sel, v)
@@ -51838,9 +49405,7 @@ func (ec *executionContext) unmarshalNInviteMemberInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNInviteMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberPayload(ctx context.Context, sel ast.SelectionSet, v *InviteMemberPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "InviteMemberPayload!")
 		return graphql.Null
 	}
 	return ec._InviteMemberPayload(ctx, sel, v)
@@ -51848,9 +49413,7 @@ func (ec *executionContext) marshalNInviteMemberPayload2ᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx context.Context, sel ast.SelectionSet, v *link.Link) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Link!")
 		return graphql.Null
 	}
 	return ec._Link(ctx, sel, v)
@@ -51868,9 +49431,7 @@ func (ec *executionContext) unmarshalNLinkChangeInput2ᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx context.Context, sel ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LinkConnection!")
 		return graphql.Null
 	}
 	return ec._LinkConnection(ctx, sel, v)
@@ -51894,9 +49455,7 @@ func (ec *executionContext) marshalNLinkEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋli
 
 func (ec *executionContext) marshalNLinkEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkEdge(ctx context.Context, sel ast.SelectionSet, v *LinkEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LinkEdge!")
 		return graphql.Null
 	}
 	return ec._LinkEdge(ctx, sel, v)
@@ -51912,9 +49471,7 @@ func (ec *executionContext) marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforg
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "LinkKind!")
 	}
 	return res
 }
@@ -51929,18 +49486,14 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "LinkOrderField!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRouting(ctx context.Context, sel ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LinkRouting!")
 		return graphql.Null
 	}
 	return ec._LinkRouting(ctx, sel, v)
@@ -51956,18 +49509,14 @@ func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkfo
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "LinkStatus!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx context.Context, sel ast.SelectionSet, v *link.Version) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LinkVersion!")
 		return graphql.Null
 	}
 	return ec._LinkVersion(ctx, sel, v)
@@ -51975,9 +49524,7 @@ func (ec *executionContext) marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋli
 
 func (ec *executionContext) marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionConnection(ctx context.Context, sel ast.SelectionSet, v *LinkVersionConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LinkVersionConnection!")
 		return graphql.Null
 	}
 	return ec._LinkVersionConnection(ctx, sel, v)
@@ -52001,9 +49548,7 @@ func (ec *executionContext) marshalNLinkVersionEdge2ᚕᚖgithubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNLinkVersionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdge(ctx context.Context, sel ast.SelectionSet, v *LinkVersionEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LinkVersionEdge!")
 		return graphql.Null
 	}
 	return ec._LinkVersionEdge(ctx, sel, v)
@@ -52016,9 +49561,7 @@ func (ec *executionContext) unmarshalNLoginInput2githubᚗcomᚋlinkforgeᚋlink
 
 func (ec *executionContext) marshalNLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginPayload(ctx context.Context, sel ast.SelectionSet, v *LoginPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LoginPayload!")
 		return graphql.Null
 	}
 	return ec._LoginPayload(ctx, sel, v)
@@ -52031,9 +49574,7 @@ func (ec *executionContext) unmarshalNLogoutEverywhereInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNLogoutEverywherePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutEverywherePayload(ctx context.Context, sel ast.SelectionSet, v *LogoutEverywherePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LogoutEverywherePayload!")
 		return graphql.Null
 	}
 	return ec._LogoutEverywherePayload(ctx, sel, v)
@@ -52046,9 +49587,7 @@ func (ec *executionContext) unmarshalNLogoutInput2githubᚗcomᚋlinkforgeᚋlin
 
 func (ec *executionContext) marshalNLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutPayload(ctx context.Context, sel ast.SelectionSet, v *LogoutPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LogoutPayload!")
 		return graphql.Null
 	}
 	return ec._LogoutPayload(ctx, sel, v)
@@ -52056,9 +49595,7 @@ func (ec *executionContext) marshalNLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Member!")
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
@@ -52066,9 +49603,7 @@ func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 
 func (ec *executionContext) marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberConnection(ctx context.Context, sel ast.SelectionSet, v *MemberConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "MemberConnection!")
 		return graphql.Null
 	}
 	return ec._MemberConnection(ctx, sel, v)
@@ -52092,9 +49627,7 @@ func (ec *executionContext) marshalNMemberEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberEdge(ctx context.Context, sel ast.SelectionSet, v *MemberEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "MemberEdge!")
 		return graphql.Null
 	}
 	return ec._MemberEdge(ctx, sel, v)
@@ -52118,9 +49651,7 @@ func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋli
 
 func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, sel ast.SelectionSet, v *link.Pair) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Metadata!")
 		return graphql.Null
 	}
 	return ec._Metadata(ctx, sel, v)
@@ -52178,9 +49709,7 @@ func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 
 func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Orphan!")
 		return graphql.Null
 	}
 	return ec._Orphan(ctx, sel, v)
@@ -52188,9 +49717,7 @@ func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "PageInfo!")
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
@@ -52206,9 +49733,7 @@ func (ec *executionContext) marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkfo
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Permission!")
 	}
 	return res
 }
@@ -52245,9 +49770,7 @@ func (ec *executionContext) marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlin
 
 func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPlatformStats(ctx context.Context, sel ast.SelectionSet, v *PlatformStats) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "PlatformStats!")
 		return graphql.Null
 	}
 	return ec._PlatformStats(ctx, sel, v)
@@ -52255,9 +49778,7 @@ func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx context.Context, sel ast.SelectionSet, v *QRCode) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "QrCode!")
 		return graphql.Null
 	}
 	return ec._QrCode(ctx, sel, v)
@@ -52273,18 +49794,14 @@ func (ec *executionContext) marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforge
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "QrLevel!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐStyle(ctx context.Context, sel ast.SelectionSet, v *qr.Style) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "QrStyle!")
 		return graphql.Null
 	}
 	return ec._QrStyle(ctx, sel, v)
@@ -52304,18 +49821,14 @@ func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforge
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "QueryForwardingMode!")
 	}
 	return res
 }
 
 func (ec *executionContext) marshalNRateLimit2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRateLimit(ctx context.Context, sel ast.SelectionSet, v *RateLimit) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RateLimit!")
 		return graphql.Null
 	}
 	return ec._RateLimit(ctx, sel, v)
@@ -52328,9 +49841,7 @@ func (ec *executionContext) unmarshalNRedeliverWebhookInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNRedeliverWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRedeliverWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *RedeliverWebhookPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RedeliverWebhookPayload!")
 		return graphql.Null
 	}
 	return ec._RedeliverWebhookPayload(ctx, sel, v)
@@ -52346,9 +49857,7 @@ func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋl
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "RedirectOutcome!")
 	}
 	return res
 }
@@ -52363,9 +49872,7 @@ func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋli
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "RedirectReason!")
 	}
 	return res
 }
@@ -52400,9 +49907,7 @@ func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋ
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "RedirectStepKind!")
 	}
 	return res
 }
@@ -52414,9 +49919,7 @@ func (ec *executionContext) unmarshalNRefreshSessionInput2githubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNRefreshSessionPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRefreshSessionPayload(ctx context.Context, sel ast.SelectionSet, v *RefreshSessionPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RefreshSessionPayload!")
 		return graphql.Null
 	}
 	return ec._RefreshSessionPayload(ctx, sel, v)
@@ -52429,9 +49932,7 @@ func (ec *executionContext) unmarshalNRegisterInput2githubᚗcomᚋlinkforgeᚋl
 
 func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterPayload(ctx context.Context, sel ast.SelectionSet, v *RegisterPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RegisterPayload!")
 		return graphql.Null
 	}
 	return ec._RegisterPayload(ctx, sel, v)
@@ -52444,9 +49945,7 @@ func (ec *executionContext) unmarshalNRemoveDomainInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNRemoveDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveDomainPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveDomainPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RemoveDomainPayload!")
 		return graphql.Null
 	}
 	return ec._RemoveDomainPayload(ctx, sel, v)
@@ -52459,9 +49958,7 @@ func (ec *executionContext) unmarshalNRemoveMemberInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNRemoveMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveMemberPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RemoveMemberPayload!")
 		return graphql.Null
 	}
 	return ec._RemoveMemberPayload(ctx, sel, v)
@@ -52474,9 +49971,7 @@ func (ec *executionContext) unmarshalNReportLinkInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx context.Context, sel ast.SelectionSet, v *ReportLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportLinkPayload!")
 		return graphql.Null
 	}
 	return ec._ReportLinkPayload(ctx, sel, v)
@@ -52492,9 +49987,7 @@ func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlink
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReportReason!")
 	}
 	return res
 }
@@ -52506,9 +49999,7 @@ func (ec *executionContext) unmarshalNRequestEmailVerificationInput2githubᚗcom
 
 func (ec *executionContext) marshalNRequestEmailVerificationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestEmailVerificationPayload(ctx context.Context, sel ast.SelectionSet, v *RequestEmailVerificationPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RequestEmailVerificationPayload!")
 		return graphql.Null
 	}
 	return ec._RequestEmailVerificationPayload(ctx, sel, v)
@@ -52521,9 +50012,7 @@ func (ec *executionContext) unmarshalNRequestPasswordResetInput2githubᚗcomᚋl
 
 func (ec *executionContext) marshalNRequestPasswordResetPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestPasswordResetPayload(ctx context.Context, sel ast.SelectionSet, v *RequestPasswordResetPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RequestPasswordResetPayload!")
 		return graphql.Null
 	}
 	return ec._RequestPasswordResetPayload(ctx, sel, v)
@@ -52536,9 +50025,7 @@ func (ec *executionContext) unmarshalNResetPasswordInput2githubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNResetPasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐResetPasswordPayload(ctx context.Context, sel ast.SelectionSet, v *ResetPasswordPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ResetPasswordPayload!")
 		return graphql.Null
 	}
 	return ec._ResetPasswordPayload(ctx, sel, v)
@@ -52551,9 +50038,7 @@ func (ec *executionContext) unmarshalNRestoreLinkInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNRestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RestoreLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RestoreLinkPayload!")
 		return graphql.Null
 	}
 	return ec._RestoreLinkPayload(ctx, sel, v)
@@ -52566,9 +50051,7 @@ func (ec *executionContext) unmarshalNRestoreWorkspaceInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNRestoreWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *RestoreWorkspacePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RestoreWorkspacePayload!")
 		return graphql.Null
 	}
 	return ec._RestoreWorkspacePayload(ctx, sel, v)
@@ -52581,9 +50064,7 @@ func (ec *executionContext) unmarshalNRevertLinkInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNRevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RevertLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RevertLinkPayload!")
 		return graphql.Null
 	}
 	return ec._RevertLinkPayload(ctx, sel, v)
@@ -52607,9 +50088,7 @@ func (ec *executionContext) marshalNRevertLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNRevertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkResult(ctx context.Context, sel ast.SelectionSet, v *RevertLinkResult) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RevertLinkResult!")
 		return graphql.Null
 	}
 	return ec._RevertLinkResult(ctx, sel, v)
@@ -52622,9 +50101,7 @@ func (ec *executionContext) unmarshalNRevertOperationInput2githubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx context.Context, sel ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RevertOperationPayload!")
 		return graphql.Null
 	}
 	return ec._RevertOperationPayload(ctx, sel, v)
@@ -52637,9 +50114,7 @@ func (ec *executionContext) unmarshalNRevokeApiKeyInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNRevokeApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *RevokeAPIKeyPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RevokeApiKeyPayload!")
 		return graphql.Null
 	}
 	return ec._RevokeApiKeyPayload(ctx, sel, v)
@@ -52652,9 +50127,7 @@ func (ec *executionContext) unmarshalNRevokeInvitationInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNRevokeInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *RevokeInvitationPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RevokeInvitationPayload!")
 		return graphql.Null
 	}
 	return ec._RevokeInvitationPayload(ctx, sel, v)
@@ -52670,9 +50143,7 @@ func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Role!")
 	}
 	return res
 }
@@ -52684,9 +50155,7 @@ func (ec *executionContext) unmarshalNRotateWebhookSecretInput2githubᚗcomᚋli
 
 func (ec *executionContext) marshalNRotateWebhookSecretPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretPayload(ctx context.Context, sel ast.SelectionSet, v *RotateWebhookSecretPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RotateWebhookSecretPayload!")
 		return graphql.Null
 	}
 	return ec._RotateWebhookSecretPayload(ctx, sel, v)
@@ -52694,9 +50163,7 @@ func (ec *executionContext) marshalNRotateWebhookSecretPayload2ᚖgithubᚗcom�
 
 func (ec *executionContext) marshalNRoutingDefaults2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRouting(ctx context.Context, sel ast.SelectionSet, v *routing.Routing) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RoutingDefaults!")
 		return graphql.Null
 	}
 	return ec._RoutingDefaults(ctx, sel, v)
@@ -52720,9 +50187,7 @@ func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx context.Context, sel ast.SelectionSet, v *link.LinkRule) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RoutingRule!")
 		return graphql.Null
 	}
 	return ec._RoutingRule(ctx, sel, v)
@@ -52751,9 +50216,7 @@ func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx context.Context, sel ast.SelectionSet, v *link.LinkTarget) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RoutingTarget!")
 		return graphql.Null
 	}
 	return ec._RoutingTarget(ctx, sel, v)
@@ -52796,9 +50259,7 @@ func (ec *executionContext) marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx context.Context, sel ast.SelectionSet, v *routing.Test) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RoutingTest!")
 		return graphql.Null
 	}
 	return ec._RoutingTest(ctx, sel, v)
@@ -52827,9 +50288,7 @@ func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarning(ctx context.Context, sel ast.SelectionSet, v *routing.Warning) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "RoutingWarning!")
 		return graphql.Null
 	}
 	return ec._RoutingWarning(ctx, sel, v)
@@ -52845,9 +50304,7 @@ func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforge�
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "RoutingWarningCode!")
 	}
 	return res
 }
@@ -52859,9 +50316,7 @@ func (ec *executionContext) unmarshalNScheduleLinkChangeInput2githubᚗcomᚋlin
 
 func (ec *executionContext) marshalNScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ScheduleLinkChangePayload!")
 		return graphql.Null
 	}
 	return ec._ScheduleLinkChangePayload(ctx, sel, v)
@@ -52885,9 +50340,7 @@ func (ec *executionContext) marshalNScheduledChange2ᚕᚖgithubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx context.Context, sel ast.SelectionSet, v *link.ScheduledChange) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ScheduledChange!")
 		return graphql.Null
 	}
 	return ec._ScheduledChange(ctx, sel, v)
@@ -52895,9 +50348,7 @@ func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Session!")
 		return graphql.Null
 	}
 	return ec._Session(ctx, sel, v)
@@ -52905,9 +50356,7 @@ func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 
 func (ec *executionContext) marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionConnection(ctx context.Context, sel ast.SelectionSet, v *SessionConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SessionConnection!")
 		return graphql.Null
 	}
 	return ec._SessionConnection(ctx, sel, v)
@@ -52931,9 +50380,7 @@ func (ec *executionContext) marshalNSessionEdge2ᚕᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNSessionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionEdge(ctx context.Context, sel ast.SelectionSet, v *SessionEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SessionEdge!")
 		return graphql.Null
 	}
 	return ec._SessionEdge(ctx, sel, v)
@@ -52946,9 +50393,7 @@ func (ec *executionContext) unmarshalNSetPrimaryDomainInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNSetPrimaryDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSetPrimaryDomainPayload(ctx context.Context, sel ast.SelectionSet, v *SetPrimaryDomainPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SetPrimaryDomainPayload!")
 		return graphql.Null
 	}
 	return ec._SetPrimaryDomainPayload(ctx, sel, v)
@@ -52956,9 +50401,7 @@ func (ec *executionContext) marshalNSetPrimaryDomainPayload2ᚖgithubᚗcomᚋli
 
 func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Stats!")
 		return graphql.Null
 	}
 	return ec._Stats(ctx, sel, v)
@@ -53002,9 +50445,7 @@ func (ec *executionContext) marshalNStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 
 func (ec *executionContext) marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSlice(ctx context.Context, sel ast.SelectionSet, v *StatsSlice) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "StatsSlice!")
 		return graphql.Null
 	}
 	return ec._StatsSlice(ctx, sel, v)
@@ -53020,9 +50461,7 @@ func (ec *executionContext) marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkfo
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Stickiness!")
 	}
 	return res
 }
@@ -53036,9 +50475,7 @@ func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.S
 	_ = sel
 	res := scalar.MarshalString(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "String!")
 	}
 	return res
 }
@@ -53079,9 +50516,7 @@ func (ec *executionContext) unmarshalNTestWebhookInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNTestWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *TestWebhookPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "TestWebhookPayload!")
 		return graphql.Null
 	}
 	return ec._TestWebhookPayload(ctx, sel, v)
@@ -53096,9 +50531,7 @@ func (ec *executionContext) marshalNTime2timeᚐTime(ctx context.Context, sel as
 	_ = sel
 	res := scalar.MarshalTime(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Time!")
 	}
 	return res
 }
@@ -53110,9 +50543,7 @@ func (ec *executionContext) unmarshalNTransferOwnershipInput2githubᚗcomᚋlink
 
 func (ec *executionContext) marshalNTransferOwnershipPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTransferOwnershipPayload(ctx context.Context, sel ast.SelectionSet, v *TransferOwnershipPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "TransferOwnershipPayload!")
 		return graphql.Null
 	}
 	return ec._TransferOwnershipPayload(ctx, sel, v)
@@ -53127,9 +50558,7 @@ func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.Sele
 	_ = sel
 	res := scalar.MarshalString(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "URL!")
 	}
 	return res
 }
@@ -53141,9 +50570,7 @@ func (ec *executionContext) unmarshalNUpdateDomainInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateDomainPayload!")
 		return graphql.Null
 	}
 	return ec._UpdateDomainPayload(ctx, sel, v)
@@ -53175,9 +50602,7 @@ func (ec *executionContext) unmarshalNUpdateLinkInput2ᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateLinkPayload!")
 		return graphql.Null
 	}
 	return ec._UpdateLinkPayload(ctx, sel, v)
@@ -53201,9 +50626,7 @@ func (ec *executionContext) marshalNUpdateLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNUpdateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkResult) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateLinkResult!")
 		return graphql.Null
 	}
 	return ec._UpdateLinkResult(ctx, sel, v)
@@ -53216,9 +50639,7 @@ func (ec *executionContext) unmarshalNUpdateLinksInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinksPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateLinksPayload!")
 		return graphql.Null
 	}
 	return ec._UpdateLinksPayload(ctx, sel, v)
@@ -53231,9 +50652,7 @@ func (ec *executionContext) unmarshalNUpdateMemberRoleInput2githubᚗcomᚋlinkf
 
 func (ec *executionContext) marshalNUpdateMemberRolePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRolePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateMemberRolePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateMemberRolePayload!")
 		return graphql.Null
 	}
 	return ec._UpdateMemberRolePayload(ctx, sel, v)
@@ -53246,9 +50665,7 @@ func (ec *executionContext) unmarshalNUpdateUtmTemplateInput2githubᚗcomᚋlink
 
 func (ec *executionContext) marshalNUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateUtmTemplatePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateUtmTemplatePayload!")
 		return graphql.Null
 	}
 	return ec._UpdateUtmTemplatePayload(ctx, sel, v)
@@ -53261,9 +50678,7 @@ func (ec *executionContext) unmarshalNUpdateWebhookInput2githubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNUpdateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWebhookPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateWebhookPayload!")
 		return graphql.Null
 	}
 	return ec._UpdateWebhookPayload(ctx, sel, v)
@@ -53276,9 +50691,7 @@ func (ec *executionContext) unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspacePayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateWorkspacePayload!")
 		return graphql.Null
 	}
 	return ec._UpdateWorkspacePayload(ctx, sel, v)
@@ -53291,9 +50704,7 @@ func (ec *executionContext) unmarshalNUpdateWorkspaceRoutingInput2githubᚗcom�
 
 func (ec *executionContext) marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpdateWorkspaceRoutingPayload!")
 		return graphql.Null
 	}
 	return ec._UpdateWorkspaceRoutingPayload(ctx, sel, v)
@@ -53325,9 +50736,7 @@ func (ec *executionContext) unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpsertLinkPayload!")
 		return graphql.Null
 	}
 	return ec._UpsertLinkPayload(ctx, sel, v)
@@ -53351,9 +50760,7 @@ func (ec *executionContext) marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 
 func (ec *executionContext) marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkResult) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpsertLinkResult!")
 		return graphql.Null
 	}
 	return ec._UpsertLinkResult(ctx, sel, v)
@@ -53366,9 +50773,7 @@ func (ec *executionContext) unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UpsertLinksPayload!")
 		return graphql.Null
 	}
 	return ec._UpsertLinksPayload(ctx, sel, v)
@@ -53376,9 +50781,7 @@ func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Usage!")
 		return graphql.Null
 	}
 	return ec._Usage(ctx, sel, v)
@@ -53386,9 +50789,7 @@ func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 
 func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "User!")
 		return graphql.Null
 	}
 	return ec._User(ctx, sel, v)
@@ -53412,9 +50813,7 @@ func (ec *executionContext) marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 
 func (ec *executionContext) marshalNUserError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserError(ctx context.Context, sel ast.SelectionSet, v *UserError) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UserError!")
 		return graphql.Null
 	}
 	return ec._UserError(ctx, sel, v)
@@ -53422,9 +50821,7 @@ func (ec *executionContext) marshalNUserError2ᚖgithubᚗcomᚋlinkforgeᚋlink
 
 func (ec *executionContext) marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Utm!")
 		return graphql.Null
 	}
 	return ec._Utm(ctx, sel, v)
@@ -53437,9 +50834,7 @@ func (ec *executionContext) unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 
 func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UtmTemplate!")
 		return graphql.Null
 	}
 	return ec._UtmTemplate(ctx, sel, v)
@@ -53447,9 +50842,7 @@ func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋli
 
 func (ec *executionContext) marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateConnection(ctx context.Context, sel ast.SelectionSet, v *UtmTemplateConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UtmTemplateConnection!")
 		return graphql.Null
 	}
 	return ec._UtmTemplateConnection(ctx, sel, v)
@@ -53473,9 +50866,7 @@ func (ec *executionContext) marshalNUtmTemplateEdge2ᚕᚖgithubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNUtmTemplateEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdge(ctx context.Context, sel ast.SelectionSet, v *UtmTemplateEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UtmTemplateEdge!")
 		return graphql.Null
 	}
 	return ec._UtmTemplateEdge(ctx, sel, v)
@@ -53488,9 +50879,7 @@ func (ec *executionContext) unmarshalNVerifyDomainInput2githubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNVerifyDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainPayload(ctx context.Context, sel ast.SelectionSet, v *VerifyDomainPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "VerifyDomainPayload!")
 		return graphql.Null
 	}
 	return ec._VerifyDomainPayload(ctx, sel, v)
@@ -53503,9 +50892,7 @@ func (ec *executionContext) unmarshalNVerifyEmailInput2githubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNVerifyEmailPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyEmailPayload(ctx context.Context, sel ast.SelectionSet, v *VerifyEmailPayload) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "VerifyEmailPayload!")
 		return graphql.Null
 	}
 	return ec._VerifyEmailPayload(ctx, sel, v)
@@ -53529,9 +50916,7 @@ func (ec *executionContext) marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx context.Context, sel ast.SelectionSet, v *routing.Condition) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "VisitCondition!")
 		return graphql.Null
 	}
 	return ec._VisitCondition(ctx, sel, v)
@@ -53548,9 +50933,7 @@ func (ec *executionContext) marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlink
 
 func (ec *executionContext) marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, sel ast.SelectionSet, v *routing.Sample) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "VisitSample!")
 		return graphql.Null
 	}
 	return ec._VisitSample(ctx, sel, v)
@@ -53563,9 +50946,7 @@ func (ec *executionContext) unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkfor
 
 func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Webhook!")
 		return graphql.Null
 	}
 	return ec._Webhook(ctx, sel, v)
@@ -53589,9 +50970,7 @@ func (ec *executionContext) marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WebhookAttempt!")
 		return graphql.Null
 	}
 	return ec._WebhookAttempt(ctx, sel, v)
@@ -53599,9 +50978,7 @@ func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookConnection(ctx context.Context, sel ast.SelectionSet, v *WebhookConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WebhookConnection!")
 		return graphql.Null
 	}
 	return ec._WebhookConnection(ctx, sel, v)
@@ -53609,9 +50986,7 @@ func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforg
 
 func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *webhook.Delivery) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WebhookDelivery!")
 		return graphql.Null
 	}
 	return ec._WebhookDelivery(ctx, sel, v)
@@ -53619,9 +50994,7 @@ func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryConnection(ctx context.Context, sel ast.SelectionSet, v *WebhookDeliveryConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WebhookDeliveryConnection!")
 		return graphql.Null
 	}
 	return ec._WebhookDeliveryConnection(ctx, sel, v)
@@ -53645,9 +51018,7 @@ func (ec *executionContext) marshalNWebhookDeliveryEdge2ᚕᚖgithubᚗcomᚋlin
 
 func (ec *executionContext) marshalNWebhookDeliveryEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryEdge(ctx context.Context, sel ast.SelectionSet, v *WebhookDeliveryEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WebhookDeliveryEdge!")
 		return graphql.Null
 	}
 	return ec._WebhookDeliveryEdge(ctx, sel, v)
@@ -53671,9 +51042,7 @@ func (ec *executionContext) marshalNWebhookEdge2ᚕᚖgithubᚗcomᚋlinkforge�
 
 func (ec *executionContext) marshalNWebhookEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookEdge(ctx context.Context, sel ast.SelectionSet, v *WebhookEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WebhookEdge!")
 		return graphql.Null
 	}
 	return ec._WebhookEdge(ctx, sel, v)
@@ -53689,9 +51058,7 @@ func (ec *executionContext) marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlin
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "WebhookStatus!")
 	}
 	return res
 }
@@ -53706,9 +51073,7 @@ func (ec *executionContext) marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforge
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Weekday!")
 	}
 	return res
 }
@@ -53745,9 +51110,7 @@ func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkfo
 
 func (ec *executionContext) marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Workspace!")
 		return graphql.Null
 	}
 	return ec._Workspace(ctx, sel, v)
@@ -53760,9 +51123,7 @@ func (ec *executionContext) unmarshalNWorkspaceBy2githubᚗcomᚋlinkforgeᚋlin
 
 func (ec *executionContext) marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceConnection(ctx context.Context, sel ast.SelectionSet, v *WorkspaceConnection) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WorkspaceConnection!")
 		return graphql.Null
 	}
 	return ec._WorkspaceConnection(ctx, sel, v)
@@ -53786,9 +51147,7 @@ func (ec *executionContext) marshalNWorkspaceEdge2ᚕᚖgithubᚗcomᚋlinkforge
 
 func (ec *executionContext) marshalNWorkspaceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceEdge(ctx context.Context, sel ast.SelectionSet, v *WorkspaceEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "WorkspaceEdge!")
 		return graphql.Null
 	}
 	return ec._WorkspaceEdge(ctx, sel, v)
@@ -53823,9 +51182,7 @@ func (ec *executionContext) marshalN__DirectiveLocation2string(ctx context.Conte
 	_ = sel
 	res := graphql.MarshalString(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "__DirectiveLocation!")
 	}
 	return res
 }
@@ -53888,6 +51245,14 @@ func (ec *executionContext) marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋg
 	return ret
 }
 
+func (ec *executionContext) marshalN__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx context.Context, sel ast.SelectionSet, v *introspection.Schema) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "__Schema!")
+		return graphql.Null
+	}
+	return ec.___Schema(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, sel ast.SelectionSet, v introspection.Type) graphql.Marshaler {
 	return ec.___Type(ctx, sel, &v)
 }
@@ -53910,9 +51275,7 @@ func (ec *executionContext) marshalN__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgen�
 
 func (ec *executionContext) marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, sel ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "__Type!")
 		return graphql.Null
 	}
 	return ec.___Type(ctx, sel, v)
@@ -53927,9 +51290,7 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	_ = sel
 	res := graphql.MarshalString(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "__TypeKind!")
 	}
 	return res
 }
@@ -55045,13 +52406,6 @@ func (ec *executionContext) marshalO__InputValue2ᚕgithubᚗcomᚋ99designsᚋg
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalO__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx context.Context, sel ast.SelectionSet, v *introspection.Schema) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	return ec.___Schema(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
