@@ -18,6 +18,9 @@ var schedule = []time.Duration{
 	14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
+// The bounds of a webhook's concurrency.
+const initialConcurrency, maxConcurrency = 2, 8
+
 // record stores the result of an attempt, and disables the webhook if its receiver is gone.
 func (d *Dispatcher) record(ctx context.Context, w *Webhook, delivery *Delivery, o outcome) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
@@ -25,11 +28,17 @@ func (d *Dispatcher) record(ctx context.Context, w *Webhook, delivery *Delivery,
 	disabled := false
 	err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		disabled = false
-		failingSince := bun.SafeQuery("NULL")
-		if !o.succeeded() {
-			failingSince = bun.SafeQuery("coalesce(failing_since, ?)", o.SentAt)
+		q := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", d.now())
+		switch {
+		case o.succeeded():
+			q = q.Set("failing_since = NULL").
+				Set("concurrency = CASE WHEN concurrency < ? THEN 2 * concurrency ELSE concurrency END", maxConcurrency)
+		case o.isSlow():
+			q = q.Set("concurrency = 1")
+			fallthrough
+		default:
+			q = q.Set("failing_since = coalesce(failing_since, ?)", o.SentAt)
 		}
-		q := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", d.now()).Set("failing_since = ?", failingSince)
 		if _, err := q.Where("id = ?", w.ID).Exec(ctx); err != nil {
 			return err
 		}

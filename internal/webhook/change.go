@@ -51,7 +51,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	now := s.now()
 	w := &Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: m.ID(), Status: Active, Types: []audit.Action{}, Tags: []string{},
-		CreatedAt: now, CreatedBy: m.ActorID(), In: m,
+		Concurrency: initialConcurrency, CreatedAt: now, CreatedBy: m.ActorID(), In: m,
 	}
 	raw, secret := newSecret()
 	if w.Secret, err = s.seal(w.ID, raw); err != nil {

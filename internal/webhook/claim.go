@@ -15,25 +15,6 @@ import (
 // claimDuration is how long a node may take to send a delivery before others may send it.
 const claimDuration = 2 * time.Minute
 
-// due returns webhooks with due deliveries, the longest due first, whose hosts have free connections. It
-// leaves out those of ended API keys and deleted workspaces.
-func (d *Dispatcher) due(ctx context.Context) (rows []*Webhook, err error) {
-	hosts, paused := d.busy()
-	q := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "host").Where("due_at <= ?", d.now()).
-		Where("status = ?", Active)
-	q = d.withoutEnded(q)
-	if len(hosts) > 0 {
-		q = q.Where("host NOT IN (?)", bun.In(hosts))
-	}
-	if len(paused) > 0 {
-		q = q.Where("id NOT IN (?)", bun.In(paused))
-	}
-	if err := q.Order("due_at").Limit(maxDue).Scan(db.AsSystem(ctx)); err != nil {
-		return nil, fmt.Errorf("looking up due webhooks: %w", err)
-	}
-	return rows, nil
-}
-
 // withoutEnded leaves out webhooks of API keys that have ended, and of deleted workspaces.
 func (s *Store) withoutEnded(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.Where("NOT EXISTS (?)", s.endedKey()).
@@ -48,8 +29,8 @@ type claimed struct {
 }
 
 // claim takes up to limit due deliveries of a webhook for this node. The lock of the webhook's row bounds
-// the deliveries in flight on all nodes to maxInFlight.
-func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int) (c claimed, err error) {
+// the deliveries in flight on all nodes to its concurrency.
+func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (c claimed, err error) {
 	err = d.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		c = claimed{webhook: &Webhook{}}
 		now := d.now()
@@ -62,20 +43,21 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int) (c 
 		if err != nil {
 			return err
 		}
-		limit := max(0, min(limit, maxInFlight-int(inFlight)))
+		limit := max(0, min(limit, c.webhook.Concurrency-inFlight))
 		if limit == 0 { // a LIMIT of 0 would mean none
 			return d.setDue(ctx, tx, webhookID, now, false)
 		}
 		err = tx.NewSelect().Model(&c.deliveries).Where("webhook_id = ?", webhookID).Where("status = 'WAITING'").
 			Where("due_at <= ?", now).Where("claimed_until IS NULL OR claimed_until <= ?", now).Order("due_at", "number").
-			Limit(int64(limit)).Scan(ctx)
+			Limit(limit).Scan(ctx)
 		if err != nil {
 			return err
 		}
 		if err := d.mark(ctx, tx, &c, now); err != nil {
 			return err
 		}
-		return d.setDue(ctx, tx, webhookID, now, len(c.deliveries) == limit && int(inFlight)+limit < maxInFlight)
+		more := int64(len(c.deliveries)) == limit && inFlight+limit < c.webhook.Concurrency
+		return d.setDue(ctx, tx, webhookID, now, more)
 	})
 	if errors.Is(err, sql.ErrNoRows) { // another node has it, or it is not active any more
 		return claimed{}, nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
@@ -26,14 +27,6 @@ const (
 	maintenanceInterval = 30 * time.Second
 	// maxWritten is how many events of all workspaces one read returns.
 	maxWritten = 5000
-	// maxDue is how many due webhooks one read returns.
-	maxDue = 200
-	// maxPerHost is how many connections a node has to a host, maxInFlight how many deliveries of a webhook
-	// all nodes send at once.
-	maxPerHost  = 4
-	maxInFlight = 8
-	// maxSending bounds the requests of a node.
-	maxSending = 256
 )
 
 // The rates of attempts, over all nodes.
@@ -83,6 +76,8 @@ type Dispatcher struct {
 	clickSearch    clickSearch
 
 	pace *pace
+	// sending are the requests in flight.
+	sending admission.Shares
 
 	// maintainedAt is when sendLoop called maintain.
 	maintainedAt time.Time
@@ -90,10 +85,8 @@ type Dispatcher struct {
 	mu sync.Mutex
 	// rescannedAt is when the node searched for webhooks behind the event log; zero has it search again.
 	rescannedAt time.Time
-	// hosts are the connections by host. pausedUntil has the webhooks that wait for their rate or after an error.
-	hosts       map[string]int
+	// pausedUntil has the webhooks that wait for their rate or after an error.
 	pausedUntil map[string]time.Time
-	sending     int
 	halt        context.CancelFunc
 	running     context.Context
 	flights     sync.WaitGroup
@@ -107,9 +100,7 @@ type Links interface {
 
 // NewDispatcher returns a dispatcher. Its Run must be running while webhooks are used.
 func NewDispatcher(c Config) *Dispatcher {
-	d := &Dispatcher{
-		Config: c, wake: make(chan struct{}, 1), hosts: map[string]int{}, pausedUntil: map[string]time.Time{},
-	}
+	d := &Dispatcher{Config: c, wake: make(chan struct{}, 1), pausedUntil: map[string]time.Time{}}
 	d.pace = newPace(c.Now, c.NoRates)
 	d.events = newReadings(c.Log, c.Now, d.readEvents)
 	d.clicks = newReadings(c.Log, c.Now, d.readClicks)

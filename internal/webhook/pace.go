@@ -21,7 +21,7 @@ type pace struct {
 // window counts the attempts of a subject in a span of time, which starts with the first one.
 type window struct {
 	endsAt time.Time
-	used   int
+	used   int64
 }
 
 func newPace(now func() time.Time, off bool) *pace {
@@ -30,7 +30,7 @@ func newPace(now func() time.Time, off bool) *pace {
 
 // take consumes up to n attempts of the rates of a webhook and its workspace, and returns how many. Without any, it
 // returns the time until there are more.
-func (p *pace) take(w *Webhook, n int) (taken int, wait time.Duration) {
+func (p *pace) take(t *target, n int64) (taken int64, wait time.Duration) {
 	if p.off {
 		return n, 0
 	}
@@ -38,17 +38,17 @@ func (p *pace) take(w *Webhook, n int) (taken int, wait time.Duration) {
 	defer p.mu.Unlock()
 	now := p.now()
 	maps.DeleteFunc(p.windows, func(_ string, w window) bool { return !now.Before(w.endsAt) })
-	ofWebhook, ofWorkspace := p.window(webhookRate, w.ID, now), p.window(workspaceRate, w.WorkspaceID, now)
-	n = min(n, int(webhookRate.Attempts)-ofWebhook.used, int(workspaceRate.Attempts)-ofWorkspace.used)
+	ofWebhook, ofWorkspace := p.window(webhookRate, t.ID, now), p.window(workspaceRate, t.WorkspaceID, now)
+	n = min(n, webhookRate.Attempts-ofWebhook.used, workspaceRate.Attempts-ofWorkspace.used)
 	if n == 0 {
-		if ofWebhook.used == int(webhookRate.Attempts) {
+		if ofWebhook.used == webhookRate.Attempts {
 			return 0, ofWebhook.endsAt.Sub(now)
 		}
 		return 0, ofWorkspace.endsAt.Sub(now)
 	}
 	ofWebhook.used += n
 	ofWorkspace.used += n
-	p.windows[w.ID], p.windows[w.WorkspaceID] = ofWebhook, ofWorkspace
+	p.windows[t.ID], p.windows[t.WorkspaceID] = ofWebhook, ofWorkspace
 	return n, 0
 }
 
@@ -60,10 +60,10 @@ func (p *pace) window(rate ratelimit.Rate, subject string, now time.Time) window
 }
 
 // giveBack returns n attempts that were not made.
-func (p *pace) giveBack(w *Webhook, n int) {
+func (p *pace) giveBack(t *target, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, subject := range []string{w.ID, w.WorkspaceID} {
+	for _, subject := range []string{t.ID, t.WorkspaceID} {
 		if window, ok := p.windows[subject]; ok {
 			window.used -= n
 			p.windows[subject] = window

@@ -27,76 +27,53 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 		return err
 	}
 	var problems []error
-	for _, w := range due {
-		if err := d.sendNext(ctx, w); err != nil {
+	for _, t := range due {
+		if err := d.sendNext(ctx, t); err != nil {
 			problems = append(problems, err)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// sendNext claims due deliveries of a webhook, of which due has read a part, and sends them in the background. They use
-// connections to its host, also if the URL has changed meanwhile.
-func (d *Dispatcher) sendNext(ctx context.Context, w *Webhook) error {
-	slots := d.reserve(w.Host, maxInFlight)
+// sendNext claims due deliveries of a webhook, and sends them in the background. They use the shares of the target, also
+// if the webhook has changed meanwhile.
+func (d *Dispatcher) sendNext(ctx context.Context, t *target) error {
+	bounds := t.bounds()
+	slots := d.sending.Take(t.Concurrency, bounds...)
 	if slots == 0 {
 		return nil
 	}
-	attempts, wait := d.pace.take(w, slots)
+	attempts, wait := d.pace.take(t, slots)
 	if attempts == 0 {
-		d.free(w.Host, slots)
-		d.pause(w.ID, wait)
+		d.sending.Give(slots, bounds...)
+		d.pause(t.ID, wait)
 		return nil
 	}
-	c, err := d.claim(ctx, w.ID, attempts)
+	c, err := d.claim(ctx, t.ID, attempts)
 	for _, delivery := range c.deliveries {
 		d.flights.Go(func() {
 			defer d.Wake()
-			defer d.free(w.Host, 1)
+			defer d.sending.Give(1, bounds...)
 			d.deliver(ctx, c.webhook, delivery)
 		})
 	}
-	d.free(w.Host, slots-len(c.deliveries))
-	d.pace.giveBack(w, attempts-len(c.deliveries))
+	claimed := int64(len(c.deliveries))
+	d.sending.Give(slots-claimed, bounds...)
+	d.pace.giveBack(t, attempts-claimed)
 	return err
 }
 
-// reserve reserves up to limit free connections to a host, and returns how many.
-func (d *Dispatcher) reserve(host string, limit int) int {
+// paused returns the ids of the paused webhooks.
+func (d *Dispatcher) paused() (ids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := max(0, min(limit, maxPerHost-d.hosts[host], maxSending-d.sending))
-	d.hosts[host] += n
-	d.sending += n
-	return n
-}
-
-// free returns n connections to a host.
-func (d *Dispatcher) free(host string, n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sending -= n
-	if d.hosts[host] -= n; d.hosts[host] <= 0 {
-		delete(d.hosts, host)
-	}
-}
-
-// busy returns the hosts without a free connection, and the ids of the paused webhooks.
-func (d *Dispatcher) busy() (hosts, paused []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for host, n := range d.hosts {
-		if n >= maxPerHost {
-			hosts = append(hosts, host)
-		}
-	}
 	now := d.Now()
 	for webhookID, until := range d.pausedUntil {
 		if now.Before(until) {
-			paused = append(paused, webhookID)
+			ids = append(ids, webhookID)
 		}
 	}
-	return hosts, paused
+	return ids
 }
 
 // deliver sends a claimed delivery and records the attempt. An interrupted one is released.
@@ -145,15 +122,20 @@ func (d *Dispatcher) mayAttempt(ctx context.Context, w *Webhook) bool {
 	return false
 }
 
-// reserveTest reserves a connection for a test of a webhook, and consumes an attempt of its rates. The caller calls done
+// reserveTest takes a test of a webhook from its shares, and consumes an attempt of its rates. The caller calls done
 // after the attempt. It returns RateLimited.
 func (d *Dispatcher) reserveTest(ctx context.Context, w *Webhook) (done func(), err error) {
-	if d.reserve(w.Host, 1) == 0 {
-		return nil, errs.New(errs.RateLimited, "All connections to the host of this webhook are in use. "+
+	t, err := d.targetOf(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	bounds := t.bounds()
+	if d.sending.Take(1, bounds...) == 0 {
+		return nil, errs.New(errs.RateLimited, "Too many requests of your webhooks or to this host are in progress. "+
 			"Try again in a moment.").After(time.Second)
 	}
-	done = func() { d.free(w.Host, 1) }
-	if n, wait := d.pace.take(w, 1); n == 0 {
+	done = func() { d.sending.Give(1, bounds...) }
+	if n, wait := d.pace.take(t, 1); n == 0 {
 		done()
 		return nil, errs.New(errs.RateLimited, "This webhook sends as many requests as it may. Try again in a moment.").
 			After(wait)

@@ -21,6 +21,8 @@ const (
 	userAgent = "Linkforge-Webhooks/1"
 	// attemptTimeout bounds a request.
 	attemptTimeout = 15 * time.Second
+	// slowFailure is the duration from which a failure counts as a timeout, such as that of a look-up of the host.
+	slowFailure = 5 * time.Second
 	// maxResponse bounds what is read of a response, which is discarded.
 	maxResponse = 4 << 10
 	// maxRetryAfter bounds the pause that a response asks for.
@@ -48,14 +50,19 @@ type outcome struct {
 
 func (o outcome) succeeded() bool { return o.Error == nil }
 
+// isSlow reports whether a failed request took as long as a receiver takes that does not answer.
+func (o outcome) isSlow() bool {
+	return !o.succeeded() && (*o.Error == TimeoutError || o.DurationMs >= int(slowFailure.Milliseconds()))
+}
+
 // isGone reports whether the receiver wants no more requests.
 func (o outcome) isGone() bool { return o.Status != nil && *o.Status == http.StatusGone }
 
 // send sends one request. It returns an error if the request could not be prepared or was interrupted by
 // the context; failures of the receiver are part of the outcome.
-func (s *Sender) send(ctx context.Context, w *Webhook, messageID string, body []byte) (outcome, error) {
+func (s *Sender) send(ctx context.Context, w *Webhook, messageID string, body []byte) (o outcome, _ error) {
 	began := s.Now()
-	o := outcome{Attempt: Attempt{WorkspaceID: w.WorkspaceID, SentAt: s.now()}}
+	o = outcome{Attempt: Attempt{WorkspaceID: w.WorkspaceID, SentAt: s.now()}}
 	if _, err := s.CheckURL(ctx, s.DB, w.URL); err != nil {
 		if ctx.Err() != nil {
 			return o, ctx.Err()
@@ -79,8 +86,8 @@ func (s *Sender) send(ctx context.Context, w *Webhook, messageID string, body []
 	r.Header.Set("webhook-timestamp", strconv.FormatInt(began.Unix(), 10))
 	r.Header.Set("webhook-signature", sign(secrets, messageID, began, body))
 	sent := time.Now() // the duration is real time, also with another clock
+	defer func() { o.DurationMs = int(time.Since(sent).Milliseconds()) }()
 	response, err := s.Client.Do(r)
-	o.DurationMs = int(time.Since(sent).Milliseconds())
 	if err != nil {
 		if ctx.Err() != nil {
 			return o, ctx.Err()

@@ -76,6 +76,8 @@ type Webhook struct {
 	SkippedClicks       int64
 	// DueAt is when deliveries have to be looked at.
 	DueAt *time.Time
+	// Concurrency is how many deliveries all nodes may send at once: 1 after a slow failure, doubled by each success.
+	Concurrency int64
 	// FailingSince is the time since which all attempts have failed; nil if the last one succeeded.
 	FailingSince *time.Time
 	// Notice is why it was disabled, while the email about it has not been handed over.
