@@ -46,15 +46,15 @@ func TestDispatcher_LimitsRates(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BoundsConnections has requests wait: a node has 4 connections to a host, and all nodes send 8
-// deliveries of a webhook.
+// TestDispatcher_BoundsConnections has requests wait: a workspace has 4 to a host on a node, and a webhook has 8 on all
+// nodes.
 func TestDispatcher_BoundsConnections(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		nodes, webhooks int
 		want            int64
 	}{
-		"of a node to a host":       {1, 3, 4},
+		"of a workspace to a host":  {1, 3, 4},
 		"of all nodes to a webhook": {3, 1, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +73,7 @@ func TestDispatcher_BoundsConnections(t *testing.T) {
 				for range c.webhooks {
 					b.create(t, r.URL, audit.LinkUpdated)
 				}
+				b.exec(t, "UPDATE webhooks SET concurrency = 8")
 				for range 20 {
 					b.write(t, audit.LinkUpdated, newLinkID())
 				}
@@ -117,7 +118,7 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 	})
 }
 
-// TestDispatcher_TestsWithinCaps sends tests while all connections to the host, the attempts of this node, or those of
+// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, the attempts of this node, or those of
 // all nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
 	t.Parallel()
@@ -131,11 +132,10 @@ func TestDispatcher_TestsWithinCaps(t *testing.T) {
 			}
 			return err != nil
 		}
-		free := b.dispatcher.Reserve(w.Host)
-		if !isRefused() {
-			t.Error("sent without a free connection")
+		if n := must.Value(b.dispatcher.Occupy(t.Context(), w.ID, 100))(t); n != 4 || !isRefused() {
+			t.Errorf("sent beside %d requests", n)
 		}
-		free()
+		b.dispatcher.Vacate()
 		b.dispatcher.EnforceRates()
 		for i := range 21 {
 			if isRefused() != (i == 20) {
@@ -154,8 +154,8 @@ func TestDispatcher_TestsWithinCaps(t *testing.T) {
 				t.Errorf("not refused, of the workspace: %t", ofWorkspace)
 			}
 		}
-		if open := b.dispatcher.Connections(); len(open) != 0 {
-			t.Errorf("reserved connections: %v", open)
+		if n := b.dispatcher.InFlight(); n != 0 {
+			t.Errorf("%d requests in flight", n)
 		}
 	})
 }
@@ -175,8 +175,8 @@ func TestStore_LimitsWebhooks(t *testing.T) {
 	})
 }
 
-// TestDispatcher_ClaimsUpToEight claims on two nodes, and again when claims have ended.
-func TestDispatcher_ClaimsUpToEight(t *testing.T) {
+// TestDispatcher_ClaimsUpToTheConcurrency claims on two nodes, and again when claims have ended.
+func TestDispatcher_ClaimsUpToTheConcurrency(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -188,13 +188,13 @@ func TestDispatcher_ClaimsUpToEight(t *testing.T) {
 			must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
 			return b.waiting(t, w) == 20
 		})
-		for i, want := range []int{8, 0} {
+		for i, want := range []int{2, 0} {
 			if n, err := b.newDispatcher(b.dispatcher.Log).Claim(t.Context(), w.ID); n != want || err != nil {
 				t.Errorf("claim %d: %d deliveries, want %d, %v", i+1, n, want, err)
 			}
 		}
 		b.clock.advance(2 * time.Minute)
-		if n, err := b.dispatcher.Claim(t.Context(), w.ID); n != 8 || err != nil {
+		if n, err := b.dispatcher.Claim(t.Context(), w.ID); n != 2 || err != nil {
 			t.Errorf("after the claims have ended: %d deliveries, %v", n, err)
 		}
 	})

@@ -5,25 +5,26 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // SendNext claims and sends due deliveries of a webhook whose host was read before, and waits for the requests.
 func (d *Dispatcher) SendNext(ctx context.Context, webhookID, host string) error {
-	err := d.sendNext(ctx, &Webhook{ID: webhookID, Host: host})
+	_, err := d.sendNext(ctx, &target{ID: webhookID, Host: host, Concurrency: maxConcurrency})
 	d.flights.Wait()
 	return err
 }
 
 // Claim claims due deliveries of a webhook, which are not sent, and returns their number.
 func (d *Dispatcher) Claim(ctx context.Context, webhookID string) (int, error) {
-	c, err := d.claim(ctx, webhookID, maxInFlight)
+	c, err := d.claim(ctx, webhookID, maxConcurrency)
 	return len(c.deliveries), err
 }
 
 // ClaimForLater claims the due deliveries of a webhook, and returns a function that sends them.
 func (d *Dispatcher) ClaimForLater(ctx context.Context, webhookID string) (send func(), err error) {
-	c, err := d.claim(ctx, webhookID, maxInFlight)
+	c, err := d.claim(ctx, webhookID, maxConcurrency)
 	return func() {
 		for _, delivery := range c.deliveries {
 			d.deliver(ctx, c.webhook, delivery)
@@ -37,17 +38,31 @@ func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 	return err
 }
 
-// Connections returns the reserved connections by host.
-func (d *Dispatcher) Connections() map[string]int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return maps.Clone(d.hosts)
+// InFlight returns the number of requests in flight.
+func (d *Dispatcher) InFlight() int64 { return d.sending.Used(allRequests) }
+
+// Due returns the ids of the webhooks that may send, in their order.
+func (d *Dispatcher) Due(ctx context.Context) (ids []string, err error) {
+	rows, err := d.due(ctx)
+	for _, t := range rows {
+		ids = append(ids, t.ID)
+	}
+	return ids, err
+}
+
+// Occupy takes up to n requests of the shares of a webhook, and returns how many.
+func (d *Dispatcher) Occupy(ctx context.Context, webhookID string, n int64) (int64, error) {
+	t, err := d.targetOf(ctx, webhookID)
+	if err != nil {
+		return 0, err
+	}
+	return d.sending.Take(n, t.bounds()...), nil
 }
 
 // DeliverLate claims the due deliveries of a webhook and delivers them after an interrupt of Run, which ends ctx.
 func (d *Dispatcher) DeliverLate(ctx context.Context, webhookID string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	c, err := d.claim(ctx, webhookID, maxInFlight)
+	c, err := d.claim(ctx, webhookID, maxConcurrency)
 	cancel()
 	d.interrupt()
 	for _, delivery := range c.deliveries {
@@ -81,11 +96,8 @@ func (d *Dispatcher) ReadClicks(ctx context.Context) error {
 	return nil
 }
 
-// Reserve reserves all connections to a host, until the caller frees them.
-func (d *Dispatcher) Reserve(host string) (free func()) {
-	n := d.reserve(host, maxPerHost)
-	return func() { d.free(host, n) }
-}
+// Vacate returns all requests that Occupy took.
+func (d *Dispatcher) Vacate() { d.sending = admission.Shares{} }
 
 // UseUpRate consumes all attempts of a webhook's rate, or of that of its workspace.
 func (d *Dispatcher) UseUpRate(ctx context.Context, w *Webhook, ofWorkspace bool) {
@@ -104,6 +116,5 @@ func Rates() (ofWebhook, ofWorkspace ratelimit.Rate) { return webhookRate, works
 
 // IsPaused reports whether a webhook sends nothing on this node for a while.
 func (d *Dispatcher) IsPaused(webhookID string) bool {
-	_, paused := d.busy()
-	return slices.Contains(paused, webhookID)
+	return slices.Contains(d.paused(), webhookID)
 }

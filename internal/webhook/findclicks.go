@@ -72,9 +72,9 @@ func (d *Dispatcher) findClicksAfter(ctx context.Context, after stream.Position)
 
 // addWithClicks marks the webhooks with a position of at most an instant as behind whose workspaces have found clicks.
 func (d *Dispatcher) addWithClicks(ctx context.Context, found clickstream.Found, until time.Time) error {
-	var rows []*Webhook
-	err := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id").Where("wants_clicks").
-		Where("clicks_at <= ?", db.Instant(until)).Where("workspace_id IN (?)", d.withClicks(found)).Scan(ctx)
+	var rows []*target
+	err := d.targets().Where("wants_clicks").
+		Where("clicks_at <= ?", db.Instant(until)).Where("workspace_id IN (?)", d.withClicks(found)).Scan(ctx, &rows)
 	if err != nil {
 		return fmt.Errorf("looking up webhooks with new clicks: %w", err)
 	}
@@ -107,9 +107,9 @@ func (s *Store) firstOfClicks(ctx context.Context, from, to time.Time) (*Webhook
 
 // addExpired marks the webhooks with an expired position as behind.
 func (d *Dispatcher) addExpired(ctx context.Context, now time.Time) error {
-	var rows []*Webhook
-	err := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id").Where("wants_clicks").
-		Where("clicks_at <= ?", db.Instant(now.Add(-clickstream.Life))).Scan(ctx)
+	var rows []*target
+	err := d.targets().Where("wants_clicks").
+		Where("clicks_at <= ?", db.Instant(now.Add(-clickstream.Life))).Scan(ctx, &rows)
 	if err != nil {
 		return fmt.Errorf("looking up expired positions among clicks: %w", err)
 	}

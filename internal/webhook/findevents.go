@@ -56,9 +56,9 @@ func (d *Dispatcher) findNewEvents(ctx context.Context) (more bool, err error) {
 	return len(rows) == maxWritten, nil
 }
 
-// receiving returns the ids of the active webhooks that receive actions of their workspaces.
-func (s *Store) receiving(ctx context.Context, workspaces map[audit.Action][]string) (rows []*Webhook, err error) {
-	q := s.DB.NewSelect().Model(&rows).Column("id", "workspace_id").Where("status = ?", Active)
+// receiving returns the active webhooks that receive actions of their workspaces.
+func (s *Store) receiving(ctx context.Context, workspaces map[audit.Action][]string) (rows []*target, err error) {
+	q := s.targets().Where("status = ?", Active)
 	q = q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 		for action, ids := range workspaces {
 			slices.Sort(ids)
@@ -66,7 +66,7 @@ func (s *Store) receiving(ctx context.Context, workspaces map[audit.Action][]str
 		}
 		return q
 	})
-	if err := q.Scan(ctx); err != nil {
+	if err := q.Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("looking up webhooks: %w", err)
 	}
 	return rows, nil
@@ -113,23 +113,22 @@ func (d *Dispatcher) rescan(ctx context.Context) (err error) {
 
 // compareWithLog returns the active webhooks with events after their position: with matching ones, and with others
 // only.
-func (s *Store) compareWithLog(ctx context.Context) (matching, others []*Webhook, err error) {
+func (s *Store) compareWithLog(ctx context.Context) (matching, others []*target, err error) {
 	var rows []struct {
-		ID, WorkspaceID string
-		Matches         bool
+		target  `bun:",extend"`
+		Matches bool
 	}
-	err = s.DB.NewSelect().Model((*Webhook)(nil)).Column("id", "workspace_id").
+	err = s.targets().
 		ColumnExpr("EXISTS (?) AS matches", s.unread().ColumnExpr("1").Where(receivesEvent)).
 		Where("status = ?", Active).Where("EXISTS (?)", s.unread().ColumnExpr("1")).Order("id").Scan(ctx, &rows)
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking up webhooks behind the event log: %w", err)
 	}
 	for _, row := range rows {
-		w := &Webhook{ID: row.ID, WorkspaceID: row.WorkspaceID}
 		if row.Matches {
-			matching = append(matching, w)
+			matching = append(matching, &row.target)
 		} else {
-			others = append(others, w)
+			others = append(others, &row.target)
 		}
 	}
 	return matching, others, nil
@@ -181,7 +180,7 @@ func (s *Store) matchingTags() *bun.SelectQuery {
 
 // moveTo moves the positions of webhooks, none of which has a matching event between its position and to. Positions
 // that another node has moved further stay. Locked webhooks are moved by a later call.
-func (s *Store) moveTo(ctx context.Context, to audit.Position, webhooks []*Webhook) error {
+func (s *Store) moveTo(ctx context.Context, to audit.Position, webhooks []*target) error {
 	for chunk := range slices.Chunk(webhooks, batch) {
 		var ids []string
 		for _, w := range chunk {

@@ -10,9 +10,9 @@ func TestPace_BoundsAttempts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	p := newPace(func() time.Time { return now }, false)
-	hooks := make([]*Webhook, 7)
+	hooks := make([]*target, 7)
 	for i := range hooks {
-		hooks[i] = &Webhook{ID: string(rune('a' + i)), WorkspaceID: "workspace"}
+		hooks[i] = &target{ID: string(rune('a' + i)), WorkspaceID: "workspace"}
 	}
 	for range 2 {
 		for i, w := range hooks {
@@ -22,7 +22,7 @@ func TestPace_BoundsAttempts(t *testing.T) {
 				n, next := p.take(w, 8)
 				got, wait = got+n, next
 			}
-			want := 21 // one of them was given back
+			want := int64(21) // one of them was given back
 			if i >= 5 {
 				want = 0
 			}

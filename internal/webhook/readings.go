@@ -1,9 +1,12 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +36,8 @@ const (
 	isFull
 )
 
-// readings are the webhooks that are behind a log, and their readings in flight: at most one of a workspace, so that
-// it does not delay others.
+// readings are the webhooks that are behind a log, and their readings in flight: at most one of an account, so that it
+// does not delay others. Accounts take turns.
 type readings struct {
 	log *slog.Logger
 	now func() time.Time
@@ -45,14 +48,16 @@ type readings struct {
 	mu sync.Mutex
 	// behind are webhooks to read, by id. A webhook is not in it while it is being read, unless more was added.
 	behind map[string]backlog
-	// busy has the workspaces with a reading in flight.
+	// busy has the accounts with a reading in flight, turns the number of the last reading of accounts by started.
 	busy    map[string]bool
+	turns   map[string]int
+	started int
 	flights sync.WaitGroup
 }
 
 // backlog is what is to be read for a webhook.
 type backlog struct {
-	workspaceID string
+	account     string
 	pausedUntil time.Time
 	// failures is the number of consecutive failed readings.
 	failures int
@@ -63,16 +68,17 @@ func newReadings(
 ) *readings {
 	return &readings{
 		log: log, now: now, read: read, wake: make(chan struct{}, 1), behind: map[string]backlog{}, busy: map[string]bool{},
+		turns: map[string]int{},
 	}
 }
 
-// add marks webhooks as behind, of which the ids are read. Pauses continue.
-func (r *readings) add(webhooks ...*Webhook) {
+// add marks webhooks as behind. Pauses continue.
+func (r *readings) add(webhooks ...*target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range webhooks {
-		if _, known := r.behind[w.ID]; !known {
-			r.behind[w.ID] = backlog{workspaceID: w.WorkspaceID}
+	for _, t := range webhooks {
+		if _, known := r.behind[t.ID]; !known {
+			r.behind[t.ID] = backlog{account: t.Account}
 		}
 	}
 }
@@ -107,14 +113,20 @@ func (r *readings) take() map[string]backlog {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	taken, now := map[string]backlog{}, r.now()
-	for webhookID, b := range r.behind {
+	for _, webhookID := range slices.SortedFunc(maps.Keys(r.behind), func(a, b string) int {
+		return cmp.Compare(r.turns[r.behind[a].account], r.turns[r.behind[b].account])
+	}) {
 		if len(r.busy) == maxReading {
 			break
 		}
-		if !r.busy[b.workspaceID] && !now.Before(b.pausedUntil) {
-			r.busy[b.workspaceID], taken[webhookID] = true, b
+		if b := r.behind[webhookID]; !r.busy[b.account] && !now.Before(b.pausedUntil) {
+			r.started++
+			r.busy[b.account], r.turns[b.account], taken[webhookID] = true, r.started, b
 			delete(r.behind, webhookID)
 		}
+	}
+	if len(r.behind) == 0 {
+		clear(r.turns)
 	}
 	return taken
 }
@@ -123,18 +135,18 @@ func (r *readings) take() map[string]backlog {
 func (r *readings) finish(ctx context.Context, webhookID string, b backlog, p progress, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.busy, b.workspaceID)
+	delete(r.busy, b.account)
 	switch {
 	case err != nil:
 		if b.failures == 0 && ctx.Err() == nil {
 			r.log.Log(ctx, errs.LogLevel(err), "reading for a webhook failed", "webhook", webhookID, "error", err)
 		}
 		pause := min(minReadPause<<min(b.failures, 10), maxReadPause)
-		r.behind[webhookID] = backlog{b.workspaceID, r.now().Add(pause), b.failures + 1}
+		r.behind[webhookID] = backlog{b.account, r.now().Add(pause), b.failures + 1}
 	case p == isFull:
-		r.behind[webhookID] = backlog{workspaceID: b.workspaceID, pausedUntil: r.now().Add(fullPause)}
+		r.behind[webhookID] = backlog{account: b.account, pausedUntil: r.now().Add(fullPause)}
 	case p == hasMore:
-		r.behind[webhookID] = backlog{workspaceID: b.workspaceID}
+		r.behind[webhookID] = backlog{account: b.account}
 	}
 }
 

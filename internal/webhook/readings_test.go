@@ -15,7 +15,7 @@ func TestReadings_PauseAfterFailures(t *testing.T) {
 	now := time.Now()
 	r := newReadings(slog.New(slog.DiscardHandler), func() time.Time { return now },
 		func(context.Context, string) (progress, error) { return caughtUp, nil })
-	w := &Webhook{ID: "w", WorkspaceID: "ws"}
+	w := &target{ID: "w", Account: "a"}
 	r.add(w)
 	var pauses []time.Duration
 	for range 8 {
@@ -41,19 +41,19 @@ func TestReadings_PauseAfterFailures(t *testing.T) {
 	}
 }
 
-// TestReadings_ReadOnceAtATimePerWorkspace takes the webhooks of six workspaces.
-func TestReadings_ReadOnceAtATimePerWorkspace(t *testing.T) {
+// TestReadings_ReadOnceAtATimePerAccount takes the webhooks of six accounts.
+func TestReadings_ReadOnceAtATimePerAccount(t *testing.T) {
 	t.Parallel()
 	r := newReadings(slog.New(slog.DiscardHandler), time.Now, nil)
-	for _, workspaceID := range []string{"a", "b"} {
-		r.add(&Webhook{ID: workspaceID + "1", WorkspaceID: workspaceID}, &Webhook{ID: workspaceID + "2", WorkspaceID: workspaceID})
+	for _, account := range []string{"a", "b"} {
+		r.add(&target{ID: account + "1", Account: account}, &target{ID: account + "2", Account: account})
 	}
 	taken := r.take()
 	if len(taken) != 2 || len(r.take()) != 0 {
-		t.Errorf("taken %v of two workspaces", taken)
+		t.Errorf("taken %v of two accounts", taken)
 	}
-	for _, workspaceID := range []string{"c", "d", "e", "f"} {
-		r.add(&Webhook{ID: workspaceID, WorkspaceID: workspaceID})
+	for _, account := range []string{"c", "d", "e", "f"} {
+		r.add(&target{ID: account, Account: account})
 	}
 	if more := r.take(); len(more) != maxReading-2 {
 		t.Errorf("taken %v besides two others", more)
@@ -61,7 +61,10 @@ func TestReadings_ReadOnceAtATimePerWorkspace(t *testing.T) {
 	for webhookID, b := range taken {
 		r.finish(t.Context(), webhookID, b, caughtUp, nil)
 	}
-	if rest := r.take(); len(rest) != 2 {
-		t.Errorf("taken %v after two ended", rest)
+	rest := r.take() // those of "a" and "b" had their turn
+	for webhookID, b := range rest {
+		if len(rest) != 2 || webhookID != b.account {
+			t.Errorf("taken %v after two ended", rest)
+		}
 	}
 }

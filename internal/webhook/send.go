@@ -9,6 +9,9 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
+// maxClaims is how many webhooks send after one read of the due ones.
+const maxClaims = 32
+
 // pauseAfterError is how long a webhook sends nothing after a request that could not be prepared.
 const pauseAfterError = 10 * time.Second
 
@@ -27,27 +30,33 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 		return err
 	}
 	var problems []error
+	claims := 0
 	for _, t := range due {
-		if err := d.sendNext(ctx, t); err != nil {
-			problems = append(problems, err)
+		if claims == maxClaims { // others may have become due whose turn it is
+			d.Wake()
+			break
+		}
+		tried, err := d.sendNext(ctx, t)
+		if problems = append(problems, err); tried {
+			claims++
 		}
 	}
 	return errors.Join(problems...)
 }
 
 // sendNext claims due deliveries of a webhook, and sends them in the background. They use the shares of the target, also
-// if the webhook has changed meanwhile.
-func (d *Dispatcher) sendNext(ctx context.Context, t *target) error {
+// if the webhook has changed meanwhile. It reports whether there was room for any.
+func (d *Dispatcher) sendNext(ctx context.Context, t *target) (tried bool, err error) {
 	bounds := t.bounds()
 	slots := d.sending.Take(t.Concurrency, bounds...)
 	if slots == 0 {
-		return nil
+		return false, nil
 	}
 	attempts, wait := d.pace.take(t, slots)
 	if attempts == 0 {
 		d.sending.Give(slots, bounds...)
 		d.pause(t.ID, wait)
-		return nil
+		return false, nil
 	}
 	c, err := d.claim(ctx, t.ID, attempts)
 	for _, delivery := range c.deliveries {
@@ -60,7 +69,7 @@ func (d *Dispatcher) sendNext(ctx context.Context, t *target) error {
 	claimed := int64(len(c.deliveries))
 	d.sending.Give(slots-claimed, bounds...)
 	d.pace.giveBack(t, attempts-claimed)
-	return err
+	return true, err
 }
 
 // paused returns the ids of the paused webhooks.

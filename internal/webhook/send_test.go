@@ -23,16 +23,16 @@ func TestDispatcher_FreesConnections(t *testing.T) {
 		if got := r.ids(); !slices.Equal(got, want) {
 			t.Errorf("sent %v, want %v", got, want)
 		}
-		if got := b.dispatcher.Connections(); len(got) > 0 {
-			t.Errorf("connections after the request: %v", got)
+		if got := b.dispatcher.InFlight(); got > 0 {
+			t.Errorf("%d requests after the end", got)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.dispatcher.SendNext(ended, w.ID, "former.example"); err == nil {
 			t.Error("the claim did not fail")
 		}
-		if got := b.dispatcher.Connections(); len(got) > 0 {
-			t.Errorf("connections after a failed claim: %v", got)
+		if got := b.dispatcher.InFlight(); got > 0 {
+			t.Errorf("%d requests after a failed claim", got)
 		}
 	})
 }
