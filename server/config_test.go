@@ -49,6 +49,24 @@ func TestConfig_ReportsEveryProblem(t *testing.T) {
 	}
 }
 
+// TestConfig_RefusesMisspeltVariables runs commands in processes, whose environment is that of an operator.
+func TestConfig_RefusesMisspeltVariables(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"serve", "migrate up", "users list", "backup b.tar.gz", "restore /dev/null", "healthcheck"} {
+		folder := t.TempDir()
+		p := program(t.Context(), t, []string{"LINKFORGE_DATBASE_URL=postgres://me:" + marker + "@host/name",
+			"LINKFORGE_DATA_DIR=" + folder}, strings.Fields(line)...)
+		out, err := p.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "LINKFORGE_DATBASE_URL: is not a setting; the nearest is "+
+			"LINKFORGE_DATABASE_URL.") || strings.Contains(string(out), marker) {
+			t.Errorf("%s: %v, %s", line, err, out)
+		}
+		if left := filesIn(t, folder); len(left) > 0 {
+			t.Errorf("%s wrote %q", line, left)
+		}
+	}
+}
+
 func TestConfig_RequiresSecretsInProduction(t *testing.T) {
 	t.Parallel()
 	const databaseURL = "LINKFORGE_DATABASE_URL=postgres://me:" + marker + "@127.0.0.1:1/name"
@@ -200,7 +218,7 @@ func TestStart_PrintsBanner(t *testing.T) {
 		}
 		for _, variable := range b.env {
 			name, value, _ := strings.Cut(variable, "=")
-			if name != "LINKFORGE_DATA_DIR" && strings.Contains(said, value) || strings.Contains(said, "@") {
+			if name != "LINKFORGE_DATA_DIR" && value != "sqlite" && strings.Contains(said, value) || strings.Contains(said, "@") {
 				t.Errorf("the banner shows %s:\n%s", name, said)
 			}
 		}

@@ -62,7 +62,7 @@ func documents[T any](t *testing.T, name string) (all []T) {
 // variables returns the environment variables that the server reads.
 func variables() map[string]bool {
 	all := map[string]bool{}
-	for field := range reflect.TypeOf(config.NewFlags().Grammar()).Elem().Fields() {
+	for field := range reflect.TypeOf(config.NewFlags(nil).Grammar()).Elem().Fields() {
 		all[field.Tag.Get("env")] = true
 	}
 	return all

@@ -87,9 +87,7 @@ func newReader(t *testing.T) *reader {
 	must.NoError(t, os.WriteFile(documents, []byte(printed[1]+"\n"), 0o600))
 	proctest.SkipShort(t)
 	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
-	program := filepath.Join(folder, "linkforge")
-	script := fmt.Sprintf("#!/bin/sh\n%s=on exec '%s' \"$@\"\n", asProgram, os.Args[0])
-	must.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	program := programIn(t, folder)
 	return &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{
 		"localhost:8080": s.address, "go run ./server": program}}
 }

@@ -248,7 +248,8 @@ func embedded(t testing.TB) backend {
 }
 
 func onSQLite(folder string) backend {
-	return backend{env: []string{"LINKFORGE_DATA_DIR=" + folder}, nodes: 1, open: func() (*db.DB, error) {
+	env := []string{"LINKFORGE_DATA_DIR=" + folder, "LINKFORGE_DATABASE_URL=sqlite"}
+	return backend{env: env, nodes: 1, open: func() (*db.DB, error) {
 		return db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
 	}}
 }

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, std cli.IO) error {
 			return fmt.Errorf("argument %d must be UTF-8", i+1)
 		}
 	}
-	flags := config.NewFlags()
+	flags := config.NewFlags(os.Environ())
 	parser, err := kong.New(&commandLine{},
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),

@@ -1,4 +1,4 @@
-// Uses the built page as a newcomer would, in a headless Chromium, with the server at LINKFORGE_URL:
+// Uses the built page as a newcomer would, in a headless Chromium, with the server at LINKFORGE_TEST_URL:
 //
 //   node e2e.mjs PAGE_URL SCREENSHOT_FOLDER
 //
@@ -12,7 +12,7 @@ import path from 'node:path';
 import { chromium } from 'playwright-core';
 
 const [address, folder] = process.argv.slice(2);
-const api = new URL('/graphql', process.env.LINKFORGE_URL).href;
+const api = new URL('/graphql', process.env.LINKFORGE_TEST_URL).href;
 const origin = new URL(address).origin;
 const KINDS = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 

@@ -77,7 +77,7 @@ func TestLoad_EnforcesBoundRanges(t *testing.T) {
 func TestLoad_CostRate(t *testing.T) {
 	t.Parallel()
 	f := setup()
-	f["LINKFORGE_ENV"] = "production"
+	f["LINKFORGE_ENV"], f["LINKFORGE_PUBLIC_URL"] = "production", "https://sho.rt"
 	if c, err := Parse(f); err != nil || c.CostRate != 600_000 {
 		t.Errorf("in production: %d, %v", c.CostRate, err)
 	}

@@ -34,14 +34,17 @@ type Config struct {
 	TLSCertificate string `env:"LINKFORGE_TLS_CERTIFICATE"`
 	// PEM file of the key of the certificate.
 	TLSKey string `env:"LINKFORGE_TLS_KEY"`
-	// Origin of short URLs. Empty: http://localhost with the port of LINKFORGE_LISTEN.
+	// Origin of short URLs; required in production. Empty: http://localhost with the port of LINKFORGE_LISTEN.
 	//
 	// PublicURL has no slash at the end.
 	PublicURL string `env:"LINKFORGE_PUBLIC_URL" syntax:"origin"`
 	// Folder of the embedded database, generated secrets and the click log.
 	DataDir string `env:"LINKFORGE_DATA_DIR" default:"./data"`
-	// postgres:// URL of one host or several. Empty: SQLite in the data folder.
-	DatabaseURL string `env:"LINKFORGE_DATABASE_URL" syntax:"postgres"`
+	// postgres:// URL of one host or several, or sqlite for SQLite in the data folder; required in
+	// production. Empty: sqlite.
+	//
+	// DatabaseURL is empty for SQLite.
+	DatabaseURL string `env:"LINKFORGE_DATABASE_URL" syntax:"database"`
 	// postgres:// URL of a standby that serves lists and stats while it lags at most 5s. Empty: none.
 	DatabaseReadURL string `env:"LINKFORGE_DATABASE_READ_URL" syntax:"postgres"`
 	// Maximum number of connections to the database, and as many to the standby.

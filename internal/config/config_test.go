@@ -84,7 +84,7 @@ func TestLoad_Defaults(t *testing.T) {
 func TestLoad_ProductionDefaults(t *testing.T) {
 	t.Parallel()
 	f := setup()
-	f["LINKFORGE_ENV"] = "production"
+	f["LINKFORGE_ENV"], f["LINKFORGE_PUBLIC_URL"] = "production", "https://sho.rt"
 	c, err := Parse(f)
 	if err != nil || c.Development || c.Playground || c.Introspection || c.LogText || !c.RateLimits ||
 		c.Embedded() || c.AdminListen != "" {
@@ -142,8 +142,8 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 			[]string{"80", ":", ":65536", ":-1", ":http", "::1:80x", "a:b:c"}},
 		"LINKFORGE_ADMIN_LISTEN": {[]string{"", ":0", "127.0.0.1:9090", "[::1]:9090"},
 			[]string{"9090", "127.0.0.1", ":65536", ":http", "http://127.0.0.1:9090"}},
-		"LINKFORGE_DATABASE_URL": {[]string{"postgres://h/n", "postgresql://h/n"},
-			[]string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h"}},
+		"LINKFORGE_DATABASE_URL": {[]string{"postgres://h/n", "postgresql://h/n", "sqlite"},
+			[]string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h", "sqlite://linkforge.db", "SQLite"}},
 		"LINKFORGE_DATABASE_READ_URL": {[]string{"", "postgres://h/n"}, []string{"mysql://h/n", "h/n"}},
 		"LINKFORGE_DATABASE_STATEMENT_TIMEOUT": {[]string{"", "0", "100ms", "24h"},
 			[]string{"-1s", "25h", "30", "never"}},
@@ -172,7 +172,7 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_HOSTS": {[]string{"", "a", "a.example, b.example,"},
 			[]string{"http://a", "a:80", "a/b", "a b", "%"}},
 		"LINKFORGE_MAIL_FROM":   {[]string{"", "a@b.c", "A <a@b.c>"}, []string{"a", "A <a>", "a@b.c\r\nBcc: x@y.z"}},
-		"LINKFORGE_ENV":         {[]string{"", "development", "Production"}, []string{"staging", "prod"}},
+		"LINKFORGE_ENV":         {[]string{"", "development"}, []string{"staging", "prod"}},
 		"LINKFORGE_LOG_FORMAT":  {[]string{"", "text", "JSON"}, []string{"xml"}},
 		"LINKFORGE_LOG_LEVEL":   {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
 		"LINKFORGE_JWT_SECRET":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},

@@ -30,6 +30,7 @@ var syntaxes = map[string]func(string) (string, error){
 	"origin":   parseOrigin,
 	"page":     parsePage,
 	"fallback": parseFallback,
+	"database": parseDatabase,
 	"postgres": parseURL("postgres", "postgresql"),
 	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
@@ -128,6 +129,18 @@ func parseURL(schemes ...string) func(string) (string, error) {
 		}
 		return text, nil
 	}
+}
+
+// parseDatabase reads the URL of a database server. The word sqlite is the embedded database.
+func parseDatabase(text string) (string, error) {
+	if text == "sqlite" {
+		return "", nil
+	}
+	text, err := parseURL("postgres", "postgresql")(text)
+	if err != nil {
+		err = fmt.Errorf("%w; or be sqlite, the database in LINKFORGE_DATA_DIR", err)
+	}
+	return text, err
 }
 
 // parseOrigin reads scheme, host and port, without a slash at the end.

@@ -17,11 +17,13 @@ import (
 // Flags holds the settings as text, from the command line and the environment. Check reads them:
 // kong would stop at the first wrong value, and repeat it.
 type Flags struct {
-	fields reflect.Value // a struct with a string for each setting, named like its variable
+	fields  reflect.Value // a struct with a string for each setting, named like its variable
+	unknown []string      // the variables of the environment that look like a setting, and are none
 }
 
-// NewFlags derives the flags from the tags and comments of Config.
-func NewFlags() *Flags {
+// NewFlags derives the flags from the tags and comments of Config. Check reports the variables of the
+// environment, as os.Environ returns it, that look like a setting and are none.
+func NewFlags(environ []string) *Flags {
 	var fields []reflect.StructField
 	texts := help()
 	eachSetting(reflect.ValueOf(Config{}), func(_ reflect.Value, tag reflect.StructTag) {
@@ -30,7 +32,13 @@ func NewFlags() *Flags {
 		tag += reflect.StructTag(fmt.Sprintf(" name:%q help:%q", name, texts[env]))
 		fields = append(fields, reflect.StructField{Name: env, Type: reflect.TypeFor[string](), Tag: tag})
 	})
-	return &Flags{fields: reflect.New(reflect.StructOf(fields)).Elem()}
+	f := &Flags{fields: reflect.New(reflect.StructOf(fields)).Elem()}
+	for _, variable := range environ {
+		if name, _, _ := strings.Cut(variable, "="); isMisspelt(name) {
+			f.unknown = append(f.unknown, name)
+		}
+	}
+	return f
 }
 
 // Grammar returns the struct that kong fills: see kong.Embed.
@@ -52,6 +60,9 @@ func (f *Flags) texts() map[string]string {
 	texts := map[string]string{}
 	for field, value := range f.fields.Fields() {
 		texts[field.Name] = value.String()
+	}
+	for _, name := range f.unknown {
+		texts[name] = ""
 	}
 	return texts
 }
@@ -86,8 +97,9 @@ type reader struct {
 // read reads all settings but the secrets.
 func read(texts map[string]string) *reader {
 	r := &reader{texts: texts}
+	r.refuseUnknown()
 	environment := "development"
-	if strings.EqualFold(texts["LINKFORGE_ENV"], "production") {
+	if r.isProduction() {
 		environment = "production"
 	}
 	eachSetting(reflect.ValueOf(&r.Config).Elem(), func(field reflect.Value, tag reflect.StructTag) {
@@ -105,6 +117,11 @@ func read(texts map[string]string) *reader {
 	r.derive()
 	r.checkCombinations()
 	return r
+}
+
+// isProduction differs from !r.Development when LINKFORGE_ENV is invalid.
+func (r *reader) isProduction() bool {
+	return strings.EqualFold(r.texts["LINKFORGE_ENV"], "production")
 }
 
 func (r *reader) report(env, format string, args ...any) {
@@ -133,6 +150,13 @@ func (r *reader) derive() {
 // checkCombinations applies the rules that involve several settings. A setting that is invalid
 // itself is zero or empty here, or a text, and is not reported twice.
 func (r *reader) checkCombinations() {
+	if r.isProduction() && r.texts["LINKFORGE_PUBLIC_URL"] == "" {
+		r.report("LINKFORGE_PUBLIC_URL", "is required in production: the origin of short URLs, as in https://sho.rt")
+	}
+	if r.isProduction() && r.texts["LINKFORGE_DATABASE_URL"] == "" {
+		r.report("LINKFORGE_DATABASE_URL", "is required in production: a postgres:// URL, or sqlite for the database in "+
+			"LINKFORGE_DATA_DIR")
+	}
 	if r.DatabaseReadURL != "" && r.Embedded() {
 		r.report("LINKFORGE_DATABASE_READ_URL", "goes with LINKFORGE_DATABASE_URL: SQLite has no standby")
 	}
@@ -142,7 +166,7 @@ func (r *reader) checkCombinations() {
 	if (r.TLSCertificate == "") != (r.TLSKey == "") {
 		r.report("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")
 	}
-	if !r.Development && len(r.OutboundAllow) > 0 {
+	if r.isProduction() && len(r.OutboundAllow) > 0 {
 		r.report("LINKFORGE_OUTBOUND_ALLOW", "is for development and tests: remove it, because links could make this server "+
 			"connect to its own network")
 	}

@@ -17,7 +17,7 @@ import (
 // flags returns the settings as kong reads them from that command line.
 func flags(t *testing.T, args ...string) *Flags {
 	t.Helper()
-	f := NewFlags()
+	f := NewFlags(nil)
 	parser := must.Value(kong.New(&struct{}{}, kong.Embed(f.Grammar())))(t)
 	must.Value(parser.Parse(args))(t)
 	return f

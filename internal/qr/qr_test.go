@@ -53,11 +53,11 @@ func encodePNG(t *testing.T, img image.Image) []byte {
 }
 
 // TestRender_IsReadBack decodes the longest text of each version and level, and of level HIGH with a logo: of each
-// sixth version in a quick run. With LINKFORGE_QR_FOLDER it also writes images and texts there, for
+// sixth version in a quick run. With LINKFORGE_TEST_QR_FOLDER it also writes images and texts there, for
 // scripts/audit/qr.mjs, which reads them by another decoder.
 func TestRender_IsReadBack(t *testing.T) {
 	t.Parallel()
-	folder := os.Getenv("LINKFORGE_QR_FOLDER")
+	folder := os.Getenv("LINKFORGE_TEST_QR_FOLDER")
 	logo := encodePNG(t, checkered(300))
 	for _, c := range []struct {
 		level   Level

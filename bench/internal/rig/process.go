@@ -171,7 +171,8 @@ const (
 func (r *Run) Serve(name, binary string, env ...string) *Process {
 	address := FreeAddress()
 	p := r.Start(Command{Name: name, Address: address, Args: []string{binary, "serve"}, Env: append([]string{
-		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production",
+		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_PLAYGROUND=off",
+		"LINKFORGE_INTROSPECTION=off",
 		"LINKFORGE_LOG_LEVEL=warn", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, name+"-data"),
 		"LINKFORGE_JWT_SECRET=" + Secret, "LINKFORGE_CODE_SECRET=" + Secret, "LINKFORGE_RATE_LIMITS=off",
 		"LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_LINK_QUOTA=" + Unlimited, "LINKFORGE_HIT_QUOTA=" + Unlimited,
