@@ -152,10 +152,12 @@ func costs() gen.ComplexityRoot {
 const (
 	// explainCost is the cost of an explanation, typicalRules of a list of rules or targets.
 	explainCost = 10
-	// renderCost is the cost of a QR code, verifyCost of one in a style that must be decoded.
-	renderCost   = 10
-	verifyCost   = 50
-	typicalRules = 3
+	// renderCost is the cost of a QR code, verifyCost of one in a style of its own. Decoding a code in a style that the
+	// node has not checked yet costs a point for each pixelsPerPoint more.
+	renderCost     = 10
+	verifyCost     = 50
+	pixelsPerPoint = 10_000
+	typicalRules   = 3
 	// rowFieldsOfRouting is how many fields of a routing are free: they are in the row of the link.
 	rowFieldsOfRouting = 9
 )
@@ -171,6 +173,12 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.LinkRouting.Card = func(int) int { return 1 }
 	c.LinkRouting.Gate = func(int) int { return 1 }
 	c.Workspace.QRStyle = func(int) int { return 1 }
+	c.Mutation.UpdateWorkspaceRouting = func(child int, in gen.UpdateWorkspaceRoutingInput) int {
+		if in.QRStyle.Value() != nil { // two codes are decoded
+			return 2*verifyCost + child
+		}
+		return 1 + child
+	}
 	c.Link.QRCode = func(child int, _ *string, style *gen.QRStyleInput) int {
 		if style != nil {
 			return verifyCost + child

@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -36,7 +37,10 @@ func (r *mutationResolver) UpdateWorkspaceRouting(
 		}
 	}
 	if change.QRStyle.Set = in.QRStyle.IsSet(); change.QRStyle.Set {
-		change.QRStyle.To, change.QRTexts = qrChange(in.QRStyle.Value()), r.Config.Links.QRTexts(m)
+		change.QRStyle.To = qrChange(in.QRStyle.Value())
+		change.VerifyQR = func(ctx context.Context, style *qr.Style) error {
+			return (*resolver)(r).verifyQR(ctx, style, r.Config.Links.QRTexts(m)...)
+		}
 	}
 	m, err = r.Config.Workspaces.UpdateRouting(ctx, m, change)
 	r.catchUp(ctx)

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/probe"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -40,7 +41,9 @@ type Config struct {
 	Domains    *domain.Store
 	Keys       *apikey.Store
 	Links      *link.Store
-	LinkList   *linklist.Store
+	// Codes checks the styles of QR codes.
+	Codes    *qr.Renderer
+	LinkList *linklist.Store
 	// Moderation stores reports of links.
 	Moderation *moderation.Store
 	Stats      *stats.Store

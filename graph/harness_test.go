@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -69,7 +70,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
-		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now}, UTMTemplates: templates,
+		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now}, UTMTemplates: templates, Codes: qr.NewRenderer(),
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: account.NewPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},

@@ -56,6 +56,13 @@ func (c *Config) qrStyles(ctx context.Context, m workspace.Membership, _ ...stri
 	return map[string]*qr.Style{m.ID(): &style}, err
 }
 
+// verifyQR checks that codes of the texts in a style can be read, and charges the caller for the work. It returns
+// InvalidInput, RateLimited or Unavailable.
+func (r *resolver) verifyQR(ctx context.Context, style *qr.Style, texts ...string) error {
+	charge := func(ctx context.Context, pixels int) error { return r.cost.ChargeWork(ctx, pixels/pixelsPerPoint) }
+	return r.Codes.Verify(ctx, owner(ctx), charge, style, texts...)
+}
+
 // qrStyle returns the given style, in which the text must be readable, or the saved one.
 func (r *linkResolver) qrStyle(
 	ctx context.Context, l *link.Link, in *gen.QRStyleInput, text string,
@@ -65,7 +72,7 @@ func (r *linkResolver) qrStyle(
 	}
 	style, err := qrChange(in).Apply(qr.Default())
 	if err == nil {
-		err = style.Verify(text)
+		err = (*resolver)(r).verifyQR(ctx, &style, text)
 	}
 	if err != nil {
 		return nil, errs.From(err).Under("style")

@@ -48,3 +48,32 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestQRCode_IsChargedForItsLogo requests codes in one style, in which a code is decoded once, and saves the style.
+func TestQRCode_IsChargedForItsLogo(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t))
+	ada := b.person(t, "ada")
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, b.link(t, ada, fmt.Sprintf("https://example.com/%d", i)).ID)
+	}
+	var logo bytes.Buffer
+	must.NoError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 1000, 500))))
+	style := map[string]any{"level": "HIGH", "logo": base64.StdEncoding.EncodeToString(logo.Bytes())}
+	const decoded = (256*256 + 4*1000*500) / 10_000
+	for i, want := range []int{3*(50+1) + decoded, 3 * (50 + 1)} {
+		got, r := b.askBill(t, ada.token, `query ($ids: [ID!]!, $s: QrStyleInput) { nodes(ids: $ids) { ... on Link {
+			qrCode(style: $s) { svg } } } }`, map[string]any{"ids": ids, "s": style})
+		if bill := got.Extensions.Cost; bill == nil || bill.Requested != want+1 {
+			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+1, r.text)
+		}
+	}
+	for i, want := range []int{decoded, 0} { // the longest code of the workspace; the shortest has the size of those above
+		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspaceRouting(input: {
+			workspaceId: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
+		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 100+2+want {
+			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 100+2+want, r.text)
+		}
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/graph/transport"
@@ -31,6 +30,7 @@ import (
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -81,14 +81,13 @@ type app struct {
 
 	endpoint  *transport.Handler
 	redirects *redirect.Handler
-	// pngs admits one QR code in PNG at a time.
-	pngs *semaphore.Weighted
+	codes     *qr.Renderer
 }
 
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller
 // closes the app. Several apps can run in one process.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
-	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now, pngs: semaphore.NewWeighted(1)}
+	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now, codes: qr.NewRenderer()}
 	if c.Development {
 		a.print = out
 	}
@@ -242,6 +241,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Keys:         a.APIKeys,
 		Audit:        a.Audit,
 		Links:        a.Links,
+		Codes:        a.codes,
 		LinkList:     a.LinkList,
 		Moderation:   a.Moderation,
 		Checker:      a.Checker,

@@ -93,11 +93,5 @@ func (a *app) renderQR(ctx context.Context, at resolve.Address, source string, f
 	if err != nil {
 		return nil, err
 	}
-	if format == qr.PNG { // one at a time, so that most of the processors serve redirects
-		if err := a.pngs.Acquire(ctx, 1); err != nil {
-			return nil, errs.New(errs.Unavailable, "Too many images are requested. Try again in a moment.").Because(err)
-		}
-		defer a.pngs.Release(1)
-	}
-	return qr.Render(text, &style, format)
+	return a.codes.Render(ctx, l.WorkspaceID, text, &style, format)
 }

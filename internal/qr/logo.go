@@ -43,8 +43,7 @@ var logoFormats = [...]logoFormat{
 // startOfScan begins a pass over the pixels of a JPEG. Compressed data do not contain it.
 var startOfScan = []byte{0xff, 0xda}
 
-// decodeLogo returns the image in a text of base64; nothing for an empty text. It returns InvalidInput. It
-// checks the size before it decodes the pixels.
+// decodeLogo returns the image in a text of base64; nothing for an empty text. It returns InvalidInput.
 func decodeLogo(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -56,14 +55,14 @@ func decodeLogo(text string) ([]byte, error) {
 	if err != nil {
 		return nil, errs.New(errs.InvalidInput, "logo must be base64, with padding and without a data: prefix.").Because(err)
 	}
-	if err := CheckLogo(logo); err != nil {
+	if err := checkLogo(logo); err != nil {
 		return nil, err
 	}
 	return logo, nil
 }
 
-// CheckLogo refuses what is no logo with InvalidInput.
-func CheckLogo(logo []byte) error {
+// checkLogo refuses what is no logo, or a large one, with InvalidInput. It does not decode the pixels.
+func checkLogo(logo []byte) error {
 	if len(logo) > MaxLogo {
 		return errLogoSize()
 	}
@@ -81,10 +80,22 @@ func CheckLogo(logo []byte) error {
 	case bytes.Count(logo, startOfScan) > maxScans:
 		return errs.New(errs.InvalidInput, "logo must have at most %d scans. Save it as PNG or as baseline JPEG.", maxScans)
 	}
-	if _, err := format.decode(bytes.NewReader(logo)); err != nil {
-		return errLogoDamaged(err)
-	}
 	return nil
+}
+
+// logoWork is the work of decoding and scaling a logo that checkLogo has accepted, in pixels: a pass over all of them
+// takes as long with few bytes as with many.
+func logoWork(logo []byte) int {
+	format := formatOf(logo)
+	if format == nil {
+		return 0
+	}
+	size, err := format.config(bytes.NewReader(logo))
+	if err != nil {
+		return 0
+	}
+	const scaling = 4 // passes
+	return size.Width * size.Height * (scaling + bytes.Count(logo, startOfScan))
 }
 
 func errLogoSize() error {

@@ -267,8 +267,8 @@ func TestChange_KeepsAndResetsFields(t *testing.T) {
 	}
 }
 
-// TestCheckLogo_RefusesBeforeDecoding has images that would take much memory or time to decode.
-func TestCheckLogo_RefusesBeforeDecoding(t *testing.T) {
+// TestLogo_RefusesBeforeDecoding has images that would take much memory or time to decode.
+func TestLogo_RefusesBeforeDecoding(t *testing.T) {
 	t.Parallel()
 	var baseline bytes.Buffer
 	must.NoError(t, jpeg.Encode(&baseline, checkered(64), nil))
@@ -290,7 +290,13 @@ func TestCheckLogo_RefusesBeforeDecoding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := CheckLogo(c.logo)
+			style := Default()
+			style.Level = High
+			err := checkLogo(c.logo)
+			if err == nil {
+				style = style.WithLogo(c.logo)
+				err = style.Verify("https://go.example/abc")
+			}
 			if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -300,7 +306,7 @@ func TestCheckLogo_RefusesBeforeDecoding(t *testing.T) {
 		"PNG": encodePNG(t, checkered(1024)), "JPEG": baseline.Bytes(),
 		"one pixel": encodePNG(t, image.NewGray(image.Rect(0, 0, 1, 1))),
 	} {
-		if err := CheckLogo(logo); err != nil {
+		if err := checkLogo(logo); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -325,6 +331,12 @@ func FuzzChange_RendersOrRefuses(f *testing.F) {
 			c.Foreground, c.Background, c.Logo = optional.Set(&foreground), optional.Set(&background), optional.Set(&logo)
 		}).Apply(Default())
 		if err != nil {
+			if !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+		if err := s.Verify("https://go.example/abc"); err != nil {
 			if !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("got %v", err)
 			}

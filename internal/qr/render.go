@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	scale "golang.org/x/image/draw"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // logoFraction is the part of the code's width that a logo covers.
@@ -156,7 +158,7 @@ func opaque(hex string) color.Color {
 func (c *Code) withLogo(from *image.Paletted, start, width int) (image.Image, error) {
 	logo, err := formatOf(c.style.Logo).decode(bytes.NewReader(c.style.Logo))
 	if err != nil {
-		return nil, fmt.Errorf("decoding a logo: %w", err)
+		return nil, errs.From(errLogoDamaged(err)).At("logo")
 	}
 	img := image.NewRGBA(from.Bounds())
 	draw.Draw(img, img.Bounds(), from, image.Point{}, draw.Src)

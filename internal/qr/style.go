@@ -45,7 +45,7 @@ func Default() Style {
 // HasLogo reports whether a logo covers the middle.
 func (s *Style) HasLogo() bool { return s.LogoHash != "" }
 
-// WithLogo returns the style with a logo that CheckLogo has accepted; an empty one means none.
+// WithLogo returns the style with a logo that checkLogo has accepted; an empty one means none.
 func (s Style) WithLogo(logo []byte) Style {
 	s.Logo, s.LogoHash = logo, ""
 	if len(logo) > 0 {
@@ -81,8 +81,8 @@ type Change struct {
 	Logo optional.Edit[*string]
 }
 
-// Apply returns a style after the change. It returns InvalidInput that names the field. Whether codes in the
-// style can be read is for Verify.
+// Apply returns a style after the change. It returns InvalidInput that names the field. Whether the
+// logo can be decoded, and codes in the style can be read, is for Verify.
 func (c *Change) Apply(from Style) (Style, error) {
 	to, standard := from, Default()
 	apply(c.Size, &to.Size, standard.Size)
@@ -176,22 +176,25 @@ func luminance(color string) float64 {
 // VerifiedSize is the width in pixels at which Verify reads codes.
 const VerifiedSize = 256
 
-// Verify renders codes of texts in the style, and reads them. It returns InvalidInput if a text is not read back.
-func (s *Style) Verify(texts ...string) error {
-	for _, text := range texts {
-		c, err := New(text, s)
-		if err != nil {
-			return err
-		}
-		img, err := c.image(VerifiedSize)
-		if err != nil {
-			return err
-		}
-		if got, err := decode(img); err != nil || got != text {
-			return errs.New(errs.InvalidInput, "A code of %d characters in this style cannot be read at a width of %d pixels. "+
-				"Use a smaller margin, a lower level or no logo.", len(text), VerifiedSize).
-				Because(fmt.Errorf("decoding a QR code: %w", err))
-		}
+// Verify renders the code of a text in the style, and reads it. It returns InvalidInput if the logo is damaged, or if
+// the text is not read back.
+func (s *Style) Verify(text string) error {
+	c, err := New(text, s)
+	if err != nil {
+		return err
+	}
+	return c.verify(text)
+}
+
+func (c *Code) verify(text string) error {
+	img, err := c.image(VerifiedSize)
+	if err != nil {
+		return err
+	}
+	if got, err := decode(img); err != nil || got != text {
+		return errs.New(errs.InvalidInput, "A code of %d characters in this style cannot be read at a width of %d pixels. "+
+			"Use a smaller margin, a lower level or no logo.", len(text), VerifiedSize).
+			Because(fmt.Errorf("decoding a QR code: %w", err))
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ type RoutingChange struct {
 	EndedURL    optional.Edit[*string]
 	// Inspectable is false after nil.
 	Inspectable optional.Edit[*bool]
-	// QRStyle changes the style of QR codes; nil resets it. QRTexts are texts that must be readable in it.
-	QRStyle optional.Edit[*qr.Change]
-	QRTexts []string
+	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
+	QRStyle  optional.Edit[*qr.Change]
+	VerifyQR func(context.Context, *qr.Style) error
 }
 
 // UpdateRouting changes how the links answer by default. It returns InvalidInput, InvalidURL, UnsafeURL
@@ -106,7 +106,7 @@ func (s *Store) changeQRStyle(ctx context.Context, m Membership, c RoutingChange
 			return nil, err
 		}
 	}
-	return &style, style.Verify(c.QRTexts...)
+	return &style, c.VerifyQR(ctx, &style)
 }
 
 // QRStyle returns the style of the workspace's QR codes, with its logo.
