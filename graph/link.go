@@ -51,6 +51,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	one := results[0]
 	return &gen.CreateLinkPayload{
 		Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(in.URL),
+		Ignored: one.Ignored,
 	}, one.Err
 }
 
@@ -67,7 +68,7 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkResult {
 		return &gen.CreateLinkResult{
 			Link: one.Link, Created: one.Created,
-			SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Errors: found,
+			SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Ignored: one.Ignored, Errors: found,
 		}
 	})
 	return &gen.CreateLinksPayload{Results: results, OperationID: operationID}, err

@@ -207,6 +207,7 @@ type ComplexityRoot struct {
 	CreateLinkPayload struct {
 		Created         func(childComplexity int) int
 		Errors          func(childComplexity int) int
+		Ignored         func(childComplexity int) int
 		Link            func(childComplexity int) int
 		SameDestination func(childComplexity int) int
 	}
@@ -214,6 +215,7 @@ type ComplexityRoot struct {
 	CreateLinkResult struct {
 		Created         func(childComplexity int) int
 		Errors          func(childComplexity int) int
+		Ignored         func(childComplexity int) int
 		Link            func(childComplexity int) int
 		SameDestination func(childComplexity int) int
 	}
@@ -1899,6 +1901,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.Errors(childComplexity), true
+	case "CreateLinkPayload.ignored":
+		if e.ComplexityRoot.CreateLinkPayload.Ignored == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkPayload.Ignored(childComplexity), true
 	case "CreateLinkPayload.link":
 		if e.ComplexityRoot.CreateLinkPayload.Link == nil {
 			break
@@ -1924,6 +1932,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkResult.Errors(childComplexity), true
+	case "CreateLinkResult.ignored":
+		if e.ComplexityRoot.CreateLinkResult.Ignored == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkResult.Ignored(childComplexity), true
 	case "CreateLinkResult.link":
 		if e.ComplexityRoot.CreateLinkResult.Link == nil {
 			break
@@ -6612,11 +6626,14 @@ type Mutation {
   """
   Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
   code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
-  A deleted link is revived with the new input. An expired link is returned unchanged: use updateLink.
+  A deleted link is revived with the new input. An existing link stays as it is, also an expired one: use updateLink or
+  upsertLink. If the input restricts which visitors get the destination, or when, and the existing link does not do so by the
+  same value, the error is CONFLICT with the field: startsAt, expiresAt, maxClicks, routing.gate, routing.rules or
+  routing.bots. Other fields of the input that the link has otherwise are ignored, and listed in CreateLinkPayload.ignored.
   URLs that differ only in spelling or in the fragment (#…) have the same canonical form, and so share one DETERMINISTIC
   link. It redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another
   strategy. Requires the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
-  QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
+  CONFLICT, EXTERNAL_ID_TAKEN, QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
   """
@@ -7307,6 +7324,11 @@ type CreateLinkPayload {
   spelling or fragment of the URL, if its destination has been updated since, and without a link.
   """
   sameDestination: Boolean!
+  """
+  The fields of the input that the existing link has otherwise, such as title or routing.card; createLink does not change them.
+  Empty if this call created or revived the link. sameDestination is about the URL.
+  """
+  ignored: [String!]!
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -7414,6 +7436,8 @@ type CreateLinkResult {
   created: Boolean!
   "Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it."
   sameDestination: Boolean!
+  "The fields of this link's input that the existing link has otherwise; CreateLinkPayload describes it."
+  ignored: [String!]!
   "User errors; field is a path in this link's input. Empty on success."
   errors: [UserError!]!
 }
@@ -10626,6 +10650,8 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_CreateLinkPayload_created(ctx, field)
 	case "sameDestination":
 		return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
+	case "ignored":
+		return ec.fieldContext_CreateLinkPayload_ignored(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkPayload_errors(ctx, field)
 	}
@@ -10640,6 +10666,8 @@ func (ec *executionContext) childFields_CreateLinkResult(ctx context.Context, fi
 		return ec.fieldContext_CreateLinkResult_created(ctx, field)
 	case "sameDestination":
 		return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
+	case "ignored":
+		return ec.fieldContext_CreateLinkResult_ignored(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkResult_errors(ctx, field)
 	}
@@ -16296,6 +16324,29 @@ func (ec *executionContext) fieldContext_CreateLinkPayload_sameDestination(_ con
 	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _CreateLinkPayload_ignored(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkPayload_ignored(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ignored, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkPayload_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _CreateLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16404,6 +16455,29 @@ func (ec *executionContext) _CreateLinkResult_sameDestination(ctx context.Contex
 }
 func (ec *executionContext) fieldContext_CreateLinkResult_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CreateLinkResult_ignored(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkResult_ignored(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ignored, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkResult_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CreateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
@@ -41179,6 +41253,11 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "ignored":
+			out.Values[i] = ec._CreateLinkPayload_ignored(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "errors":
 			out.Values[i] = ec._CreateLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -41224,6 +41303,11 @@ func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.Selec
 			}
 		case "sameDestination":
 			out.Values[i] = ec._CreateLinkResult_sameDestination(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ignored":
+			out.Values[i] = ec._CreateLinkResult_ignored(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

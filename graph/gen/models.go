@@ -347,6 +347,9 @@ type CreateLinkPayload struct {
 	// Whether the returned link redirects to exactly the URL of the input. False if an existing link was created with another
 	// spelling or fragment of the URL, if its destination has been updated since, and without a link.
 	SameDestination bool `json:"sameDestination"`
+	// The fields of the input that the existing link has otherwise, such as title or routing.card; createLink does not change them.
+	// Empty if this call created or revived the link. sameDestination is about the URL.
+	Ignored []string `json:"ignored"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -359,6 +362,8 @@ type CreateLinkResult struct {
 	Created bool `json:"created"`
 	// Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it.
 	SameDestination bool `json:"sameDestination"`
+	// The fields of this link's input that the existing link has otherwise; CreateLinkPayload describes it.
+	Ignored []string `json:"ignored"`
 	// User errors; field is a path in this link's input. Empty on success.
 	Errors []*UserError `json:"errors"`
 }

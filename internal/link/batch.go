@@ -54,11 +54,14 @@ type item struct {
 	identity identity
 	// duplicateOf is the earlier item with the same identity and external id, or nil.
 	duplicateOf *item
+	// compared is the id of the password of an existing link with which that of the item was compared.
+	compared string
 	Result
 
-	// The state of the transaction, which may be retried: the result so far, how many codes were
+	// The state of the transaction, which may be retried: the result so far, the existing link, how many codes were
 	// taken by other links, and whether a deleted link was revived.
 	attempt Result
+	found   *Link
 	tried   int
 	revived bool
 }
@@ -76,8 +79,8 @@ type request struct {
 var (
 	// errFailed rolls back an AllOrNothing batch.
 	errFailed = errors.New("a link of the batch has an error")
-	// errRetry rolls back a batch that must run again: it needs more generated codes, or a link that
-	// it found was purged meanwhile.
+	// errRetry rolls back a batch that must run again: it needs more generated codes, must compare a password first, or a
+	// link that it found was purged meanwhile.
 	errRetry = errors.New("the batch must run again")
 	// errPresumed ends a batch without effect: the memberships must be confirmed first.
 	errPresumed = errors.New("the memberships of the batch are presumed")
@@ -128,6 +131,8 @@ func (b *batch) validate() {
 		same := request{it.identity, optional.Value(it.in.ExternalID)}
 		if it.duplicateOf = first[same]; it.duplicateOf == nil {
 			first[same] = it
+		} else {
+			it.sharePassword()
 		}
 	}
 }
@@ -216,7 +221,7 @@ func (b *batch) generateCodes(ctx context.Context) error {
 // findOrInsert finds the links that exist, and inserts or revives the others in one transaction.
 func (b *batch) findOrInsert(ctx context.Context) error {
 	if b.key == nil || b.policy == AllOrNothing {
-		if err := b.findExisting(ctx, b.DB, b.unresolved()); err != nil {
+		if err := b.repeat(ctx, func() error { return b.findExisting(ctx, b.DB, b.unresolved()) }); err != nil {
 			return err
 		}
 	}
@@ -233,18 +238,26 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 			return err
 		}
 	}
-	err := b.insertAll(ctx)
-	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
-		if err = b.generateCodes(ctx); err == nil {
-			err = b.DB.Tx(ctx, b.insert)
-		}
-	}
-	if err != nil && !errors.Is(err, errFailed) {
+	if err := b.repeat(ctx, func() error { return b.insertAll(ctx) }); err != nil && !errors.Is(err, errFailed) {
 		return err
 	}
 	b.finish()
 	b.announce(ctx)
 	return nil
+}
+
+// repeat calls a function again while it returns errRetry, or has lost a race for an external id.
+func (b *batch) repeat(ctx context.Context, f func() error) error {
+	err := f()
+	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
+		if err = b.generateCodes(ctx); err == nil {
+			err = b.comparePasswords(ctx)
+		}
+		if err == nil {
+			err = f()
+		}
+	}
+	return err
 }
 
 // announce removes new and revived links from the cache, which may have their codes as unused, and logs links that got
@@ -295,7 +308,7 @@ func (it *item) isKnown() bool {
 // unresolved returns the items that have no result yet, neither final nor in this attempt.
 func (b *batch) unresolved() (items []*item) {
 	for _, it := range b.items {
-		if it.pending() && it.attempt == (Result{}) {
+		if it.pending() && it.attempt.isEmpty() {
 			items = append(items, it)
 		}
 	}
@@ -304,7 +317,7 @@ func (b *batch) unresolved() (items []*item) {
 
 // failed reports whether an item has an error.
 func (b *batch) failed() bool {
-	return slices.ContainsFunc(b.items, func(it *item) bool { return it.Err != nil || it.attempt.Err != nil })
+	return slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Err != nil })
 }
 
 // results returns the results of the items. A duplicate gets a copy of the link, with the
@@ -312,10 +325,7 @@ func (b *batch) failed() bool {
 func (b *batch) results() []Result {
 	results := make([]Result, 0, len(b.items))
 	for _, it := range b.items {
-		if it.duplicateOf != nil {
-			it.Result = Result{Link: it.duplicateOf.Link, Err: it.duplicateOf.Err}
-		}
-		if it.duplicateOf != nil && it.Link != nil {
+		if it.Result = it.result(); it.duplicateOf != nil && it.Link != nil {
 			own := *it.Link
 			own.In, it.Link = it.member, &own
 		}

@@ -123,7 +123,7 @@ func (b *batch) insertCombined(ctx context.Context) (created bool, err error) {
 // hasDependentRows reports whether the item writes rows other than the link, its tags and its event.
 func (it *item) hasDependentRows() bool {
 	return it.upsert != nil ||
-		it.pending() && (it.draft.Routing != nil || it.draft.Metadata != "")
+		(it.pending() || it.duplicateOf != nil) && (it.draft.Routing != nil || it.draft.Metadata != "")
 }
 
 // created is the result of an item whose link was inserted.

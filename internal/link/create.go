@@ -18,10 +18,15 @@ type Result struct {
 	Link *Link
 	// Created reports that this call created the link.
 	Created bool
+	// Ignored are the given fields that an existing link has otherwise, as in routing.card.
+	Ignored []string
 	// OperationID is the bulk call that wrote a version of the link; empty if it wrote none.
 	OperationID string
 	Err         error
 }
+
+// isEmpty reports whether there is neither a link nor an error.
+func (r *Result) isEmpty() bool { return r.Link == nil && r.Err == nil }
 
 // OperationOf returns the id of the bulk call with these results; nil if it changed nothing.
 func OperationOf(results []Result) *string {
@@ -59,10 +64,11 @@ type Batch struct {
 // Create creates a link. If a deterministic link with this URL, or a custom link with this code and
 // URL, exists, it returns that. If several nodes get the same request at once, exactly one creates
 // the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its ID
-// and code, takes its other values from the argument, consumes no quota, and created is false.
+// and code, takes its other values from the argument, consumes no quota, and created is false. An existing
+// link stays as it is, see Result.Ignored.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
-// QuotaExceeded or Forbidden.
+// QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the argument.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *Link, created bool, err error) {
 	results, err := s.CreateMany(ctx, m, Batch{Links: []*New{&in}})
 	if err != nil {
@@ -93,9 +99,10 @@ func (s *Store) CreatePresumed(ctx context.Context, p workspace.Presumed, in Bat
 }
 
 // canCoalesce reports whether the batch is one link that can share the batch of other calls. Those with MaxClicks wait
-// until clicks are written, and those with an idempotency key return saved results.
+// until clicks are written, those with a password may compare it, and those with an idempotency key return saved results.
 func (in *Batch) canCoalesce() bool {
-	return len(in.Links) == 1 && in.IdempotencyKey == nil && in.Links[0].MaxClicks == nil
+	return len(in.Links) == 1 && in.IdempotencyKey == nil && in.Links[0].MaxClicks == nil &&
+		in.Links[0].Routing.NewPassword() == nil
 }
 
 // canCombine reports whether createCombined may create the link.

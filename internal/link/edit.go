@@ -207,7 +207,7 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 			p.unchecked[c.after] = uncheckedState{i, c}
 		}
 	}
-	if !sameExternalID(after.ExternalID, before.ExternalID) {
+	if !optional.Equal(after.ExternalID, before.ExternalID) {
 		p.claims = append(p.claims, &claim{linkID: after.ID, edit: i, externalID: after.ExternalID})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -38,10 +39,6 @@ func CheckExternalID(externalID string) error {
 		return errs.New(errs.InvalidInput, "externalId must be text without control characters.")
 	}
 	return nil
-}
-
-func sameExternalID(a, b *string) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }
 
 // ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
@@ -126,7 +123,7 @@ func keeps(holder string, c *claim, last map[string]*claim, locked map[string]*L
 	case locked[holder] == nil || last[holder] == nil:
 		return true
 	}
-	return sameExternalID(last[holder].externalID, c.externalID)
+	return optional.Equal(last[holder].externalID, c.externalID)
 }
 
 // externalIDHolders returns the ids of the links that have external ids.
@@ -154,7 +151,7 @@ func externalIDHolders(
 func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	wanted := map[string]bool{}
 	for _, c := range rewrites {
-		if c.after.ExternalID != nil && !sameExternalID(c.before.ExternalID, c.after.ExternalID) {
+		if c.after.ExternalID != nil && !optional.Equal(c.before.ExternalID, c.after.ExternalID) {
 			wanted[*c.after.ExternalID] = true
 		}
 	}
@@ -178,10 +175,4 @@ func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []rewrite) erro
 func errExternalIDTaken() *errs.Error {
 	return errs.New(errs.ExternalIDTaken, "Another link of the workspace has this externalId. Choose another one, or look "+
 		"up the link by it.").At("externalId")
-}
-
-// errHasOtherID is the error of a creation that finds its link with another external id.
-func errHasOtherID() *errs.Error {
-	return errs.New(errs.Conflict, "The link exists already, without this externalId. createLink does not change it: "+
-		"use upsertLink.").At("externalId")
 }

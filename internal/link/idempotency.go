@@ -15,6 +15,7 @@ import (
 type savedResult struct {
 	LinkID      string   `json:"link,omitempty"`
 	Created     bool     `json:"created,omitempty"`
+	Ignored     []string `json:"ignored,omitempty"`
 	OperationID string   `json:"operation,omitempty"`
 	Code        string   `json:"code,omitempty"`
 	Message     string   `json:"message,omitempty"`
@@ -66,7 +67,7 @@ func (s *Store) savedResults(
 		case l == nil:
 			results = append(results, Result{OperationID: r.OperationID, Err: errNotFound()})
 		default:
-			results = append(results, Result{Link: l, Created: r.Created, OperationID: r.OperationID})
+			results = append(results, Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
 		}
 	}
 	return results, true, nil
@@ -75,7 +76,7 @@ func (s *Store) savedResults(
 // saveResults saves the results of a batch with a link under its idempotency key, if it has one. It
 // returns idempotency.ErrTaken when there are saved results already.
 func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
-	if b.key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.attempt.Link != nil }) {
+	if b.key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Link != nil }) {
 		return nil
 	}
 	saved := make([]savedResult, 0, len(b.items))
@@ -87,21 +88,10 @@ func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
 
 // savedResult returns the item's result within the transaction.
 func (it *item) savedResult() savedResult {
-	first := it
-	if it.duplicateOf != nil {
-		first = it.duplicateOf
-	}
-	err := first.Err
-	if err == nil {
-		err = first.attempt.Err
-	}
-	if err != nil {
-		e := errs.From(err)
+	r := it.result()
+	if r.Err != nil {
+		e := errs.From(r.Err)
 		return savedResult{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
 	}
-	saved := savedResult{LinkID: first.attempt.Link.ID}
-	if it == first {
-		saved.Created, saved.OperationID = first.attempt.Created, first.attempt.OperationID
-	}
-	return saved
+	return savedResult{LinkID: r.Link.ID, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID}
 }

@@ -31,7 +31,10 @@ const (
 // its row, so batches of a workspace run one after the other and cannot deadlock.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.items {
-		it.attempt, it.tried, it.revived = (Result{}), 0, false
+		it.attempt, it.tried, it.revived = Result{}, 0, false
+		if it.pending() {
+			it.found = nil
+		}
 		switch {
 		case it.pending() && it.isKnown():
 			it.attempt.Link = it.holder
@@ -100,7 +103,7 @@ func (b *batch) refuseForQuota(items []*item) {
 // tryNextCodes assigns the next code to the candidates that found their code taken.
 func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	for _, it := range candidates {
-		if it.attempt != (Result{}) {
+		if !it.attempt.isEmpty() {
 			continue
 		}
 		if it.draft.Strategy != Custom {
@@ -255,28 +258,29 @@ func (b *batch) useExisting(
 	}
 	for _, it := range items {
 		l := existing[it.identity]
+		it.found = nil
 		switch {
 		case it.upsert != nil:
 			it.adopt(holders, existing, taken)
 		case l != nil && l.DisabledAt != nil:
 			it.attempt.Err = errDisabled().At("url")
 		case it.wantsOtherID(l):
-			it.attempt.Err = errHasOtherID()
+			it.attempt.Err = errExistsWithout("externalId")
 		case it.isExternalIDTaken(holders, l):
 			it.attempt.Err = errExternalIDTaken()
 		case l != nil:
-			l.In, it.attempt.Link = it.member, l
+			l.In, it.found = it.member, l
 		case it.draft.Strategy == Custom && taken[it.codes[0]] != nil:
 			it.attempt.Err = errNoCode(Custom)
 		}
 	}
-	return nil
+	return b.reuseFound(ctx, conn, items)
 }
 
 // wantsOtherID reports whether the existing link has not the external id of the item.
 func (it *item) wantsOtherID(existing *Link) bool {
 	return existing != nil && existing.PurgedAt == nil && it.draft.ExternalID != nil &&
-		!sameExternalID(it.draft.ExternalID, existing.ExternalID)
+		!optional.Equal(it.draft.ExternalID, existing.ExternalID)
 }
 
 // isExternalIDTaken reports whether another link than the existing one has the item's external id.

@@ -28,6 +28,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	var rewrites []rewrite
+	var late []*item // a concurrent request has revived their links
 	for _, it := range b.items {
 		if it.attempt.Link == nil || !it.revives(it.attempt.Link) {
 			continue
@@ -40,7 +41,9 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			it.attempt = Result{Err: errDisabled().At("url")}
 			continue
 		}
-		if l.DeletedAt != nil { // else a concurrent request has revived it
+		if l.DeletedAt == nil && it.upsert == nil {
+			it.found, late = l, append(late, it)
+		} else if l.DeletedAt != nil {
 			before := *l
 			b.reviveAs(l, it.draft)
 			if err := b.refusePending(ctx, tx, l); err != nil {
@@ -56,7 +59,10 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		}
 		it.attempt.Link = l
 	}
-	return b.apply(ctx, tx, revived, rewrites)
+	if err := b.apply(ctx, tx, revived, rewrites); err != nil {
+		return err
+	}
+	return b.reuseFound(ctx, tx, late)
 }
 
 // revives reports whether the item gives a link the fields of its draft. An upsert restores a deleted

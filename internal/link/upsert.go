@@ -321,7 +321,7 @@ func reasonOfUpsert(before *Link) reason {
 func (b *batch) applyUpsert(it *item, l *Link) error {
 	u := it.upsert
 	it.versionBefore = l.Version
-	hasID := sameExternalID(l.ExternalID, &u.ExternalID)
+	hasID := optional.Equal(l.ExternalID, &u.ExternalID)
 	switch {
 	case !hasID && it.holder != nil:
 		return errRetry

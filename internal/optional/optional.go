@@ -19,6 +19,9 @@ func Value[T any](pointer *T) (value T) {
 	return value
 }
 
+// Equal reports whether both pointers are nil, or point to equal values.
+func Equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
 // Or returns what the pointer points to, or otherwise for nil.
 func Or[T any](pointer *T, otherwise T) T {
 	if pointer == nil {
