@@ -82,7 +82,8 @@ func TestCreateLink_SameDestination(t *testing.T) {
 	})
 }
 
-func TestCreateLinks_SameDestination(t *testing.T) {
+// TestCreateLinks_CompareWithExistingLinks lists what an existing link has otherwise, also in a replay.
+func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -92,18 +93,28 @@ func TestCreateLinks_SameDestination(t *testing.T) {
 			"ftp://a.example"} {
 			links = append(links, map[string]any{"url": url})
 		}
+		links = append(links, map[string]any{"url": "https://spa.example/#a", "title": "A", "routing": map[string]any{"forwardPath": true}},
+			map[string]any{"url": "https://spa.example/#a", "maxClicks": 1})
 		const query = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
-			results { created sameDestination link { originalUrl } errors { code } } } }`
+			results { created sameDestination ignored link { originalUrl } errors { code field } } } }`
 		want := `{"data":{"createLinks":{"results":[` +
-			`{"created":true,"sameDestination":true,"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":false,"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":true,"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":false,"link":null,"errors":[{"code":"INVALID_URL"}]}]}}}`
+			`{"created":true,"sameDestination":true,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":false,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":true,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":false,"ignored":[],"link":null,"errors":[{"code":"INVALID_URL","field":["url"]}]},` +
+			`{"created":false,"sameDestination":true,"ignored":["title","routing.forwardPath"],` +
+			`"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":false,"ignored":[],"link":null,"errors":[{"code":"CONFLICT","field":["maxClicks"]}]}]}}}`
 		for _, call := range []string{"first", "idempotent replay"} {
 			in := map[string]any{"workspaceId": ada.workspace.ID(), "links": links, "idempotencyKey": "batch"}
 			if diff := cmp.Diff(want, b.ask(t, ada.token, query, "in", in).text); diff != "" {
 				t.Errorf("%s call (-want +got):\n%s", call, diff)
 			}
+		}
+		const single = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { ignored } }`
+		in := map[string]any{"workspaceId": ada.workspace.ID(), "url": "https://spa.example/#a", "note": "n", "tags": []string{"x"}}
+		if got := b.ask(t, ada.token, single, "in", in).text; got != `{"data":{"createLink":{"ignored":["note","tags"]}}}` {
+			t.Error("createLink:", got)
 		}
 	})
 }

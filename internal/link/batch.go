@@ -221,7 +221,8 @@ func (b *batch) generateCodes(ctx context.Context) error {
 // findOrInsert finds the links that exist, and inserts or revives the others in one transaction.
 func (b *batch) findOrInsert(ctx context.Context) error {
 	if b.key == nil || b.policy == AllOrNothing {
-		if err := b.repeat(ctx, func() error { return b.findExisting(ctx, b.DB, b.unresolved()) }); err != nil {
+		find := func() error { return b.findExisting(ctx, b.DB, b.unresolved()) }
+		if err := b.repeat(ctx, find(), find); err != nil {
 			return err
 		}
 	}
@@ -238,7 +239,8 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.repeat(ctx, func() error { return b.insertAll(ctx) }); err != nil && !errors.Is(err, errFailed) {
+	err := b.repeat(ctx, b.insertAll(ctx), func() error { return b.DB.Tx(ctx, b.insert) })
+	if err != nil && !errors.Is(err, errFailed) {
 		return err
 	}
 	b.finish()
@@ -246,9 +248,8 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 	return nil
 }
 
-// repeat calls a function again while it returns errRetry, or has lost a race for an external id.
-func (b *batch) repeat(ctx context.Context, f func() error) error {
-	err := f()
+// repeat calls a function while the error of the call before is errRetry, or that of a lost race for an external id.
+func (b *batch) repeat(ctx context.Context, err error, f func() error) error {
 	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
 		if err = b.generateCodes(ctx); err == nil {
 			err = b.comparePasswords(ctx)

@@ -86,7 +86,7 @@ func (b *batch) reuseFound(ctx context.Context, conn bun.IDB, items []*item) err
 	if slices.ContainsFunc(b.items, (*item).needsComparison) {
 		return errRetry
 	}
-	if err := b.loadTags(ctx, conn, items); err != nil {
+	if err := b.loadTags(ctx, conn); err != nil {
 		return err
 	}
 	for _, it := range items {
@@ -97,14 +97,11 @@ func (b *batch) reuseFound(ctx context.Context, conn bun.IDB, items []*item) err
 	return nil
 }
 
-// loadTags loads the tags of the links that items have found, if the batch gives some.
-func (b *batch) loadTags(ctx context.Context, conn bun.IDB, items []*item) error {
-	if !slices.ContainsFunc(b.items, func(it *item) bool { return it.in.Tags != nil }) {
-		return nil
-	}
+// loadTags loads the tags of the links that were found for items with tags.
+func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	byID, ids := map[string]*Link{}, []string{}
-	for _, it := range items {
-		if l := it.found; l != nil && l.tags == nil {
+	for _, it := range b.items {
+		if l := it.first().found; it.in.Tags != nil && l != nil && l.tags == nil {
 			byID[l.ID], l.tags, ids = l, []string{}, append(ids, l.ID)
 		}
 	}
