@@ -27,13 +27,15 @@ func TestServer_AnswersAlikeOnEveryPath(t *testing.T) {
 		"/owner//promo": 404, "/owner/./promo": 404, "//owner/promo": 404, "/owner/%2e%2e/CODE": 404,
 		"/./owner/promo": 404,
 		"/.":             404, "/..": 404, "/owner/.": 404, "/owner/..": 404, "//": 404, "///CODE": 404,
-		"/CODE/": 404, "/owner/promo/": 404, "/owner/": 404, "/CODE/.": 404, "/CODE//": 404,
+		"/CODE/": 302, "/owner/promo/": 302, "/owner/CODE/?a=b": 302, "/owner/": 404, "/owner/promo//": 404,
+		"/CODE.": 302, "/CODE)./": 302, "/owner/promo%E2%80%9D%20": 302, "/CODE%2F": 302, "/CODE_": 302, "/CODE&a=b": 302,
+		"/CODE.html": 404, "/owner./promo": 404, "/owner/promo/.": 404, "/.CODE.": 404, "/CODE/.": 404, "/CODE//": 404,
 		"/./CODE+": 404, "//CODE?a=b": 404,
 		"/.CODE": 404, "/...": 404, "/never": 404, "/a/b/c": 404, "/%2e/graphql": 404,
 		"//graphql": 404, "/./livez": 404, "/livez/../CODE": 404,
 	} {
 		t.Run(path, func(t *testing.T) {
-			for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "OPTIONS"} {
 				ask := func(s *server, headers string) answer {
 					target := strings.ReplaceAll(path, "CODE", code[s])
 					request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", method, target, s.address, headers)

@@ -31,7 +31,7 @@ var qrTypes = map[qr.Format]string{qr.SVG: "image/svg+xml", qr.PNG: "image/png"}
 // other addresses. No code has a dot, so no link has such an address.
 func qrFormat(at resolve.Address) qr.Format {
 	switch {
-	case at.Path != "":
+	case at.Path != "" && at.Path != "/":
 		return ""
 	case strings.HasSuffix(at.Code, "."+string(qr.SVG)):
 		return qr.SVG

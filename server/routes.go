@@ -47,7 +47,7 @@ func (a *app) routes() http.Handler {
 	others := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := web.Host(r)
 		at, isOfLink := a.shortURL(r) // redirects have been answered
-		isOfLink = isOfLink && r.Method != http.MethodPost
+		isOfLink = isOfLink && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		switch {
 		case isOfLink && qrFormat(at) != "":
 			r.Pattern = "GET /{code}.{format}"

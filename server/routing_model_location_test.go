@@ -78,7 +78,11 @@ func (f *modelForwarding) addTo(input map[string]any) {
 
 // location adds UTM values, query and path of a visit to a destination.
 func (f *modelForwarding) location(destination string, v *modelVisit) string {
-	location := f.form(destination, v.query, v.path)
+	path := v.path
+	if !f.forwardPath { // it is a slash at most
+		path = ""
+	}
+	location := f.form(destination, v.query, path)
 	if len(location) > 8192 {
 		location = f.form(destination, "", "")
 	}

@@ -41,7 +41,7 @@ func (l *modelLink) fallback(url string, status int) outcome {
 func (l *modelLink) decide(v *modelVisit) outcome {
 	isAfter := func(at time.Time) bool { return !at.IsZero() && !v.at.Before(at) }
 	switch {
-	case v.path != "" && (v.atRoot || !l.forwardPath || v.pathRefused), l.isDeleted:
+	case v.path != "" && v.path != "/" && (v.atRoot || !l.forwardPath || v.pathRefused), l.isDeleted:
 		return l.fallback("", 404)
 	case !l.startsAt.IsZero() && !isAfter(l.startsAt):
 		return l.fallback(l.pendingURL, 404)

@@ -61,7 +61,7 @@ var modelPaths = []struct {
 }{
 	{"/a", false}, {"/a/b.html", false}, {"/a%2Fb", false}, {"/a%20b", false}, {"/%C3%BC", false}, {"/a;b=1", false},
 	{"/a:b@c/d", false}, {"/a%3Fb%23c", false}, {"/...", false}, {"/a%252Fb", false},
-	{"/", true}, {"//a", true}, {"/a//b", true}, {"/a/", true}, {"/./a", true}, {"/a/..", true}, {"/%2e%2E/a", true},
+	{"/", false}, {"//a", true}, {"/a//b", true}, {"/a/", false}, {"/a//", true}, {"/./a", true}, {"/a/..", true}, {"/%2e%2E/a", true},
 	{"/a%5Cb", true}, {"/a%00", true}, {"/a%0Ab", true}, {"/%252e%252e", true}, {"/a%2F..", true},
 }
 

@@ -19,7 +19,7 @@ import (
 // other requests. The code may end in statsSuffix or the format of an image.
 func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
 	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodPost: // of the form of a page
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
 		return resolve.Address{}, false
 	}
@@ -43,7 +43,7 @@ func isDomainPath(segment string) bool {
 
 // isStatsPage reports whether an address is that of a link's stats page.
 func isStatsPage(at resolve.Address) bool {
-	return at.Path == "" && strings.HasSuffix(at.Code, statsSuffix)
+	return (at.Path == "" || at.Path == "/") && strings.HasSuffix(at.Code, statsSuffix)
 }
 
 // shortURLs answers requests for short URLs, and reports false for all others, stats pages and images.
@@ -112,8 +112,8 @@ func (a *app) loggedRedirects(serve serveAddress) serveAddress {
 		if at.Slug != "" {
 			r.Pattern = "GET /{slug}/{code}"
 		}
-		if r.Method == http.MethodPost {
-			r.Pattern = "POST" + strings.TrimPrefix(r.Pattern, "GET")
+		if r.Method != http.MethodHead {
+			r.Pattern = r.Method + strings.TrimPrefix(r.Pattern, "GET")
 		}
 		web.NameRequest(w, r)
 		logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, at) })).ServeHTTP(w, r)

@@ -16344,7 +16344,7 @@ func (ec *executionContext) _CreateLinkPayload_ignored(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkPayload_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _CreateLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
@@ -16477,7 +16477,7 @@ func (ec *executionContext) _CreateLinkResult_ignored(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkResult_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "String")
 }
 
 func (ec *executionContext) _CreateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {

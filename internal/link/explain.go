@@ -71,7 +71,7 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explana
 	if r.ExhaustedTargets, err = s.exhaustedTargets(ctx, &l); err != nil {
 		return nil, err
 	}
-	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" {
+	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" && r.Path != "/" {
 		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
 	}
 	return routing.Explain(&p, &r), nil

@@ -72,15 +72,19 @@ type FirstVisits interface {
 	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
 }
 
-// Serve answers a request: it resolves the address, decides, consumes quotas, records the
-// click and writes the response. Every GET that receives a destination is one click.
+// Serve answers a request by GET, HEAD, POST, PUT, PATCH or DELETE: it resolves the address, decides, consumes quotas, records the
+// click and writes the response. Every request but HEAD that receives a destination is one click.
 // HEAD and cards consume nothing, but count for the rates of their network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	defer web.Recovered(h.Log, w, r)
 	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
 	v.request = routing.Request{
 		Now: h.Now(), Head: r.Method == http.MethodHead, Post: r.Method == http.MethodPost,
-		Code: at.Code, Path: at.Path, Query: r.URL.RawQuery,
+		Writes: r.Method != http.MethodGet && r.Method != http.MethodHead,
+		Code:   at.Code, Path: at.Path, Query: r.URL.RawQuery,
+	}
+	if at.Query != "" {
+		v.request.Query = strings.TrimSuffix(at.Query+"&"+r.URL.RawQuery, "&")
 	}
 	answer, err := v.find(w)
 	if answer.Page.IsHeld() {
@@ -236,8 +240,12 @@ func (v *visit) writePage(w http.ResponseWriter, a *routing.Decision) {
 		head := w.Header()
 		head["Cache-Control"], head["Content-Length"] = cacheControl, noContent
 		w.WriteHeader(a.Status)
-	case routing.PageNoForm:
-		w.Header().Set("Allow", "GET, HEAD")
+	case routing.PageMethod:
+		allowed := "GET, HEAD"
+		if v.target.HasForm() {
+			allowed += ", POST"
+		}
+		w.Header().Set("Allow", allowed)
 		http.Error(w, http.StatusText(a.Status), a.Status)
 	default:
 		minutes := strconv.Itoa(int(math.Ceil(wait.Minutes())))

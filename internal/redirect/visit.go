@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -41,6 +42,9 @@ func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Prog
 func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error) {
 	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
 	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
+	if err == nil && v.target.Unknown {
+		err = v.findMarked(unknownCode.Admit)
+	}
 	v.request.Throttled = unknownCode.RetryAfter
 	if errors.Is(err, resolve.ErrNotAdmitted) {
 		return v.decide(), nil
@@ -59,6 +63,20 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	return answer, err
 }
 
+// findMarked resolves an unknown code again without hyphens and underscores at its end, which are marks of emphasis in
+// messages. It leaves what it does not find.
+func (v *visit) findMarked(admit resolve.Admit) error {
+	at := v.at
+	if at.Code = strings.TrimRight(at.Code, "-_"); at.Code == v.at.Code {
+		return nil
+	}
+	target, err := v.Resolver.Resolve(v.http.Context(), at, v.request.Now, admit)
+	if err == nil && !target.Unknown {
+		v.at, v.target, v.request.Code = at, target, at.Code
+	}
+	return err
+}
+
 // prepare sets what the routing of a link, its limit and its fallback URLs depend on.
 func (v *visit) prepare(w http.ResponseWriter) {
 	t := &v.target
@@ -67,7 +85,9 @@ func (v *visit) prepare(w http.ResponseWriter) {
 	}
 	if v.request.Post && t.HasForm() {
 		v.form = v.readForm(w)
+		gate, _ := t.Compiled.Gate()
 		v.request.Confirmed = v.form.confirms
+		v.request.SentForm = v.form.confirms || gate.NeedsPassword && v.form.password != ""
 	}
 	if t.Compiled != "" {
 		v.prepareRouting()
@@ -217,7 +237,7 @@ func (v *visit) click(answer *routing.Decision) click.Click {
 	read := v.read()
 	c := click.Click{
 		WorkspaceID: v.target.WorkspaceID, LinkID: v.target.LinkID, ClickedAt: v.request.Now, Status: answer.Status,
-		Visit: read.Stored(v.http.URL.RawQuery, answer.Location), Visitor: v.visitor(),
+		Visit: read.Stored(v.request.Query, answer.Location), Visitor: v.visitor(),
 	}
 	if !read.Private {
 		c.RuleID, c.TargetID, c.QRSource = answer.Rule, answer.Target, answer.Source

@@ -3,6 +3,8 @@ package resolve
 import (
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/uptrace/bun"
 
@@ -19,13 +21,14 @@ type Address struct {
 	// Slug is empty for a code at the root.
 	Slug string
 	Code string
-	// Path is what follows the code, as sent, with its slash. It does not identify the link.
-	Path string
+	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand in place of the
+	// question mark. They do not identify the link.
+	Path, Query string
 }
 
 // PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the instance's own hosts, /CODE at
-// others, and the path that follows. At the instance's root nothing follows a code, because its first
-// segment would be a slug. It reports false for all other paths.
+// others, and the path that follows. At the instance's root only a slash follows a code, because its first
+// segment would be a slug. What cannot be part of a code is removed from its end. It reports false for all other paths.
 func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	path, isEncoded := u.RawPath, u.RawPath != ""
 	if !isEncoded {
@@ -35,7 +38,7 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 		return at, false
 	}
 	at.Code, at.Path = cutSegment(path)
-	hasSlug := isOwnHost && at.Path != ""
+	hasSlug := isOwnHost && at.Path != "" && at.Path != "/"
 	if hasSlug {
 		at.Slug = at.Code
 		at.Code, at.Path = cutSegment(at.Path[1:])
@@ -46,7 +49,27 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	case at.Path != "":
 		at.Path = (&url.URL{Path: at.Path}).EscapedPath()
 	}
+	at.trim()
 	return at, isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
+}
+
+// trim moves parameters from the code to the query, and removes what mail programs and people put behind a URL:
+// punctuation, brackets, quotes, blanks and invisible characters. No code has these, so that no link is looked up twice.
+func (a *Address) trim() {
+	if shortcode.IsCode(a.Code) {
+		return
+	}
+	if i := strings.IndexAny(a.Code, "&?"); i >= 0 && a.Path == "" {
+		a.Query = (&url.URL{Path: a.Code[i+1:]}).EscapedPath()
+		a.Code = a.Code[:i]
+	}
+	a.Code = strings.TrimRightFunc(a.Code, isTrailer)
+}
+
+// isTrailer reports whether a character behind a code is ignored. A plus sign names the page about a link.
+func isTrailer(c rune) bool {
+	return c != '-' && c != '_' && c != '+' && c != utf8.RuneError &&
+		(unicode.IsSpace(c) || unicode.In(c, unicode.P, unicode.S, unicode.Z, unicode.M, unicode.Cf))
 }
 
 // cutSegment divides a path after its first segment.

@@ -32,7 +32,7 @@ func TestDecide_HoldsBack(t *testing.T) {
 	}{
 		"a gate":            {gated(confirm, "", 0), Request{}, PageGate, 200, NeedNone},
 		"a passed gate":     {gated(confirm, "", 0), Request{Gate: GatePassed}, Redirect, 302, NeedNone},
-		"after a form":      {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true}, Redirect, 303, NeedNone},
+		"after a form":      {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true, Writes: true}, Redirect, 303, NeedNone},
 		"a wrong password":  {gated(password, "", 0), Request{Gate: GateWrong}, PageWrongPassword, 403, NeedNone},
 		"too many":          {gated(password, "", 0), Request{Gate: GateThrottled}, PageManyAttempts, 429, NeedNone},
 		"busy":              {gated(password, "", 0), Request{Gate: GateBusy}, PageBusy, 503, NeedNone},
@@ -45,21 +45,21 @@ func TestDecide_HoldsBack(t *testing.T) {
 		"a hidden quota": {gated(password, "", 0), Request{OverQuota: true}, PageGate, 200, NeedNone},
 		"a preview":      {gated(nil, "", 1), Request{Visit: crawler, IsAvailable: true}, PageConfirm, 200, NeedNone},
 		"a confirmed preview": {
-			gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true}, Redirect, 303, NeedNone,
+			gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true, Writes: true}, Redirect, 303, NeedNone,
 		},
 		"an unlimited preview":  {gated(confirm, "", 0), Request{Visit: crawler, Gate: GatePassed}, Redirect, 302, NeedNone},
 		"a prefetch":            {gated(nil, "", 1), Request{Prefetch: true, Exhausted: true}, PagePrefetch, 403, NeedNone},
 		"an unlimited prefetch": {gated(confirm, "", 0), Request{Prefetch: true, Gate: GatePassed}, Redirect, 302, NeedNone},
 		"confirmed bots":        {gated(nil, ConfirmBots, 0), Request{Visit: bot}, PageConfirm, 200, NeedNone},
 		"a confirming bot": {
-			gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true}, Redirect, 303, NeedNone,
+			gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true, Writes: true}, Redirect, 303, NeedNone,
 		},
 		"a user":       {gated(nil, ConfirmBots, 0), Request{}, Redirect, 302, NeedNone},
 		"blocked bots": {gated(nil, BlockBots, 0), Request{Visit: bot}, PageBlocked, 403, NeedNone},
 		"a confirming blocked": {
-			gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true}, PageBlocked, 403, NeedNone,
+			gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true, Writes: true}, PageBlocked, 403, NeedNone,
 		},
-		"a form without a page": {gated(nil, BlockBots, 0), Request{Post: true}, PageNoForm, 405, NeedNone},
+		"a form without a page": {gated(nil, BlockBots, 0), Request{Post: true, Writes: true}, PageMethod, 405, NeedNone},
 		"a HEAD":                {gated(confirm, "", 0), Request{Head: true}, PageGate, 200, NeedNone},
 	} {
 		c.request.Now = time.Now()
@@ -67,6 +67,19 @@ func TestDecide_HoldsBack(t *testing.T) {
 		if got.Page != c.page || got.Status != c.status || got.Needs != c.needs ||
 			(got.Location != "") != (c.page == Redirect) {
 			t.Errorf("%s: %+v, want page %d with status %d", name, got, c.page, c.status)
+		}
+	}
+	for status, keeps := range map[int]bool{301: false, 302: false, 307: true, 308: true} {
+		p := &Program{Lifecycle: NewLifecycle(nil, nil), RedirectStatus: status}
+		for request, want := range map[*Request]int{
+			{Writes: true}: status, {Writes: true, Post: true}: status, {Writes: true, Post: true, SentForm: true}: 303,
+		} {
+			if !keeps {
+				want = 405
+			}
+			if got := Decide(p, request); got.Status != want {
+				t.Errorf("%d: %+v is answered %d, want %d", status, request, got.Status, want)
+			}
 		}
 	}
 	head := Decide(gated(confirm, "", 0), &Request{Head: true, Gate: GatePassed})
@@ -77,11 +90,11 @@ func TestDecide_HoldsBack(t *testing.T) {
 		"unknown": {Unknown: true}, "hidden": {Lifecycle: NewLifecycle(new(time.Unix(1e10, 0)), nil)},
 		"hidden, with a limit": {Lifecycle: NewLifecycle(new(time.Unix(1e10, 0)), nil), MaxClicks: 1},
 	} {
-		if got := Decide(p, &Request{Post: true}); got.Page != PageNotFound {
+		if got := Decide(p, &Request{Post: true, Writes: true}); got.Page != PageNotFound {
 			t.Errorf("a form for a link that is %s: %+v", name, got)
 		}
 	}
-	if plain := Decide(&Program{Lifecycle: NewLifecycle(nil, nil)}, &Request{Post: true}); plain.Status != 405 {
+	if plain := Decide(&Program{Lifecycle: NewLifecycle(nil, nil)}, &Request{Post: true, Writes: true}); plain.Status != 405 {
 		t.Errorf("POST to a plain link is answered %+v", plain)
 	}
 }

@@ -189,14 +189,17 @@ func appendPath(b *strings.Builder, base, path string) {
 }
 
 // PathAllowed reports whether the path after a code, with its leading slash and still encoded, may be
-// forwarded: no segment is empty, "." or "..", and none has a backslash or a control character, in any
-// encoding. An encoded slash separates segments too, for servers that decode it.
+// forwarded: no segment but the last one is empty, none is "." or "..", and none has a backslash or a control character,
+// in any encoding. An encoded slash separates segments too, for servers that decode it.
 func PathAllowed(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
 		return false
 	}
-	for segment := range strings.SplitSeq(rest, "/") {
+	if rest == "" {
+		return true
+	}
+	for segment := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
 		if !segmentAllowed(segment) {
 			return false
 		}

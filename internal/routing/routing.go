@@ -66,8 +66,9 @@ func NewProgram(linkID string, s *Settings, location string) Program {
 // the handler obtains it, sets it here, and calls Decide again.
 type Request struct {
 	Now time.Time
-	// Head means that the request is not counted, Post that it sends a form.
-	Head, Post bool
+	// Head means that the request is not counted. Post means POST, and Writes this or PUT, PATCH or DELETE. SentForm
+	// means that the body is the form of a page, which must not reach the destination.
+	Head, Post, Writes, SentForm bool
 	// Host and Code are as requested, for fallback URLs.
 	Host, Code string
 	// Path is the path after the code as requested, with its slash; Query the raw query.
@@ -139,8 +140,8 @@ const (
 	PageConfirm
 	PagePrefetch
 	PageBlocked
-	// PageNoForm is the answer to a POST to a link without a form.
-	PageNoForm
+	// PageMethod is the answer to a method that the link does not accept.
+	PageMethod
 )
 
 // pageStatuses are the HTTP statuses of the pages.
@@ -148,7 +149,7 @@ var pageStatuses = [...]int{
 	PageNotFound: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
 	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503, PageCard: 200,
 	PageGate: 200, PageWrongPassword: 403, PageManyAttempts: 429, PageBusy: 503, PageConfirm: 200, PagePrefetch: 403,
-	PageBlocked: 403, PageNoForm: 405,
+	PageBlocked: 403, PageMethod: 405,
 }
 
 // IsHeld reports whether the page holds back a visitor of an active link: such a request is neither a click
@@ -230,8 +231,8 @@ func decide(p *Program, r *Request, t *trace) Decision {
 	case Expired:
 		return t.addDeciding(StepEnded, fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL))
 	}
-	if r.Post && !p.HasForm() { // of an active link only: that a hidden link exists is not disclosed
-		return show(PageNoForm, "")
+	if r.Writes && !p.KeepsMethod() && !(r.Post && p.HasForm()) { // of an active link only: a hidden one is not disclosed
+		return show(PageMethod, "")
 	}
 	held := p.holdBack(r)
 	switch {
@@ -263,9 +264,13 @@ func (p *Program) showForm(r *Request, page Page, reason Reason) Decision {
 	return d
 }
 
+// KeepsMethod reports whether clients repeat the method and the body of a request at the destination, so that
+// the link accepts every method.
+func (p *Program) KeepsMethod() bool { return p.RedirectStatus == 307 || p.RedirectStatus == 308 }
+
 // redirectStatus returns the status of a redirect: after a form, 303 makes the browser use GET.
 func (p *Program) redirectStatus(r *Request) int {
-	if r.Post {
+	if r.SentForm || r.Post && !p.KeepsMethod() {
 		return 303
 	}
 	return p.RedirectStatus
@@ -286,9 +291,9 @@ func (p *Program) hidesDestination(r *Request) bool {
 	return r.Head && (p.MaxClicks != 0 || p.Compiled.has(hasCappedTarget|hasGate))
 }
 
-// accepts reports whether the path after the code is forwarded.
+// accepts reports whether the path after the code is forwarded, or only a slash.
 func (p *Program) accepts(path string) bool {
-	return p.Compiled.has(forwardsPath) && len(path) <= maxPath && PathAllowed(path)
+	return path == "/" || p.Compiled.has(forwardsPath) && len(path) <= maxPath && PathAllowed(path)
 }
 
 // fallback returns a redirect to the first of the URLs that is not empty, else the page.

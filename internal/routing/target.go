@@ -33,13 +33,17 @@ func (p *Program) route(r *Request, t *trace) Decision {
 		}
 	}
 	source, query := splitSource(sources, r.Query)
+	path := r.Path
+	if !p.Compiled.has(forwardsPath) { // it is a slash
+		path = ""
+	}
 	d := Decision{
 		Status: p.redirectStatus(r), Rule: c.rule, Target: c.target, Source: source, SetsCookie: c.setsCookie,
 		Reason: c.reason,
 	}
-	t.addLocation(&f, count, source, query, r.Path)
+	t.addLocation(&f, count, source, query, path)
 	if !p.hidesDestination(r) {
-		d.Location = f.form(c.url, query, r.Path)
+		d.Location = f.form(c.url, query, path)
 	}
 	return d
 }

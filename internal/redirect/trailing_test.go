@@ -1,0 +1,69 @@
+package redirect
+
+import (
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// TestHandler_IgnoresWhatFollowsAShortURL requests short URLs with slashes, punctuation and parameters behind them.
+func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.HitQuota = 100
+		create := func(code, url string, change *routing.Change) *link.Link {
+			return b.link(t, link.New{URL: url, CustomCode: &code, Routing: change})
+		}
+		promo := create("promo", "https://example.com/promo", nil)
+		create("promo_", "https://example.com/marked", nil)
+		create("gone", "https://example.com/gone", nil)
+		must.Value(b.links.Delete(t.Context(), b.mine, create("gone-", "https://example.com/deleted", nil).ID))(t)
+		create("manual", "https://example.com/d", &routing.Change{ForwardPath: optional.Set(new(true))})
+		create("folder", "https://example.com/f/", &routing.Change{ForwardPath: optional.Set(new(true))})
+		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/ruled")}}}
+		create("ruled", "https://example.com/own", &routing.Change{Rules: optional.Set([]*routing.Rule{rule}),
+			Query: optional.Set(&routing.Forwarding{Mode: routing.Add})})
+		for path, want := range map[string]string{
+			"/ada/promo/": "https://example.com/promo", "/ada/promo).": "https://example.com/promo",
+			"/ada/promo%E2%80%8B": "https://example.com/promo", "/ada/promo./": "https://example.com/promo",
+			"/ada/promo_": "https://example.com/marked", "/ada/promo_.": "https://example.com/marked",
+			"/ada/promo__": "https://example.com/promo", "/ada/promo-": "https://example.com/promo",
+			"/ada/gone": "https://example.com/gone", "/ada/gone-": "", "/ada/gone_": "https://example.com/gone",
+			"/ada/promo/x": "", "/ada/promox.": "", "/ada/promox_": "",
+			"/ada/manual": "https://example.com/d", "/ada/manual/": "https://example.com/d/",
+			"/ada/manual/a/b/": "https://example.com/d/a/b/", "/ada/manual/a": "https://example.com/d/a",
+			"/ada/manual/a.": "https://example.com/d/a.",
+			"/ada/folder/":   "https://example.com/f/", "/ada/folder/a/": "https://example.com/f/a/",
+			"/ada/ruled/":                "https://example.com/ruled",
+			"/ada/ruled&utm_source=x":    "https://example.com/ruled?utm_source=x",
+			"/ada/ruled.&a=%20b?c=d":     "https://example.com/ruled?a=%20b&c=d",
+			"/ada/ruled%3Fa=b%26c%3Dd":   "https://example.com/ruled?a=b&c=d",
+			"/ada/promo&utm_source=news": "https://example.com/promo",
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				w := b.visit(t, method, path)
+				if got := w.Header().Get("Location"); got != want || (w.Code == 302) != (want != "") {
+					t.Errorf("%s %s: %d to %s, want %q", method, path, w.Code, got, want)
+				}
+			}
+		}
+		if got := b.clicks(t, promo); got != 7 {
+			t.Errorf("%d clicks, want 7", got)
+		}
+		for path, want := range map[string]uint64{
+			"/never1": 1, "/never2.": 1, "/never3).&a=b": 1, "/never4_": 2, "/never5/": 1, "/never6.html": 0,
+		} {
+			before := b.Resolver.CacheStats().Misses
+			b.visit(t, "GET", path)
+			if got := b.Resolver.CacheStats().Misses - before; got != want {
+				t.Errorf("%s: %d lookups, want %d", path, got, want)
+			}
+		}
+	})
+}
