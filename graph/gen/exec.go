@@ -9255,7 +9255,7 @@ type LinkRouting {
   rules: [RoutingRule!]!
   "How query parameters of the short URL reach the destination."
   query: QueryForwarding!
-  "Whether the path after the code is appended to the destination's path."
+  "Whether the path after the code is appended to the destination's path, with a slash at its end."
   forwardPath: Boolean!
   "UTM values that are added to the destination; null: none."
   utm: Utm
