@@ -59,48 +59,78 @@ func documents[T any](t *testing.T, name string) (all []T) {
 	}
 }
 
-// variables returns the environment variables that the server reads.
+// variables returns the environment variables that the server reads, and whether each has a default.
 func variables() map[string]bool {
 	all := map[string]bool{}
 	for field := range reflect.TypeOf(config.NewFlags(nil).Grammar()).Elem().Fields() {
-		all[field.Tag.Get("env")] = true
+		all[field.Tag.Get("env")] = field.Tag.Get("default") != "" || field.Tag.Get("development") != ""
 	}
 	return all
+}
+
+// TestDeploy_SetsEverySetting: the files of Compose pass on every setting, the others name those without a default.
+func TestDeploy_SetsEverySetting(t *testing.T) {
+	t.Parallel()
+	nodes := deployedNodes(t)
+	for _, name := range slices.Sorted(maps.Keys(variables())) {
+		for file, n := range nodes {
+			isSet, isCompose := slices.Contains(n.names, name), strings.Contains(file, "compose")
+			switch {
+			case name == "LINKFORGE_OUTBOUND_ALLOW": // refused in production
+				if isSet {
+					t.Errorf("%s: nodes do not start with %s", file, name)
+				}
+			case isSet, !isCompose && variables()[name]:
+			case name == "LINKFORGE_DATABASE_STATEMENT_TIMEOUT" && !isCompose: // follows from another setting
+			case strings.HasPrefix(name, "LINKFORGE_TLS_") && !isCompose: // the proxy terminates TLS
+			case slices.Contains([]string{"LINKFORGE_LISTEN", "LINKFORGE_DATA_DIR", "LINKFORGE_NEW_DATABASE"}, name) &&
+				isCompose: // properties of the container
+			default:
+				t.Errorf("%s: %s cannot be set", file, name)
+			}
+		}
+	}
 }
 
 func TestDeploy_NamesExistingVariables(t *testing.T) {
 	t.Parallel()
 	known, files := variables(), 0
 	variable := regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
-	err := filepath.WalkDir(deployFolder, func(path string, d fs.DirEntry, err error) error {
+	check := func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		files++
-		text, err := os.ReadFile(path)
-		for _, name := range variable.FindAllString(string(text), -1) {
-			if !known[name] {
+		for _, name := range variable.FindAllString(readFile(t, path), -1) {
+			if _, ok := known[name]; !ok {
 				t.Errorf("%s: there is no %s", path, name)
 			}
 		}
-		return err
-	})
-	if err != nil || files < 10 {
+		return nil
+	}
+	err := filepath.WalkDir(deployFolder, check)
+	for _, path := range []string{"../docker-compose.yml", "../Dockerfile"} {
+		err = errors.Join(err, filepath.WalkDir(path, check))
+	}
+	if err != nil || files < 12 {
 		t.Errorf("%d files: %v", files, err)
 	}
 }
 
-// node is how a file of docs/deploy runs a node: its environment, and how long it may take to stop.
+// node is how a file of docs/deploy runs a node: its environment, the names of the variables that can be set without
+// a change of the file's structure, and how long it may take to stop.
 type node struct {
-	env  map[string]string
-	stop time.Duration
+	env   map[string]string
+	names []string
+	stop  time.Duration
 }
 
 // secrets are what no file holds.
 var secrets = map[string]string{
 	"SHORT_HOST": "sho.rt", "POSTGRES_PASSWORD": "x", "LINKFORGE_JWT_SECRET": jwtSecret,
-	"LINKFORGE_CODE_SECRET":  codeSecret,
+	"LINKFORGE_CODE_SECRET": codeSecret, "LINKFORGE_ENCRYPTION_KEY": encryptionKey,
 	"LINKFORGE_DATABASE_URL": "postgres://x", "LINKFORGE_REDIS_URL": "rediss://x",
+	"LINKFORGE_SMTP_URL": "smtps://mail.example", "LINKFORGE_MAIL_FROM": "no-reply@sho.rt",
 }
 
 // service is one of Compose's.
@@ -115,12 +145,15 @@ type composition struct{ Services map[string]service }
 func composed(t *testing.T) map[string]node {
 	t.Helper()
 	base := documents[composition](t, "../../docker-compose.yml")[0].Services["server"]
-	all := map[string]node{"docker-compose.yml": {env: substituted(base.Environment), stop: period(t, base.Stop)}}
+	compose := func(env map[string]*string, stop string) node {
+		return node{env: substituted(env), names: slices.Collect(maps.Keys(env)), stop: period(t, stop)}
+	}
+	all := map[string]node{"docker-compose.yml": compose(base.Environment, base.Stop)}
 	for name, s := range documents[composition](t, "compose.yml")[0].Services {
 		if strings.HasPrefix(name, "node") {
 			env := maps.Clone(base.Environment)
 			maps.Copy(env, s.Environment)
-			all["compose.yml: "+name] = node{env: substituted(env), stop: period(t, s.Stop)}
+			all["compose.yml: "+name] = compose(env, s.Stop)
 		}
 	}
 	return all
@@ -132,7 +165,9 @@ func substituted(env map[string]*string) map[string]string {
 	reference := regexp.MustCompile(`\$\{(\w+)(:-([^}]*)|:\?[^}]*)?\}`)
 	all := map[string]string{}
 	for name, value := range env {
-		if value != nil {
+		if secret, ok := secrets[name]; ok && value == nil {
+			all[name] = secret
+		} else if value != nil {
 			all[name] = reference.ReplaceAllStringFunc(*value, func(text string) string {
 				part := reference.FindStringSubmatch(text)
 				if secret, ok := secrets[part[1]]; ok {
@@ -162,10 +197,11 @@ func unit(t *testing.T) node {
 	}
 	for _, pair := range pairs {
 		if name, value, ok := strings.Cut(pair, "="); ok && !strings.HasPrefix(pair, "#") {
-			n.env[name] = value
+			n.env[name], n.names = strings.Trim(value, `"`), append(n.names, name)
 		}
 	}
-	for _, secret := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET"} {
+	for _, secret := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET", "LINKFORGE_ENCRYPTION_KEY",
+		"LINKFORGE_SMTP_URL"} {
 		if n.env[secret] != "" {
 			t.Errorf("%s has a value that everybody would have", secret)
 		}
@@ -218,10 +254,11 @@ func pod(t *testing.T) (node, container) {
 			n.env[v.Name] = v.Value
 		}
 	}
-	for _, name := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET", "LINKFORGE_DATABASE_URL",
-		"LINKFORGE_REDIS_URL"} {
-		n.env[name] = secrets[name]
+	literal := regexp.MustCompile(`--from-literal=(\w+)=`)
+	for _, m := range literal.FindAllStringSubmatch(deployed(t, "kubernetes.yml"), -1) {
+		n.env[m[1]] = secrets[m[1]]
 	}
+	n.names = slices.Collect(maps.Keys(n.env))
 	return n, c
 }
 
@@ -230,7 +267,7 @@ func (n node) checked(t *testing.T) config.Config {
 	t.Helper()
 	known := variables()
 	for name := range n.env {
-		if !known[name] {
+		if _, ok := known[name]; !ok {
 			t.Errorf("there is no %s", name)
 		}
 	}
@@ -241,18 +278,27 @@ func (n node) checked(t *testing.T) config.Config {
 	return c
 }
 
-func TestDeploy_ConfiguresNodes(t *testing.T) {
-	t.Parallel()
+// deployedNodes returns the nodes of all files.
+func deployedNodes(t *testing.T) map[string]node {
+	t.Helper()
 	nodes := composed(t)
 	nodes["linkforge.service"] = unit(t)
 	nodes["kubernetes.yml"], _ = pod(t)
 	if len(nodes) != 5 {
 		t.Fatalf("%d nodes", len(nodes))
 	}
-	for name, n := range nodes {
+	return nodes
+}
+
+func TestDeploy_ConfiguresNodes(t *testing.T) {
+	t.Parallel()
+	for name, n := range deployedNodes(t) {
 		c := n.checked(t)
 		if c.Development || c.Embedded() || c.RedisURL == "" || c.Listen != ":8080" || !c.RateLimits {
 			t.Errorf("%s: it is no node in production: %+v", name, c)
+		}
+		if c.EncryptionKey == nil || c.SMTPURL == "" || c.MailFrom == "" {
+			t.Errorf("%s: it cannot create webhooks or send mail", name)
 		}
 		if least := c.DrainDelay + longestStop; n.stop < least {
 			t.Errorf("%s: it is killed after %s, and may take %s", name, n.stop, least)

@@ -201,7 +201,7 @@ func throughProxies(t *testing.T, of backend, redisURL string) (b backend, datab
 	b = of
 	b.env, b.fails = slices.Clone(of.env), true
 	for i, setting := range b.env {
-		if u, ok := strings.CutPrefix(setting, "LINKFORGE_DATABASE_URL="); ok {
+		if u, ok := strings.CutPrefix(setting, "LINKFORGE_DATABASE_URL="); ok && u != "sqlite" {
 			database, u = faulttest.ForURL(t, u)
 			b.env[i] = "LINKFORGE_DATABASE_URL=" + u
 		}
