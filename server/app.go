@@ -76,6 +76,7 @@ type app struct {
 	// dispatcher sends webhooks.
 	dispatcher *webhook.Dispatcher
 	stopping   atomic.Bool
+	forwarding web.Forwarding
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
@@ -88,6 +89,10 @@ type app struct {
 // closes the app. Several apps can run in one process.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
 	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now, codes: qr.NewRenderer()}
+	a.forwarding.Proxies = c.TrustedProxies
+	if !c.ProxyProtocol {
+		a.forwarding.Log = log
+	}
 	if c.Development {
 		a.print = out
 	}
@@ -109,7 +114,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			return nil, err
 		}
 	}
-	if a.db, err = stores.OpenDatabase(a.config, a.memory.sqlite); err != nil {
+	if a.db, err = stores.OpenDatabase(ctx, a.config, a.memory.sqlite); err != nil {
 		return nil, err
 	}
 	if err := a.prepareDatabase(ctx); err != nil {
@@ -124,6 +129,8 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	defer cancel()
 	if err := a.kv.Ready(pinging); err != nil {
 		log.WarnContext(ctx, "Redis does not answer", "error", err)
+	} else if evicts, err := a.kv.Evicts(pinging); evicts && err == nil {
+		log.WarnContext(ctx, "Redis evicts keys when its memory is full, so that rates begin again: set maxmemory-policy noeviction")
 	}
 	if err := a.wire(); err != nil {
 		return nil, err
@@ -334,7 +341,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 // httpServer returns the server of everything that the fast path does not answer.
 func (a *app) httpServer() *http.Server {
 	server := &http.Server{
-		Handler:           a.leaving(web.Before(web.Proxies(a.config.TrustedProxies).Forward)(a.routes())),
+		Handler:           a.leaving(web.Before(a.forwarding.Forward)(a.routes())),
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       uploadDeadline,
@@ -359,6 +366,7 @@ func (a *app) awaitStop(ctx, failed context.Context, plain *fastpath.Listener) {
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
+	a.log.InfoContext(ctx, "stopping")
 	a.stopping.Store(true)
 	plain.Drain()
 	if failed.Err() != nil {

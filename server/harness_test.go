@@ -110,7 +110,7 @@ func command(t testing.TB, env []string, stdin string, args ...string) (stdout, 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, err strings.Builder
-	if slices.Contains(args, "--help") || slices.Contains(args, "serve") { // which change or end the process
+	if slices.Contains(args, "--help") || slices.Contains(args, "help") || slices.Contains(args, "serve") { // which change or end the process
 		p := program(ctx, t, env, args...)
 		p.Stdout, p.Stderr = &out, &err
 		if failed := p.Run(); failed != nil && !errors.As(failed, new(*exec.ExitError)) {

@@ -22,6 +22,7 @@ import (
 // commandLine has the commands: those that start an instance, and those of package cli.
 type commandLine struct {
 	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
+	Help  helpCommand  `cmd:"" help:"Show the help of linkforge, or of a command."`
 	Demo  demoCommand  `cmd:"" help:"Run an end-to-end demo on a temporary instance and print each step."`
 	cli.Commands
 }
@@ -59,17 +60,18 @@ func run(ctx context.Context, args []string, std cli.IO) error {
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(printHelp),
 		kong.Writers(std.Out, std.Err),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Embed(flags.Grammar(), `group:"Configuration"`),
+		kong.Embed(flags.Grammar(), `group:"`+settingsGroup+`"`),
 		kong.Bind(std, flags),
 	)
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(asFlags(args))
 	if err != nil {
-		return err
+		return explainUsage(parser, args, err)
 	}
 	return command.Run()
 }

@@ -37,7 +37,11 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.close()) }()
+	defer func() {
+		if err = errors.Join(err, a.close()); err == nil {
+			log.InfoContext(ctx, "stopped")
+		}
+	}()
 	listener, err := listen(c)
 	if err != nil {
 		return err

@@ -67,12 +67,12 @@ func (a *app) shortURLs() fastpath.Answer {
 // fastPath answers short URLs without net/http. A node with a certificate answers nothing without
 // TLS.
 func (a *app) fastPath() fastpath.Answer {
-	answer, proxies := a.shortURLs(), web.Proxies(a.config.TrustedProxies)
+	answer := a.shortURLs()
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if a.certificate != nil {
 			return false
 		}
-		proxies.Forward(w, r)
+		a.forwarding.Forward(w, r)
 		return answer(w, r)
 	}
 }

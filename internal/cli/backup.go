@@ -46,12 +46,11 @@ type backupCommand struct {
 
 // Run writes the backup.
 func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
+	if c, err := f.CheckDatabase(); err == nil && !c.Embedded() {
+		return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and store the " +
+			`secrets with it (docs/OPERATIONS.md, "Back up")`)
+	}
 	return besideServers(f, func(c config.Config, d *db.DB) error {
-		if !c.Embedded() {
-			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and store the " +
-				"secrets with it " +
-				`(docs/OPERATIONS.md, "Back up")`)
-		}
 		size, err := writeBackup(ctx, c, d, b.File, secretFiles(f))
 		if err != nil {
 			return err

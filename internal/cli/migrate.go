@@ -83,7 +83,7 @@ func withDatabase(f *config.Flags, work func(*db.DB) error) error {
 		}
 		defer folder.Close()
 	}
-	d, err := stores.OpenDatabase(c, 0)
+	d, err := stores.OpenDatabase(context.Background(), c, 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ func besideServers(f *config.Flags, work func(config.Config, *db.DB) error) erro
 			return fmt.Errorf("there is no database yet: %w", err)
 		}
 	}
-	d, err := stores.OpenDatabase(c, 0)
+	d, err := stores.OpenDatabase(context.Background(), c, 0)
 	if err != nil {
 		return err
 	}

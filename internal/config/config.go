@@ -26,7 +26,8 @@ type Config struct {
 	Listen string `env:"LINKFORGE_LISTEN" default:":8080" syntax:"address"`
 	// Address of metrics and profiles, host:port; must not be reachable from outside. Empty: off.
 	AdminListen string `env:"LINKFORGE_ADMIN_LISTEN" syntax:"address"`
-	// Comma-separated addresses or networks of proxies whose X-Forwarded-For is trusted. Empty: none.
+	// Comma-separated addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are
+	// trusted. Empty: none.
 	TrustedProxies []netip.Prefix `env:"LINKFORGE_TRUSTED_PROXIES"`
 	// Require a PROXY header on each connection, from trusted proxies only: on or off.
 	ProxyProtocol bool `env:"LINKFORGE_PROXY_PROTOCOL" default:"off"`

@@ -135,6 +135,16 @@ func TestLoad_HidesSecretValues(t *testing.T) {
 	}
 }
 
+// TestParseURL_RefusesBrokenPasswords: a part of the password would be used, and shown, as a host or a path.
+func TestParseURL_RefusesBrokenPasswords(t *testing.T) {
+	t.Parallel()
+	for _, authority := range []string{"u:12/x@h", "u:12?x@h", "u:12#x@h", "u:p@s/x@h"} {
+		if _, err := syntaxes["smtp"]("smtp://" + authority); err == nil || !strings.Contains(err.Error(), "percent-encoded") {
+			t.Errorf("%s: %v", authority, err)
+		}
+	}
+}
+
 func TestLoad_EnforcesRanges(t *testing.T) {
 	t.Parallel()
 	for variable, c := range map[string]struct{ good, bad []string }{
@@ -143,7 +153,8 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_ADMIN_LISTEN": {[]string{"", ":0", "127.0.0.1:9090", "[::1]:9090"},
 			[]string{"9090", "127.0.0.1", ":65536", ":http", "http://127.0.0.1:9090"}},
 		"LINKFORGE_DATABASE_URL": {[]string{"postgres://h/n", "postgresql://h/n", "sqlite"},
-			[]string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h", "sqlite://linkforge.db", "SQLite"}},
+			[]string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h", "sqlite://linkforge.db", "SQLite",
+				"postgres://u:12/x@h/n", "postgres://u:12?x@h/n", "postgres://u:12#x@h/n", "postgres://u:p@s/x@h/n"}},
 		"LINKFORGE_DATABASE_READ_URL": {[]string{"", "postgres://h/n"}, []string{"mysql://h/n", "h/n"}},
 		"LINKFORGE_DATABASE_STATEMENT_TIMEOUT": {[]string{"", "0", "100ms", "24h"},
 			[]string{"-1s", "25h", "30", "never"}},
@@ -154,7 +165,7 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_REDIS_URL": {[]string{"", "redis://h", "rediss://:p@h:1/0", "redis+sentinel://u:p@h:1,i:2/m?db=0",
 			"rediss+cluster://h:1,i"},
 			[]string{"http://h", "h:6379", "redis://", "redis://h/none", "redis+sentinel://h", "redis+cluster://h:1,",
-				"redis+cluster://h/1"}},
+				"redis+cluster://h/1", "redis://u:12/x@h", "redis+sentinel://u:12/x@h", "redis://u:p@s/x@h/0"}},
 		"LINKFORGE_REDIS_POOL":    {[]string{"1", "10000"}, []string{"0", "10001"}},
 		"LINKFORGE_MIGRATE":       {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
 		"LINKFORGE_TOKEN_TTL":     {[]string{"1m", "720h", "90m"}, []string{"59s", "720h1s", "-1h", "24", "1d"}},

@@ -121,8 +121,9 @@ func parseMailbox(text string) (string, error) {
 func parseURL(schemes ...string) func(string) (string, error) {
 	return func(text string) (string, error) {
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" {
-			return text, fmt.Errorf("must be a URL, as in %s://user:password@host/name", schemes[0])
+		if err != nil || u.Host == "" || !urlnorm.HasWholeAuthority(text) {
+			return text, fmt.Errorf("must be a URL, as in %s://user:password@host/name; what is special in a password is "+
+				"percent-encoded (@ is %%40, / is %%2F)", schemes[0])
 		}
 		if !slices.Contains(schemes, u.Scheme) {
 			return text, fmt.Errorf("must start with %s://", strings.Join(schemes, ":// or "))

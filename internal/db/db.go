@@ -95,7 +95,7 @@ func (d *DB) Close() error {
 func parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
+		return nil, parseProblem(err)
 	}
 	// bun writes literals into its statements, so a cache of prepared statements has no hits. The
 	// constant ones (bind, enter) request it themselves.

@@ -68,6 +68,9 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 	if err != nil {
 		return nil, err
 	}
+	if err := d.checkRoles(AsOwner(ctx)); err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		took, err := d.apply(AsOwner(ctx), files, Migration{Name: name, AppliedAt: now})
 		if err != nil {

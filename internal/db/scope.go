@@ -344,9 +344,6 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	if d.Kind != Postgres {
 		return nil
 	}
-	if err := d.checkSessions(ctx); err != nil {
-		return err
-	}
 	for _, ctx := range []context.Context{InWorkspace(ctx, "", ""), AsCreator(ctx), AsResolver(ctx), AsSystem(ctx)} {
 		var role string
 		var above, owns bool

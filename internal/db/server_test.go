@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -140,12 +141,12 @@ func TestOpen_RefusesTransactionPooler(t *testing.T) {
 		t.Parallel()
 		where := dbtest.PostgresURL(t)
 		straight := dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
-		if err := straight.CheckScopes(t.Context()); err != nil {
+		if err := errors.Join(straight.CheckConnection(t.Context()), straight.CheckScopes(t.Context())); err != nil {
 			t.Error(err)
 		}
 		d := must.Value(db.OpenPooled(where))(t)
 		defer d.Close()
-		if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), "pool sessions") {
+		if err := d.CheckConnection(t.Context()); err == nil || !strings.Contains(err.Error(), "pool sessions") {
 			t.Errorf("the pooler: %v", err)
 		}
 		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")

@@ -138,7 +138,8 @@ func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	}
 }
 
-// isSecure reports whether the visitor's connection is encrypted, here or by a proxy.
+// isSecure reports whether the visitor's connection is encrypted, here or by a trusted proxy: web.Forwarding has removed
+// the header of others.
 func (v *visit) isSecure() bool {
 	return v.http.TLS != nil || v.IsHTTPS || strings.EqualFold(v.http.Header.Get("X-Forwarded-Proto"), "https")
 }

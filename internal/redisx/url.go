@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // schemes are those of one server, of sentinels and of a cluster, without TLS and with it.
@@ -60,7 +62,7 @@ func parse(redisURL string) (u *url.URL, list string, err error) {
 		return nil, "", errScheme
 	}
 	u, err = url.Parse(scheme + "://" + user + first + rest[len(authority):])
-	if err != nil || first == "" || several && !isList(u) {
+	if err != nil || first == "" || several && !isList(u) || !urlnorm.HasWholeAuthority(redisURL) {
 		return nil, "", errForm
 	}
 	return u, list, nil

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,21 +53,28 @@ func LockDataFolder(dir string) (*DataFolder, error) {
 
 func (f *DataFolder) Close() error { return f.lock.Close() }
 
-// OpenDatabase opens PostgreSQL, or the SQLite file in the data folder. It refuses to create the
+// OpenDatabase connects to PostgreSQL, or opens the SQLite file in the data folder. It refuses to create the
 // file in a data folder that has been used, unless NewDatabase is set: all links would be missing.
 // CacheBytes bounds the memory of SQLite; zero means its default.
-func OpenDatabase(c config.Config, cacheBytes int64) (*db.DB, error) {
+func OpenDatabase(ctx context.Context, c config.Config, cacheBytes int64) (*db.DB, error) {
 	if c.Embedded() {
 		if err := checkDatabaseFile(c); err != nil {
 			return nil, err
 		}
 		return db.File{Path: DatabaseFile(c), Pool: c.DatabasePool, CacheBytes: cacheBytes, ListTimeout: c.ListTimeout}.Open()
 	}
-	return db.Server{
+	d, err := db.Server{
 		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout,
 		ListTimeout: c.ListTimeout,
 		LockTimeout: c.LockTimeout,
 	}.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.CheckConnection(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 // checkDatabaseFile returns an error if the database is missing or empty although other files of the

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Proxies are the networks of proxies whose word is taken about where a request came from.
@@ -16,16 +18,35 @@ func (p Proxies) Trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// Forward replaces the address of the proxy that sent a request with the client's. Without proxies,
-// X-Forwarded-For is ignored, because any client can set it.
-func (p Proxies) Forward(_ http.ResponseWriter, r *http.Request) {
-	if len(p) == 0 {
+// Forwarding takes what trusted proxies forward about a client: its address and the scheme of its URL.
+// Nobody else is believed, because any client can set these headers.
+type Forwarding struct {
+	Proxies
+	// Log gets a warning about the first X-Forwarded-For of another sender; nil where clients connect directly.
+	Log  *slog.Logger
+	once sync.Once
+}
+
+// Forward replaces the address of the trusted proxy that sent a request with the client's. It removes the headers of other
+// senders.
+func (f *Forwarding) Forward(_ http.ResponseWriter, r *http.Request) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err == nil && f.Trusts(from.Addr()) {
+		r.RemoteAddr = netip.AddrPortFrom(f.client(from.Addr(), r.Header.Values(forwardedFor)), 0).String()
 		return
 	}
-	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && p.Trusts(from.Addr()) {
-		r.RemoteAddr = netip.AddrPortFrom(p.client(from.Addr(), r.Header.Values("X-Forwarded-For")), 0).String()
+	if len(r.Header[forwardedFor]) > 0 && f.Log != nil {
+		f.once.Do(func() {
+			f.Log.WarnContext(r.Context(), "X-Forwarded-For ignored: its sender is not in LINKFORGE_TRUSTED_PROXIES; "+
+				"if it is your proxy, list its address there, because all its visitors count as one")
+		})
+	}
+	for _, header := range []string{forwardedFor, "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded"} {
+		delete(r.Header, header)
 	}
 }
+
+const forwardedFor = "X-Forwarded-For"
 
 // client is the nearest address on the way that is no proxy's. Each proxy adds, at the end, where
 // it has the request from, so the list is believed from its end, and only as far as proxies wrote

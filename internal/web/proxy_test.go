@@ -1,10 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -38,7 +41,7 @@ func TestProxies_FindClientAddress(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s for %q", one.remote, one.forwarded), func(t *testing.T) {
 			got := ""
-			handler := Before(proxies.Forward)(http.HandlerFunc(func(_ http.ResponseWriter,
+			handler := Before((&Forwarding{Proxies: proxies}).Forward)(http.HandlerFunc(func(_ http.ResponseWriter,
 				r *http.Request) {
 				got = r.RemoteAddr
 			}))
@@ -52,17 +55,48 @@ func TestProxies_FindClientAddress(t *testing.T) {
 	}
 }
 
-// TestProxies_NoneTrusted ignores the header of every client.
-func TestProxies_NoneTrusted(t *testing.T) {
+// TestForwarding_RemovesHeadersOfOthers: what any client can set is neither used nor passed on, and is warned of once.
+func TestForwarding_RemovesHeadersOfOthers(t *testing.T) {
 	t.Parallel()
-	got := ""
-	handler := Before(Proxies(nil).
-		Forward)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.RemoteAddr = "127.0.0.1:1"
-	r.Header.Set("X-Forwarded-For", "198.51.100.1")
-	handler.ServeHTTP(httptest.NewRecorder(), r)
-	if got != "127.0.0.1:1" {
-		t.Errorf("from %s", got)
+	headers := []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded"}
+	for name, c := range map[string]struct {
+		trusted, remote string
+		warns           bool
+		passes          bool
+	}{
+		"no proxies":         {"", "127.0.0.1:1", true, false},
+		"another sender":     {"10.0.0.0/8", "203.0.113.9:1", true, false},
+		"no address":         {"10.0.0.0/8", "@", true, false},
+		"a proxy":            {"10.0.0.0/8", "10.0.0.1:1", false, true},
+		"a proxy over IPv6":  {"10.0.0.0/8", "[::ffff:10.0.0.1]:1", false, true},
+		"the PROXY protocol": {"10.0.0.0/8", "203.0.113.9:1", false, false},
+	} {
+		var log bytes.Buffer
+		f := &Forwarding{}
+		if c.trusted != "" {
+			f.Proxies = Proxies{netip.MustParsePrefix(c.trusted)}
+		}
+		if name != "the PROXY protocol" {
+			f.Log = slog.New(slog.NewTextHandler(&log, nil))
+		}
+		for range 3 {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = c.remote
+			for _, header := range headers {
+				r.Header.Set(header, "198.51.100.1")
+			}
+			f.Forward(nil, r)
+			if got := len(r.Header); got != 0 && !c.passes || c.passes && got != len(headers) {
+				t.Errorf("%s: the handler gets %v", name, r.Header)
+			}
+			if isClient := r.RemoteAddr == "198.51.100.1:0"; isClient != c.passes {
+				t.Errorf("%s: from %s", name, r.RemoteAddr)
+			}
+		}
+		said := log.String()
+		if warned := strings.Count(said, "LINKFORGE_TRUSTED_PROXIES") == 1; warned != c.warns ||
+			strings.Contains(said, "198.51.100.1") || strings.Contains(said, "203.0.113.9") {
+			t.Errorf("%s: warned %q", name, said)
+		}
 	}
 }
