@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -79,7 +80,6 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
 	c.Link.ScheduledChanges = func(child int) int { return 1 + typicalRules*child }
-	c.Mutation.ScheduleLinkChange = func(child int, _ gen.ScheduleLinkChangeInput) int { return scheduleCost + child }
 	c.Mutation.CancelLinkChange = func(child int, _ gen.CancelLinkChangeInput) int { return scheduleCost + child }
 	c.Query.ResolvedAt = func(child int, _ string, _ time.Time) int { return versionCost + child }
 	c.Link.AsOf = func(child int, _ time.Time) int { return versionCost + child }
@@ -117,27 +117,30 @@ func costs() gen.ComplexityRoot {
 	c.ScheduledChange.Changes = changesCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
-		size := 0
+		size, rules := 0, 0
 		for _, l := range in.Links {
 			size += textSize(l.URL, optional.Value(l.Title), optional.Value(l.Note), l.Tags) + pairsSize(l.Metadata)
+			rules += routingCost(l.Routing)
 		}
-		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
 	}
 	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int {
-		size := 0
+		size, rules := 0, 0
 		for _, l := range in.Links {
 			size += textSize(optional.Value(l.URL), optional.Value(l.Title.Value()), optional.Value(l.Note.Value()),
 				l.Tags.Value()) + pairsSize(l.Metadata.Value())
+			rules += routingCost(l.Routing.Value())
 		}
-		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
 	}
 	c.Mutation.UpsertLinks = func(child int, in gen.UpsertLinksInput) int {
-		size := 0
+		size, rules := 0, 0
 		for _, l := range in.Links {
 			size += textSize(l.URL, optional.Value(l.Title.Value()), optional.Value(l.Note.Value()), l.Tags.Value()) +
 				pairsSize(l.Metadata.Value())
+			rules += routingCost(l.Routing.Value())
 		}
-		return batchCost(child, len(in.Links)) + size/bytesPerPoint
+		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
 	}
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
 	c.Mutation.RevertOperation = func(child int, _ gen.RevertOperationInput) int { return batchCost(child, link.MaxBatch) }
@@ -151,21 +154,36 @@ func costs() gen.ComplexityRoot {
 
 const (
 	// explainCost is the cost of an explanation, typicalRules of a list of rules or targets.
-	explainCost = 10
+	explainCost = 25
 	// renderCost is the cost of a QR code, verifyCost of one in a style of its own. Decoding a code in a style that the
 	// node has not checked yet costs a point for each pixelsPerPoint more.
 	renderCost     = 10
 	verifyCost     = 50
 	pixelsPerPoint = 10_000
-	typicalRules   = 3
+	// The work of a routing is measured in values of conditions: valuesPerPoint of them cost a point. A target costs as
+	// much as valuesPerTarget, a test as valuesPerTest and the number of rules. storedBytesPerPoint is how many bytes of
+	// stored routings add a point to a bulk call.
+	valuesPerPoint, valuesPerTarget, valuesPerTest = 25, 10, 25
+	storedBytesPerPoint                            = 1024
+	typicalRules                                   = 3
 	// rowFieldsOfRouting is how many fields of a routing are free: they are in the row of the link.
 	rowFieldsOfRouting = 9
 )
 
 // costRouting sets the cost of routings, which are parts of the links' rows.
 func costRouting(c *gen.ComplexityRoot) {
-	c.Query.ExplainRedirect = func(child int, _ gen.LinkBy, _ *routing.Sample, _ *gen.LinkRoutingInput) int {
-		return explainCost + child
+	c.Query.ExplainRedirect = func(child int, _ gen.LinkBy, _ *routing.Sample, in *gen.LinkRoutingInput) int {
+		return explainCost + routingCost(in) + child
+	}
+	c.Mutation.CreateLink = func(child int, in gen.CreateLinkInput) int { return 1 + routingCost(in.Routing) + child }
+	c.Mutation.UpdateLink = func(child int, in gen.UpdateLinkInput) int {
+		return 1 + routingCost(in.Routing.Value()) + child
+	}
+	c.Mutation.UpsertLink = func(child int, in gen.UpsertLinkInput) int {
+		return 1 + routingCost(in.Link.Routing.Value()) + child
+	}
+	c.Mutation.ScheduleLinkChange = func(child int, in gen.ScheduleLinkChangeInput) int {
+		return scheduleCost + routingCost(in.Change.Routing.Value()) + child
 	}
 	c.Link.Routing = func(child int) int { return max(1, child-rowFieldsOfRouting) }
 	c.LinkRouting.Query = func(int) int { return 1 }
@@ -236,6 +254,37 @@ func (r *resolver) chargePending(ctx context.Context, m workspace.Membership, id
 		err = r.cost.ChargeWork(ctx, pendingCost*int(n))
 	}
 	return err
+}
+
+// chargeStored takes the cost of reading and checking the stored routings of links from the caller's budget: a bulk call
+// may have many large ones. It returns RateLimited.
+func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, ids, externalIDs []string) error {
+	if len(ids)+len(externalIDs) == 0 {
+		return nil
+	}
+	n, err := r.Links.RoutingBytes(ctx, m, ids, externalIDs)
+	if points := int(n) / storedBytesPerPoint; err == nil && points > 0 {
+		err = r.cost.ChargeWork(ctx, points)
+	}
+	return err
+}
+
+// routingCost is the cost of checking a change of a routing: its values, the URLs of its targets, and its tests, each of
+// which tries the rules.
+func routingCost(in *gen.LinkRoutingInput) int {
+	if in == nil {
+		return 0
+	}
+	work := 0
+	rules, tests := in.Rules.Value(), in.Tests.Value()
+	for _, rule := range rules {
+		work += valuesPerTarget * len(rule.Targets)
+		for _, c := range slices.Concat(rule.When, rule.Unless) {
+			work += 1 + len(c.Country) + len(c.Device) + len(c.OS) + len(c.Browser) + len(c.Language) + len(c.Referrer) +
+				len(c.Network)
+		}
+	}
+	return (work + len(tests)*(valuesPerTest+len(rules))) / valuesPerPoint
 }
 
 func textCost(int) int { return longTextCost }

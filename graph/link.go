@@ -124,6 +124,9 @@ func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInpu
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		if err := (*resolver)(r).chargeStored(ctx, m, in.Ids, nil); err != nil {
+			return nil, err
+		}
 		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkResult {
 		return &gen.DeleteLinkResult{Link: one.Link, Errors: found}
@@ -149,6 +152,13 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 		changes = append(changes, changeOf(*one))
 	}
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		var ids []string
+		for _, c := range changes {
+			ids = append(ids, c.ID)
+		}
+		if err := (*resolver)(r).chargeStored(ctx, m, ids, nil); err != nil {
+			return nil, err
+		}
 		if err := r.chargeChanges(ctx, m, changes...); err != nil {
 			return nil, err
 		}

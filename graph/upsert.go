@@ -38,9 +38,13 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	if err != nil {
 		return nil, err
 	}
-	links := make([]*link.Upsert, 0, len(in.Links))
+	links, externalIDs := make([]*link.Upsert, 0, len(in.Links)), make([]string, 0, len(in.Links))
 	for _, fields := range in.Links {
 		links = append(links, upsertOf(m, fields))
+		externalIDs = append(externalIDs, fields.ExternalID)
+	}
+	if err := (*resolver)(r).chargeStored(ctx, m, nil, externalIDs); err != nil {
+		return nil, err
 	}
 	if err := r.chargeUpserts(ctx, m, links...); err != nil {
 		return nil, err

@@ -50,7 +50,14 @@ var attacks = map[string]func(t *testing.T, s *scene) attack{
 	"M6 visits of one link":    manyVisits,
 	"M8 slugs":                 manySlugs,
 	"L5 unknown codes by IPv6": manyGuesses,
+	"W1 silent receivers":      silentReceivers,
+	"W2 silent neighbors":      silentNeighbors,
+	"W3 logos":                 manyLogos,
+	"W4 large routings":        largeRoutings,
 }
+
+// attackSettings are those of attacks that need others than the settings of production.
+var attackSettings = map[string][]string{"W1 silent receivers": toLoopback, "W2 silent neighbors": toLoopback}
 
 // TestFault_AttackHarmsNobodyElse: while one account or address does as much as it can, another tenant
 // creates, lists, logs in, subscribes and is followed, without a refusal and without long waits.
@@ -63,7 +70,7 @@ func TestFault_AttackHarmsNobodyElse(t *testing.T) {
 	for name, open := range backends {
 		for _, one := range slices.Sorted(maps.Keys(attacks)) {
 			t.Run(name+"/"+one, func(t *testing.T) {
-				s := newScene(t, open(t).alone(t))
+				s := newScene(t, open(t).alone(t), attackSettings[one]...)
 				s.run(t, attacks[one](t, s))
 			})
 		}
@@ -76,19 +83,21 @@ type scene struct {
 	backend          backend
 	mail             *mailbox
 	victim, attacker tenant
-	popular          string   // the path of a link of the victim
-	fresh            []string // paths of links that nobody has followed
+	popular          string          // the path of a link of the victim
+	fresh            []string        // paths of links that nobody has followed
+	more             map[string]work // of the victim
 }
 
 // freshLinks is the number of links that the victim's visitors follow once.
 const freshLinks = 1500
 
-func newScene(t *testing.T, b backend) *scene {
+func newScene(t *testing.T, b backend, settings ...string) *scene {
 	t.Helper()
 	s := &scene{mail: newMailbox(t), backend: b}
-	s.server = start(t, b.inProcesses(), productionCost+"=on", "LINKFORGE_ENV=production", "LINKFORGE_RATE_LIMITS=on",
-		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET="+codeSecret,
-		"LINKFORGE_SMTP_URL=smtp://"+s.mail.address+"?tls=off", "LINKFORGE_MAIL_FROM=Linkforge <no-reply@example.com>")
+	s.server = start(t, b.inProcesses(), append([]string{productionCost + "=on", "LINKFORGE_ENV=production",
+		"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_JWT_SECRET=" + jwtSecret,
+		"LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_SMTP_URL=smtp://" + s.mail.address + "?tls=off",
+		"LINKFORGE_MAIL_FROM=Linkforge <no-reply@example.com>"}, settings...)...)
 	s.victim = s.from("192.0.2.1").tenant(t, "victim")
 	s.attacker = s.from("198.51.100.1").tenant(t, "attacker")
 	s.popular = s.victim.shorten(t, "https://example.com/popular").Link.path(s.server)
@@ -163,7 +172,7 @@ func (s *scene) normalWork() map[string]work {
 		}
 		return err
 	}
-	return map[string]work{
+	all := map[string]work{
 		"create": {100 * time.Millisecond, func() error {
 			got, err := v.create(fmt.Sprint("https://example.com/created/", created.Add(1)))
 			if err == nil && len(got.Errors) > 0 {
@@ -190,6 +199,8 @@ func (s *scene) normalWork() map[string]work {
 			return follow(s.fresh[int(followed.Add(1)-1)%len(s.fresh)])
 		}},
 	}
+	maps.Copy(all, s.more)
+	return all
 }
 
 const logIn = `mutation ($in: LoginInput!) { login(input: $in) { errors { code message } } }`

@@ -463,6 +463,24 @@ func (s *Store) CountPending(
 	return n, nil
 }
 
+// RoutingBytes returns the stored size of the routings of the workspace's links with one of the ids or external ids.
+func (s *Store) RoutingBytes(ctx context.Context, m workspace.Membership, ids, externalIDs []string) (n int64, err error) {
+	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
+		return 0, err
+	}
+	q := s.DB.NewSelect().Model((*Link)(nil)).ColumnExpr("coalesce(sum(octet_length(CAST(routing AS TEXT))), 0)").
+		Where("workspace_id = ?", m.ID()).Where("routing IS NOT NULL")
+	if len(ids) > 0 {
+		q = q.Where("id IN (?)", bun.In(ids))
+	} else {
+		q = q.Where("external_id IN (?)", bun.In(externalIDs))
+	}
+	if err := q.Scan(ctx, &n); err != nil {
+		return 0, fmt.Errorf("reading the size of routings: %w", err)
+	}
+	return n, nil
+}
+
 // EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as
 // stored.
 func (l *Link) EffectiveTags() (tags []string, ok bool) {
