@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// maxClaims is how many webhooks send after one read of the due ones.
-const maxClaims = 32
+// maxClaims is how many webhooks send after one read of the due ones: each takes a transaction, while others wait.
+const maxClaims = 8
 
 // pauseAfterError is how long a webhook sends nothing after a request that could not be prepared.
 const pauseAfterError = 10 * time.Second
