@@ -56,7 +56,7 @@ func NewPair(t testing.TB) *Pair {
 	ServerURL(t, DatabaseURL)
 	programs := postgresPrograms()
 	if programs == "" {
-		t.Skip("initdb is neither on PATH nor where packages put it")
+		t.Skip("initdb and pg_basebackup are neither on PATH nor where packages put them")
 	}
 	folder, owner := sharedFolder(t)
 	p := &Pair{}
@@ -162,11 +162,14 @@ func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
 	return "", nil
 }
 
-// postgresPrograms returns the folder of initdb: on PATH, or the newest of a package.
+// postgresPrograms returns the folder of initdb and pg_basebackup: on PATH, or the newest of a package. A folder with
+// initdb alone has a server of another version than the pg_basebackup of this machine.
 func postgresPrograms() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
-			return filepath.Dir(path)
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), "pg_basebackup")); err == nil {
+				return filepath.Dir(path)
+			}
 		}
 	}
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb", "/usr/pgsql-*/bin/initdb",
