@@ -116,3 +116,46 @@ func TestDocs_OperationsAreValid(t *testing.T) {
 		t.Errorf("only %d operations found", operations)
 	}
 }
+
+// TestDocs_NameOneWorkspace checks that a reader meets one workspace on all pages.
+func TestDocs_NameOneWorkspace(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	for _, text := range documents(t) {
+		for _, id := range regexp.MustCompile(`\bws_\w{26}\b`).FindAllString(text, -1) {
+			found[id] = true
+		}
+	}
+	if len(found) != 1 {
+		t.Errorf("the documents name the workspaces %v", found)
+	}
+}
+
+// TestDocs_CommandsCanBePasted checks that the first pages print commands without a prompt, which a shell would run.
+func TestDocs_CommandsCanBePasted(t *testing.T) {
+	t.Parallel()
+	texts := documents(t)
+	for _, page := range []string{"README.md", "docs/guide/getting-started.md"} {
+		for _, block := range codeBlock.FindAllStringSubmatch(texts[page], -1) {
+			// Comments are arguments in an interactive zsh.
+			if match := regexp.MustCompile(`(?m)^[$>] .*|^.* # .*`).FindString(block[2]); block[1] != "json" && match != "" {
+				t.Errorf("%s: %s", page, match)
+			}
+		}
+	}
+}
+
+// TestDocs_MapAllScalars compares the map for code generators with the schema.
+func TestDocs_MapAllScalars(t *testing.T) {
+	t.Parallel()
+	printed := regexp.MustCompile(`scalars: \{ .* \}`).FindString(documents(t)["docs/guide/front-ends.md"])
+	example := string(must.Value(os.ReadFile("examples/web/codegen.ts"))(t))
+	if printed == "" || !strings.Contains(example, printed) {
+		t.Errorf("%q is not in examples/web/codegen.ts", printed)
+	}
+	for name, definition := range must.Value(gqlparser.LoadSchema(&ast.Source{Input: linkforge.Schema}))(t).Types {
+		if definition.Kind == ast.Scalar && !definition.BuiltIn && !strings.Contains(printed, name+": '") {
+			t.Errorf("%q misses %s", printed, name)
+		}
+	}
+}

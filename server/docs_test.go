@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,9 @@ type reader struct {
 	folder string
 	values map[string]string
 	ran    int
+	// terminal runs all commands, as a terminal of the reader: functions and variables stay.
+	terminal io.Writer
+	output   *bufio.Reader
 }
 
 func newReader(t *testing.T) *reader {
@@ -88,21 +93,45 @@ func newReader(t *testing.T) *reader {
 	proctest.SkipShort(t)
 	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
 	program := programIn(t, folder)
-	return &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{
+	r := &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{
 		"localhost:8080": s.address, "go run ./server": program}}
+	r.openTerminal()
+	return r
 }
 
-// read runs the examples of a page. A JSON block is the answer of the block before it.
+func (r *reader) openTerminal() {
+	r.t.Helper()
+	process := exec.CommandContext(r.t.Context(), "sh")
+	process.Dir = r.folder
+	r.terminal = must.Value(process.StdinPipe())(r.t)
+	output, input, err := os.Pipe()
+	must.NoError(r.t, err)
+	process.Stdout, process.Stderr = input, input
+	must.NoError(r.t, process.Start())
+	input.Close()
+	r.output = bufio.NewReader(output)
+	r.t.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+		output.Close()
+	})
+}
+
+// read runs the examples of a page. A JSON block is the answer of the block before it; a block of text or HTTP has
+// lines of it.
 func (r *reader) read(page, text string) {
 	r.t.Helper()
 	blocks := fencedBlock.FindAllStringSubmatchIndex(text, -1)
 	for i, b := range blocks {
 		language, content := text[b[2]:b[3]], text[b[4]:b[5]]
-		want := ""
-		if i+1 < len(blocks) {
+		want, lines := "", ""
+		if i+1 < len(blocks) && strings.TrimSpace(text[b[1]:blocks[i+1][0]]) == "" {
 			next := blocks[i+1]
-			if text[next[2]:next[3]] == "json" && strings.TrimSpace(text[b[1]:next[0]]) == "" {
+			switch text[next[2]:next[3]] {
+			case "json":
 				want = text[next[4]:next[5]]
+			case "text", "http":
+				lines = strings.TrimSpace(text[next[4]:next[5]])
 			}
 		}
 		where := fmt.Sprintf("%s, line %d", page, 1+strings.Count(text[:b[0]], "\n"))
@@ -113,7 +142,12 @@ func (r *reader) read(page, text string) {
 		case strings.HasPrefix(content, "curl -N"):
 			r.stream(where, content)
 		case language == "sh":
-			r.compare(where, want, r.shell(where, content, 0))
+			out := r.shell(where, content, 0)
+			r.contain(where, lines, out)
+			printed := strings.Split(strings.TrimSpace(out), "\n")
+			for n, line := range strings.Split(strings.TrimSpace(want), "\n") {
+				r.compare(where, line, printed[min(n, len(printed)-1)])
+			}
 		case strings.HasPrefix(content, "$ "):
 			r.session(where, content)
 		}
@@ -141,15 +175,36 @@ func (r *reader) operation(where, query, want string) {
 	}
 }
 
+// shell enters a command in the terminal, line by line as it is printed, and returns what it prints.
 func (r *reader) shell(where, command string, wantStatus int) string {
 	r.t.Helper()
-	process := exec.CommandContext(r.t.Context(), "sh", "-c", r.fill(command))
-	process.Dir = r.folder
-	out, err := process.CombinedOutput()
-	if err != nil && process.ProcessState.ExitCode() != wantStatus {
-		r.t.Errorf("%s: %v: %s", where, err, out)
+	const end = "end of the command: "
+	must.Value(fmt.Fprintf(r.terminal, "%s\necho \"%s$?\"\n", strings.TrimSpace(r.fill(command)), end))(r.t)
+	var out strings.Builder
+	for {
+		line, err := r.output.ReadString('\n')
+		must.NoError(r.t, err)
+		printed, status, ended := strings.Cut(line, end)
+		out.WriteString(printed)
+		if !ended {
+			continue
+		}
+		if status = strings.TrimSpace(status); status != "0" && status != strconv.Itoa(wantStatus) {
+			r.t.Errorf("%s: status %s: %s", where, status, out.String())
+		}
+		return out.String()
 	}
-	return string(out)
+}
+
+// contain expects lines in the output of a command.
+func (r *reader) contain(where, lines, out string) {
+	r.t.Helper()
+	out = portOfDemo.ReplaceAllString(strings.ReplaceAll(out, "\r", ""), "…")
+	for line := range strings.SplitSeq(r.fill(lines), "\n") {
+		if line = portOfDemo.ReplaceAllString(line, "…"); !strings.Contains(out, line) {
+			r.t.Errorf("%s: no line %q:\n%s", where, line, out)
+		}
+	}
 }
 
 // session runs the commands of a terminal session, which follow "$ ", and expects the printed
@@ -167,12 +222,7 @@ func (r *reader) session(where, text string) {
 			r.compare(where, want, out)
 			continue
 		}
-		out = portOfDemo.ReplaceAllString(strings.ReplaceAll(out, "\r", ""), "…")
-		for line := range strings.SplitSeq(r.fill(want), "\n") {
-			if line = portOfDemo.ReplaceAllString(line, "…"); !strings.Contains(out, line) {
-				r.t.Errorf("%s: %s prints no line %q:\n%s", where, command, line, out)
-			}
-		}
+		r.contain(where, want, out)
 	}
 }
 

@@ -146,9 +146,9 @@ type Config struct {
 	// Comma-separated addresses and networks that webhooks and checks of destinations may connect to
 	// although they are not public; for development and tests, refused in production. Empty: none.
 	OutboundAllow []netip.Prefix `env:"LINKFORGE_OUTBOUND_ALLOW"`
-	// RootURL is where the root of the instance redirects; empty means a page.
+	// Where the root of the instance redirects. Empty: a page.
 	RootURL string `env:"LINKFORGE_ROOT_URL" syntax:"fallback"`
-	// NotFoundURL is where unknown codes at the root of the instance redirect; empty means a page.
+	// Where unknown codes at the root of the instance redirect. Empty: a page.
 	NotFoundURL string `env:"LINKFORGE_NOT_FOUND_URL" syntax:"fallback"`
 	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for all.
 	// Pages of the hosts of this instance always may.

@@ -143,6 +143,16 @@ async function story() {
   await bar.getByRole('button', { name: 'Log in' }).waitFor();
   await shot('logged-out');
   tell('Logging out forgets it.');
+
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole('button', { name: 'Show Examples' }).click();
+  await page.getByRole('button', { name: 'Log in', exact: true }).last().click();
+  await page.getByText('mutation LogIn').first().waitFor();
+  await shot('telephone');
+  const panes = await page.locator('.graphiql-sidebar, .graphiql-editors, .graphiql-response').evaluateAll(all => all.map(pane => pane.getBoundingClientRect().toJSON()));
+  const stacked = panes.every((pane, i) => pane.width > 300 && pane.right <= 390 && (i === 0 || pane.top >= panes[i - 1].bottom - 1));
+  if (panes.length !== 3 || !stacked) throw new Error(`the panes on a telephone are not stacked: ${JSON.stringify(panes)}`);
+  tell('On a telephone the panes are stacked, and an example closes the list of them.');
 }
 
 // runExamples sends each example to the server, with the objects that the examples before it have created.

@@ -37,9 +37,11 @@ function ExamplesPanel() {
 // useOpen returns what shows an example: in its own tab when it has one, else in a tab that is empty, else in a new one.
 function useOpen() {
   const { tabs, activeTabIndex, queryEditor, variableEditor } = useGraphiQL(tabState);
-  const { addTab, changeTab, setOperationFacts, updateActiveTabValues } = useGraphiQLActions();
+  const { addTab, changeTab, setOperationFacts, setVisiblePlugin, updateActiveTabValues } = useGraphiQLActions();
   return example => {
     if (!queryEditor || !variableEditor) return;
+    // On a telephone the list is above the editors, and would hide that they have changed.
+    if (matchMedia('(max-width: 700px)').matches) setVisiblePlugin(null);
     const variables = fill(written(example), known(useSession.getState()));
     const index = tabs.findIndex(tab => tab.title === example.name);
     if (index >= 0 && index !== activeTabIndex) changeTab(index);
