@@ -69,7 +69,8 @@ func run(ctx context.Context, args []string, std cli.IO) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(asFlags(args))
+	args = asFlags(args)
+	command, err := parser.Parse(args)
 	if err != nil {
 		return explainUsage(parser, args, err)
 	}

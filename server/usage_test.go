@@ -21,6 +21,7 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 		"usres list":        {1, "unknown command \"usres\": did you mean users? (linkforge help lists", ""},
 		"migarte up":        {1, "did you mean migrate?", ""},
 		"nonsense":          {1, "unknown command \"nonsense\" (linkforge help lists", "did you mean"},
+		"help nonsense":     {1, "unknown command \"nonsense\"", ""},
 		"users lst":         {1, "list", "unknown command"},
 		"serve now":         {1, "now", "unknown command"},
 	} {
