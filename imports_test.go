@@ -67,6 +67,7 @@ var within = map[string][]string{
 	"internal/schedule":    {"internal/optional", "internal/routing"},
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/stream":      {"internal/errs", "internal/poll"},
+	"internal/urlnorm":     {"internal/validate"},
 	"internal/validate":    {"internal/errs"},
 	"internal/visitor":     {"internal/memo", "internal/poll", "internal/validate"},
 	"internal/visitorpage": {"internal/visitor"},

@@ -11,12 +11,14 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 const (
@@ -119,9 +121,20 @@ func (p *Passwords) Matches(ctx context.Context, subject, hash, password string)
 	return known && err == nil, nil
 }
 
+// opaque returns a password as it is compared: with ASCII spaces only and in validate.Normal form, as keyboards and
+// systems differ in both (the profile OpaqueString of RFC 8265, section 4.2.2).
+func opaque(password string) string {
+	return validate.Normal(strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Zs, r) {
+			return ' '
+		}
+		return r
+	}, password))
+}
+
 // prehash avoids bcrypt's limit of 72 bytes; base64 avoids its stop at a zero byte.
 func prehash(password string) []byte {
-	sum := sha256.Sum256([]byte(password))
+	sum := sha256.Sum256([]byte(opaque(password)))
 	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
@@ -135,6 +148,7 @@ func (s *Store) newPassword(ctx context.Context, address, email, password string
 
 // checkPassword refuses short and common passwords and the user's own address.
 func checkPassword(password, email string) error {
+	password = opaque(password)
 	switch {
 	case utf8.RuneCountInString(password) < minPasswordCharacters:
 		return errs.New(errs.InvalidInput, "The password must have at least %d characters.", minPasswordCharacters).

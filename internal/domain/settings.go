@@ -122,11 +122,13 @@ func (s *Store) checkSettings(ctx context.Context, c Change) error {
 		if fallback.url == nil {
 			continue
 		}
+		*fallback.url = urlnorm.Trim(*fallback.url)
 		if err := s.Destinations.CheckFallback(ctx, s.DB, *fallback.url); err != nil {
 			return errs.From(err).At(fallback.field)
 		}
 	}
 	if icon := c.FaviconURL.To; icon != nil {
+		*icon = urlnorm.Trim(*icon)
 		_, err := urlnorm.Canonical(*icon)
 		if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
 			return errs.New(errs.InvalidURL, "%s", refused.Reason).At("faviconUrl")

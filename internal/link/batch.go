@@ -128,7 +128,7 @@ func (b *batch) validate() {
 			continue
 		}
 		it.identity = identity{hash: string(it.draft.CanonicalHash), code: optional.Value(it.in.CustomCode)}
-		same := request{it.identity, optional.Value(it.in.ExternalID)}
+		same := request{it.identity, optional.Value(it.draft.ExternalID)}
 		if it.duplicateOf = first[same]; it.duplicateOf == nil {
 			first[same] = it
 		} else {

@@ -3,12 +3,12 @@ package link
 import (
 	"crypto/sha256"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -109,7 +109,7 @@ func (l *Link) setDestination(raw string) error {
 		return err
 	}
 	hash := sha256.Sum256([]byte(canonical.String()))
-	l.OriginalURL = strings.ReplaceAll(raw, "\x00", "") // at its ends only; no database stores it
+	l.OriginalURL = urlnorm.Trim(raw)
 	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
 	return nil
 }

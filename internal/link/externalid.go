@@ -13,37 +13,41 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // maxExternalID is a length in characters.
 const maxExternalID = 255
 
-// checkExternalID returns the id as it is: ids are compared byte by byte. It returns InvalidInput.
+// checkExternalID is CheckExternalID of an id that may be nil.
 func checkExternalID(externalID *string) (*string, error) {
 	if externalID == nil {
 		return nil, nil
 	}
-	if err := CheckExternalID(*externalID); err != nil {
+	normal, err := CheckExternalID(*externalID)
+	if err != nil {
 		return nil, errs.From(err).At("externalId")
+	}
+	return &normal, nil
+}
+
+// CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are compared. It returns
+// InvalidInput.
+func CheckExternalID(externalID string) (string, error) {
+	externalID = validate.Normal(externalID)
+	if n := utf8.RuneCountInString(externalID); n < 1 || n > maxExternalID {
+		return "", errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.", maxExternalID, n)
+	}
+	if !utf8.ValidString(externalID) || strings.ContainsFunc(externalID, unicode.IsControl) {
+		return "", errs.New(errs.InvalidInput, "externalId must be text without control characters.")
 	}
 	return externalID, nil
 }
 
-// CheckExternalID checks a caller's own id. It returns InvalidInput.
-func CheckExternalID(externalID string) error {
-	if n := utf8.RuneCountInString(externalID); n < 1 || n > maxExternalID {
-		return errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.", maxExternalID, n)
-	}
-	if !utf8.ValidString(externalID) || strings.ContainsFunc(externalID, unicode.IsControl) {
-		return errs.New(errs.InvalidInput, "externalId must be text without control characters.")
-	}
-	return nil
-}
-
 // ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
 func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
-	return s.by(ctx, m, "external_id = ?", externalID)
+	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
 }
 
 // ByCode returns the link with the code, in any state but purged. It returns NotFound.

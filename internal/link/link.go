@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -128,10 +129,10 @@ type record struct {
 func recordOf(l *Link) *record {
 	r := &record{Link: *l}
 	if l.PurgedAt == nil {
-		r.TitleKey = Fold(optional.Value(l.Title))
-		texts := []string{r.TitleKey, Fold(optional.Value(l.Note)), Fold(l.OriginalURL), Fold(l.Code)}
+		r.TitleKey = validate.Fold(optional.Value(l.Title))
+		texts := []string{r.TitleKey, validate.Fold(optional.Value(l.Note)), validate.Fold(l.OriginalURL), validate.Fold(l.Code)}
 		for _, u := range l.Routing.URLs() {
-			texts = append(texts, Fold(u.URL))
+			texts = append(texts, validate.Fold(u.URL))
 		}
 		r.Search = strings.Join(texts, "\n")
 		r.HostKey = HostKey(l.Host())
@@ -143,10 +144,6 @@ func recordOf(l *Link) *record {
 func (r *record) hasOwnData() bool {
 	return r.ExternalID != nil || r.Metadata != "" || r.PasswordHash != nil
 }
-
-// Fold returns text as links are searched and sorted by it: in lower case. The databases do not
-// fold it, because each does so differently.
-func Fold(s string) string { return strings.ToLower(s) }
 
 // Kind returns Temporary for anonymous links.
 func (l *Link) Kind() Kind {

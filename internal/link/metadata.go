@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 const (
@@ -42,9 +43,11 @@ func newMetadata(pairs []*Pair) (Metadata, error) {
 	}
 	sorted := slices.SortedFunc(slices.Values(pairs), func(a, b *Pair) int { return cmp.Compare(a.Key, b.Key) })
 	for i, p := range sorted {
-		if err := CheckPair(p); err != nil {
+		p, err := CheckPair(p)
+		if err != nil {
 			return "", errs.From(err).At("metadata")
 		}
+		sorted[i] = p
 		if i > 0 && sorted[i-1].Key == p.Key {
 			return "", errs.New(errs.InvalidInput, "The key %s occurs twice in the metadata. Keys must be distinct.", p.Key).
 				At("metadata")
@@ -57,19 +60,20 @@ func newMetadata(pairs []*Pair) (Metadata, error) {
 	return Metadata(text), err
 }
 
-// CheckPair checks one pair. It returns InvalidInput.
-func CheckPair(p *Pair) error {
+// CheckPair checks one pair and returns it with the validate.Normal form of its value. It returns InvalidInput.
+func CheckPair(p *Pair) (*Pair, error) {
+	p = &Pair{Key: p.Key, Value: validate.Normal(p.Value)}
 	if !pairKey.MatchString(p.Key) {
-		return errs.New(errs.InvalidInput, "A key of metadata must have 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -.")
+		return nil, errs.New(errs.InvalidInput, "A key of metadata must have 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -.")
 	}
 	if !utf8.ValidString(p.Value) || strings.ContainsRune(p.Value, 0) {
-		return errs.New(errs.InvalidInput, "The value of %s must be text.", p.Key)
+		return nil, errs.New(errs.InvalidInput, "The value of %s must be text.", p.Key)
 	}
 	if n := utf8.RuneCountInString(p.Value); n > maxPairValue {
-		return errs.New(errs.InvalidInput, "The value of %s must have at most %d characters; it has %d.", p.Key,
+		return nil, errs.New(errs.InvalidInput, "The value of %s must have at most %d characters; it has %d.", p.Key,
 			maxPairValue, n)
 	}
-	return nil
+	return p, nil
 }
 
 // Pairs returns the pairs in the order of their keys.

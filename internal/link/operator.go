@@ -75,7 +75,7 @@ func (s *Store) whereMatches(ctx context.Context, q *bun.SelectQuery, query stri
 		hash = sum[:]
 	}
 	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
-		return s.DB.Contains(q, "link.search", Fold(query)).WhereOr("?TableAlias.canonical_hash = ?", hash)
+		return s.DB.Contains(q, "link.search", validate.Fold(query)).WhereOr("?TableAlias.canonical_hash = ?", hash)
 	}), nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -80,6 +81,7 @@ func (s *Store) upsert(
 	if err := checkBatch(len(in), "links"); err != nil {
 		return nil, err
 	}
+	in = withNormalIDs(in)
 	if err := checkDistinct(in); err != nil {
 		return nil, err
 	}
@@ -111,6 +113,17 @@ func (s *Store) upsert(
 		}
 		return results, nil
 	}
+}
+
+// withNormalIDs returns the input with external ids as they are stored.
+func withNormalIDs(in []*Upsert) []*Upsert {
+	normal := make([]*Upsert, 0, len(in))
+	for _, u := range in {
+		copied := *u
+		copied.ExternalID = validate.Normal(u.ExternalID)
+		normal = append(normal, &copied)
+	}
+	return normal
 }
 
 func checkDistinct(in []*Upsert) error {
@@ -180,7 +193,7 @@ func (it *item) outcome(r Result) UpsertOutcome {
 func (b *batch) findUpserted(ctx context.Context) error {
 	var externalIDs, tagged []string
 	for _, it := range b.items {
-		if err := CheckExternalID(it.upsert.ExternalID); err != nil {
+		if _, err := CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -86,8 +87,8 @@ func recordOf(l *link.Link) *record {
 	r := &record{Link: *l}
 	if l.PurgedAt == nil {
 		r.HostKey = link.HostKey(l.Host())
-		r.TitleKey = link.Fold(optional.Value(l.Title))
-		r.Search = link.Fold(strings.Join([]string{r.TitleKey, optional.Value(l.Note), l.OriginalURL, l.Code}, "\n"))
+		r.TitleKey = validate.Fold(optional.Value(l.Title))
+		r.Search = validate.Fold(strings.Join([]string{r.TitleKey, optional.Value(l.Note), l.OriginalURL, l.Code}, "\n"))
 	}
 	return r
 }
@@ -273,9 +274,9 @@ func (f *Filter) lets(s sample) bool {
 		!slices.Contains(f.Status, status) {
 		return false
 	}
-	for word := range strings.FieldsSeq(strings.ToLower(optional.Value(f.Search))) {
+	for word := range strings.FieldsSeq(validate.Fold(optional.Value(f.Search))) {
 		texts := []string{optional.Value(s.Title), optional.Value(s.Note), s.OriginalURL, s.Code}
-		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(validate.Fold(text), word) }) {
 			return false
 		}
 	}
@@ -330,7 +331,7 @@ func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 		case ByLastClick:
 			return cmp.Or(a.lastClickOrNever().Compare(b.lastClickOrNever()), byID)
 		case ByTitle:
-			return cmp.Or(strings.Compare(strings.ToLower(optional.Value(a.Title)), strings.ToLower(optional.Value(b.Title))),
+			return cmp.Or(strings.Compare(validate.Fold(optional.Value(a.Title)), validate.Fold(optional.Value(b.Title))),
 				byID)
 		}
 		return byID

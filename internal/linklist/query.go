@@ -66,7 +66,7 @@ func searchWords(search string) ([]string, error) {
 	if err != nil {
 		return nil, errs.From(err).At("filter", "search")
 	}
-	words := strings.Fields(link.Fold(line))
+	words := strings.Fields(validate.Fold(line))
 	if len(words) > maxSearchWords {
 		return nil, errs.New(errs.InvalidInput, "A search has up to %d words; this one has %d.",
 			maxSearchWords, len(words)).At("filter", "search")

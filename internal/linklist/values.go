@@ -1,6 +1,7 @@
 package linklist
 
 import (
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -22,13 +23,14 @@ func (q *query) check() (err error) {
 		return errs.New(errs.InvalidInput, "A filter has up to %d external ids; these are %d.", maxExternalIDs,
 			len(q.ExternalIDs)).At("filter", "externalIds")
 	}
-	for _, externalID := range q.ExternalIDs {
-		if err := link.CheckExternalID(externalID); err != nil {
+	q.ExternalIDs = slices.Clone(q.ExternalIDs)
+	for i, externalID := range q.ExternalIDs {
+		if q.ExternalIDs[i], err = link.CheckExternalID(externalID); err != nil {
 			return errs.From(err).At("filter", "externalIds")
 		}
 	}
 	if q.Metadata != nil {
-		if err := link.CheckPair(q.Metadata); err != nil {
+		if q.Metadata, err = link.CheckPair(q.Metadata); err != nil {
 			return errs.From(err).At("filter", "metadata")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // Card is what preview crawlers are shown instead of a redirect. Nil values are not shown.
@@ -30,18 +31,19 @@ func (c *checker) card(card *Card) {
 	c.text("description", card.Description, maxCardDescription)
 	c.text("imageAlt", card.ImageAlt, maxImageAlt)
 	if card.ImageURL != nil {
-		c.in("imageUrl", func() { c.imageURL(*card.ImageURL) })
+		c.in("imageUrl", func() { *card.ImageURL = c.imageURL(*card.ImageURL) })
 	}
 }
 
 // imageURL validates a URL that pages load without a click of the visitor.
-func (c *checker) imageURL(url string) {
+func (c *checker) imageURL(url string) string {
 	const https = "https://"
+	url = urlnorm.Trim(url)
 	if len(url) < len(https) || !strings.EqualFold(url[:len(https)], https) {
 		c.fail(errs.New(errs.InvalidURL, "The URL of an image must start with https://."))
-		return
+		return url
 	}
-	c.url(url)
+	return c.url(url)
 }
 
 // imageURLs returns the URL of the card's image, with its position.

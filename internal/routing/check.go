@@ -153,10 +153,10 @@ func (c *checker) routing(r *Routing) {
 		c.in("utm", func() { c.utm(r.UTM) })
 	}
 	if r.PendingURL != nil {
-		c.in("pendingUrl", func() { c.fallback(*r.PendingURL) })
+		c.in("pendingUrl", func() { *r.PendingURL = c.fallback(*r.PendingURL) })
 	}
 	if r.EndedURL != nil {
-		c.in("endedUrl", func() { c.fallback(*r.EndedURL) })
+		c.in("endedUrl", func() { *r.EndedURL = c.fallback(*r.EndedURL) })
 	}
 	if r.Card != nil {
 		c.in("card", func() { c.card(r.Card) })
@@ -282,20 +282,21 @@ func (c *checker) target(t *Target) {
 		c.in("maxClicks", func() { c.refuse("maxClicks must be at least 1.") })
 	}
 	if t.URL != nil {
-		c.in("url", func() { c.url(*t.URL) })
+		c.in("url", func() { *t.URL = c.url(*t.URL) })
 	}
 }
 
-// url validates a destination.
-func (c *checker) url(url string) {
+// url validates a destination and returns it as it is stored.
+func (c *checker) url(url string) string {
 	_, err := urlnorm.Canonical(url)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
 		c.fail(errs.New(errs.InvalidURL, "%s", refused.Reason).Because(err))
 	}
+	return urlnorm.Trim(url)
 }
 
-// fallback validates a URL with placeholders. Braces have no other use in it.
-func (c *checker) fallback(url string) {
+// fallback is url for a URL with placeholders. Braces have no other use in it.
+func (c *checker) fallback(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -306,9 +307,10 @@ func (c *checker) fallback(url string) {
 	if strings.ContainsAny(scheme+rest[:end]+left+fragment, "{}") {
 		c.fail(errs.New(errs.InvalidURL, "Braces are for the placeholders {code} and {host}, in the path and the query. "+
 			"Percent-encode others as %%7B and %%7D."))
-		return
+		return url
 	}
 	c.url(longest.Replace(url))
+	return urlnorm.Trim(url)
 }
 
 // longest replaces placeholders by the longest values that they can have.
@@ -331,6 +333,7 @@ func (c *checker) forwarding(f *Forwarding) {
 
 func (c *checker) parameters(field string, names []string) {
 	each(c, field, names, 0, maxNames, func(i int) {
+		names[i] = validate.Normal(names[i])
 		if n := len([]rune(names[i])); n < 1 || n > maxName {
 			c.refuse("A name must have from 1 to %d characters; it has %d.", maxName, n)
 		}
@@ -488,6 +491,10 @@ func parseNetwork(network string) (netip.Prefix, error) {
 }
 
 func (c *checker) query(q *QueryCondition) {
+	q.Name = validate.Normal(q.Name)
+	if q.Value != nil {
+		*q.Value = validate.Normal(*q.Value)
+	}
 	if n := len([]rune(q.Name)); n < 1 || n > maxName {
 		c.in("name", func() { c.refuse("name must have from 1 to %d characters; it has %d.", maxName, n) })
 	}

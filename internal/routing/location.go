@@ -3,6 +3,9 @@ package routing
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // MaxLocation is the largest location in bytes. Beyond it, the visitor's query and path are left out.
@@ -290,16 +293,29 @@ func isAdded(added []Parameter, name string) bool {
 	return false
 }
 
-// equalsDecoded reports whether an encoded name is the decoded one.
+// equalsDecoded reports whether an encoded name is the decoded one, which is validate.Normal.
 func equalsDecoded(encoded, decoded string) bool {
-	for len(encoded) > 0 && len(decoded) > 0 {
-		c, n := nextByte(encoded)
-		if c != decoded[0] {
+	rest := encoded
+	for i := range len(decoded) {
+		if len(rest) == 0 {
 			return false
 		}
-		encoded, decoded = encoded[n:], decoded[1:]
+		c, n := nextByte(rest)
+		if c != decoded[i] {
+			return max(c, decoded[i]) >= utf8.RuneSelf && validate.Normal(decode(encoded)) == decoded
+		}
+		rest = rest[n:]
 	}
-	return encoded == decoded // both are empty
+	return rest == ""
+}
+
+func decode(encoded string) string {
+	decoded := make([]byte, 0, len(encoded))
+	for len(encoded) > 0 {
+		c, n := nextByte(encoded)
+		decoded, encoded = append(decoded, c), encoded[n:]
+	}
+	return string(decoded)
 }
 
 // equalEncoded reports whether two encoded names are equal when they are decoded.

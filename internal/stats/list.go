@@ -24,7 +24,7 @@ func (s *Store) List(
 	if err != nil {
 		return page.Page[*click.Click]{}, err
 	}
-	if err := f.check(); err != nil {
+	if f, err = f.checked(); err != nil {
 		return page.Page[*click.Click]{}, err
 	}
 	stats := &Stats{Subject: of, Filter: f, store: s, member: m}

@@ -40,13 +40,17 @@ func (s *Stats) clicks(spans ...Range) *bun.SelectQuery {
 // maxFilterLength bounds the text of a filter: no stored value is longer.
 const maxFilterLength = 300
 
-func (f Filter) check() error {
-	for _, value := range f.Values {
-		if _, err := validate.Opaque("A value", value, 0, maxFilterLength); err != nil {
-			return errs.From(err).At("filter")
+// checked returns the filter with its texts as clicks have them. It returns InvalidInput.
+func (f Filter) checked() (Filter, error) {
+	values := make(map[click.Dimension]string, len(f.Values))
+	for dimension, value := range f.Values {
+		text, err := validate.Opaque("A value", value, 0, maxFilterLength)
+		if err != nil {
+			return Filter{}, errs.From(err).At("filter")
 		}
+		values[dimension] = text
 	}
-	return nil
+	return Filter{Bots: f.Bots, Values: values}, nil
 }
 
 // filter keeps the clicks that the filter does.

@@ -69,7 +69,8 @@ func (s *Store) Stats(
 	if _, err := m.Enter(ctx, workspace.ReadStats); err != nil {
 		return nil, err
 	}
-	if err := f.check(); err != nil {
+	f, err := f.checked()
+	if err != nil {
 		return nil, err
 	}
 	if r == nil {

@@ -9,7 +9,7 @@ package urlnorm
 func Location(raw string) string {
 	p, err := parse(raw)
 	if err != nil {
-		return printable(trim(raw))
+		return printable(Trim(raw))
 	}
 	host, err := canonicalHost(p.host)
 	if err != nil {

@@ -2,7 +2,10 @@ package urlnorm
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // parts is a URL cut at its delimiters, with nothing decoded.
@@ -20,7 +23,7 @@ func parse(raw string) (parts, error) {
 	if len(raw) > MaxBytes {
 		return parts{}, tooLong()
 	}
-	given := trim(raw)
+	given := Trim(raw)
 	if err := checkCharacters(given); err != nil {
 		return parts{}, err
 	}
@@ -38,9 +41,14 @@ func parse(raw string) (parts, error) {
 	return parts{given: given, scheme: scheme, host: host, port: port, path: path, query: query}, nil
 }
 
-// trim drops the characters up to U+0020 at both ends.
-func trim(raw string) string {
-	return strings.TrimFunc(raw, func(r rune) bool { return r <= ' ' })
+// Trim drops control characters, white space and invisible characters at both ends, as copied text has them. It keeps
+// variation selectors and tags, which belong to emoji.
+func Trim(raw string) string {
+	return strings.TrimFunc(raw, func(r rune) bool {
+		const tags = 0xe0000
+		return r <= ' ' || unicode.IsSpace(r) ||
+			r < tags && validate.Invisible(r) && !unicode.Is(unicode.Variation_Selector, r)
+	})
 }
 
 // checkCharacters refuses invalid UTF-8 and the control characters, C0, DEL and C1, wherever they stand. In the

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Line returns one line of text for display: Visible, trimmed, with from least to most characters,
+// Line returns one line of text for display: Visible, Normal, trimmed, with from least to most characters,
 // none of them a control character. The label begins the error message. It returns InvalidInput.
 func Line(label, s string, least, most int) (string, error) {
 	return Opaque(label, Visible(s), least, most)
@@ -19,7 +19,7 @@ func Line(label, s string, least, most int) (string, error) {
 
 // Lines is Line of text that may have line breaks and tabs. It returns InvalidInput.
 func Lines(label, s string, least, most int) (string, error) {
-	s = strings.TrimSpace(strings.ReplaceAll(Visible(s), "\r\n", "\n"))
+	s = strings.TrimSpace(strings.ReplaceAll(Normal(Visible(s)), "\r\n", "\n"))
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
 		return "", errs.New(errs.InvalidInput, "%s must be plain text, without control characters.", label)
 	}
@@ -29,7 +29,7 @@ func Lines(label, s string, least, most int) (string, error) {
 // Opaque is Line of text that is compared and not displayed, such as an idempotency key: it retains
 // invisible characters. It returns InvalidInput.
 func Opaque(label, s string, least, most int) (string, error) {
-	s = strings.TrimSpace(s)
+	s = strings.TrimSpace(Normal(s))
 	if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || strings.ContainsFunc(s, control) {
 		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
 	}

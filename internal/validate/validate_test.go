@@ -42,8 +42,6 @@ func TestLine_RefusesControlCharacters(t *testing.T) {
 		"DEL":                 "a\x7fb",
 		"next line":           "a\u0085b",
 		"line separator":      "a\u2028b",
-		"a turned direction":  "a\u202eb",
-		"an isolate":          "a\u2066b",
 		"paragraph separator": "a\u2029b",
 		"not UTF-8":           "a\xffb",
 		"half a character":    "a\xc3",

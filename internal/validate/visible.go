@@ -46,8 +46,7 @@ func Invisible(r rune) bool {
 // Visible removes invisible characters, so that texts that look equal are equal, and replaces the
 // blank Braille pattern with a space. It retains invisible characters that change the shape of
 // their neighbors: a joiner between letters of a script that joins them or between emoji, a
-// variation selector, and the tags of a subdivision flag. It also retains the embeddings, overrides
-// and isolates that Line refuses. It returns text that is not UTF-8 unchanged.
+// variation selector, and the tags of a subdivision flag. It returns text that is not UTF-8 unchanged.
 func Visible(s string) string {
 	blank := func(r rune) bool { return r == brailleBlank || Invisible(r) }
 	if !strings.ContainsFunc(s, blank) || !utf8.ValidString(s) {
@@ -74,7 +73,7 @@ func retained(last rune, rest []rune) int {
 		next = rest[1]
 	}
 	switch r := rest[0]; {
-	case !Invisible(r), control(r), isEffective(last, r, next):
+	case !Invisible(r), isEffective(last, r, next):
 		return 1
 	case last == blackFlag && slices.Contains(subdivisions, string(rest[:min(tags, len(rest))])):
 		return tags

@@ -62,7 +62,7 @@ func (v *Visit) campaign(name string) *string {
 	return nil
 }
 
-// decodeText decodes a query's value without its control and invisible characters.
+// decodeText decodes a query's value in validate.Normal form without its control and invisible characters.
 func decodeText(raw string) string {
 	if isPlain(raw) {
 		return raw
@@ -70,9 +70,9 @@ func decodeText(raw string) string {
 	var decoded [maxDecoded]byte
 	var room [maxText]byte
 	kept := room[:0]
-	for b := unescape(decoded[:0], raw); len(b) > 0; {
-		r, size := utf8.DecodeRune(b)
-		b = b[size:]
+	for text := validate.Normal(string(unescape(decoded[:0], raw))); text != ""; {
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
 		if r == utf8.RuneError && size == 1 || isControl(r) || len(kept) == 0 && unicode.IsSpace(r) {
 			continue
 		}

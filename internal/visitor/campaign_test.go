@@ -51,6 +51,7 @@ func TestCampaign_TextIsBounded(t *testing.T) {
 		"a%0ab":                    "ab",
 		"%C3%BCber":                "über",
 		"über":                     "über",
+		"u%CC%88ber":               "über",
 		"%FFa%C3":                  "a",
 		"a%E2%80%AEb%E2%80%A8":     "ab",  // turns the direction, separates lines
 		"%E2%80%8B=a%E2%81%A0b":    "=ab", // a zero-width space and a word joiner

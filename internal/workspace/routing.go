@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // RoutingChange is the input for changing how a workspace's links answer by default. Fields without Set
@@ -39,6 +40,7 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		if url == nil {
 			continue
 		}
+		*url = urlnorm.Trim(*url)
 		if err := s.Destinations.CheckFallback(ctx, s.DB, *url); err != nil {
 			return Membership{}, errs.From(err).At(field)
 		}

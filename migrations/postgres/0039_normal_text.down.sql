@@ -1,0 +1,1 @@
+-- Text stays in normalization form C: its former bytes are not stored.
