@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -19,7 +20,8 @@ type Known struct {
 	Sessions int64
 }
 
-// People lists at most limit accounts after an ID, oldest first, whose address contains the text.
+// People lists at most limit accounts after an ID, oldest first, whose address contains the text, or the ASCII form of
+// it as a domain.
 // It is for the operator.
 func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
 	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
@@ -27,7 +29,8 @@ func (s *Store) People(ctx context.Context, email, after string, limit int) ([]K
 	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at").
 		ColumnExpr("(?) AS sessions", sessions).
 		Where("deleted_at IS NULL").Where("id > ?", after).
-		Where(`email LIKE ? ESCAPE '\'`, "%"+db.EscapeLike(fold(email))+"%").
+		Where(`email LIKE ? ESCAPE '\' OR email LIKE ? ESCAPE '\'`,
+			"%"+db.EscapeLike(fold(email))+"%", "%"+db.EscapeLike(strings.TrimPrefix(fold("@"+email), "@"))+"%").
 		Order("id").Limit(int64(limit)).Scan(ctx, &accounts)
 	if err != nil {
 		return nil, fmt.Errorf("listing accounts: %w", err)
