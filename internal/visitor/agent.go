@@ -97,11 +97,14 @@ var (
 		{"DuckDuckGo/", "DuckDuckGo"}, {" Ddg/", "DuckDuckGo"}, {"Opera Mini/", "Opera Mini"}, {"UCBrowser/", "UC Browser"},
 		{"MiuiBrowser/", "Mi Browser"}, {" Silk/", "Amazon Silk"}, {"OculusBrowser/", "Meta Quest Browser"},
 		{"PlayStation", "PlayStation"}, {"Web0S", "webOS"},
+		{"CriOS/", "Chrome"}, {"FxiOS/", "Firefox"}, {"EdgiOS/", "Edge"}, {" OPT/", "Opera"}, {" YaBrowser/", "Yandex Browser"},
 	}
 	osMarks = []mark{
 		{"PlayStation", "PlayStation"}, {"Nintendo", "Nintendo"}, {"Xbox", "Xbox"}, {"Web0S", "webOS"}, {"Tizen", "Tizen"},
 		{"HarmonyOS", "HarmonyOS"}, {"OpenHarmony", "HarmonyOS"}, {"KAIOS", "KaiOS"}, {"CrOS", "ChromeOS"},
 		{"FreeBSD", "FreeBSD"}, {"OpenBSD", "OpenBSD"},
+		// They name a Macintosh on iPads and for desktop sites.
+		{"CriOS/", "iOS"}, {"FxiOS/", "iOS"}, {"EdgiOS/", "iOS"}, {" OPT/", "iOS"}, {" OPiOS/", "iOS"},
 	}
 	deviceMarks = []mark{
 		{"PlayStation", Console}, {"Nintendo", Console}, {"Xbox", Console}, {"OculusBrowser/", Other},
@@ -160,6 +163,8 @@ func browserName(b name.Browser) string {
 
 func osName(o name.OS, text string) string {
 	switch {
+	case o == name.OSMacOS && (strings.Contains(text, " Mobile/") || strings.Contains(text, " GSA/")): // apps on iPads
+		return "iOS"
 	case o == name.OSMacOS:
 		return "macOS"
 	case o == "" && strings.Contains(text, "Android"):
@@ -170,8 +175,9 @@ func osName(o name.OS, text string) string {
 	return string(o)
 }
 
-// deviceOf returns the kind of device. On Android only telephones send "Mobile". Most iPads send
-// the same text as a Mac and are counted as desktops.
+// deviceOf returns the kind of device. On Android only telephones send "Mobile". Safari on most iPads sends
+// the same text as on a Mac and is counted as a desktop's. An iOS browser that names a Macintosh is on an iPad, or on an
+// iPhone that requests a desktop site, which is rarer.
 func deviceOf(text, os string) string {
 	if device := findMark(deviceMarks, text); device != "" {
 		return device
@@ -184,7 +190,7 @@ func deviceOf(text, os string) string {
 		}
 		return Tablet
 	case "iOS":
-		if strings.Contains(text, "iPad") {
+		if strings.Contains(text, "iPad") || strings.Contains(text, "Macintosh") {
 			return Tablet
 		}
 		return Mobile

@@ -13,14 +13,15 @@ import (
 func TestAgent_RecognizesBrowsers(t *testing.T) {
 	t.Parallel()
 	const (
-		windows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) "
-		mac     = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) "
-		linux   = "Mozilla/5.0 (X11; Linux x86_64) "
-		android = "Mozilla/5.0 (Linux; Android 10; K) "
-		iPhone  = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_6_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
-		iPad    = "Mozilla/5.0 (iPad; CPU OS 17_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
-		webKit  = "AppleWebKit/537.36 (KHTML, like Gecko) "
-		view    = "Mozilla/5.0 (Linux; Android 14; Pixel 8 Build/AP2A.240905.003; wv) " + webKit +
+		windows  = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) "
+		mac      = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) "
+		linux    = "Mozilla/5.0 (X11; Linux x86_64) "
+		android  = "Mozilla/5.0 (Linux; Android 10; K) "
+		iPhone   = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_6_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+		iPad     = "Mozilla/5.0 (iPad; CPU OS 17_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+		webKit   = "AppleWebKit/537.36 (KHTML, like Gecko) "
+		appleKit = "AppleWebKit/605.1.15 (KHTML, like Gecko) "
+		view     = "Mozilla/5.0 (Linux; Android 14; Pixel 8 Build/AP2A.240905.003; wv) " + webKit +
 			"Version/4.0 Chrome/130.0.6723.102 Mobile Safari/537.36 "
 	)
 	agents := newAgents()
@@ -43,6 +44,12 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 		mac + "AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15": {Desktop, "Safari", "macOS", false},
 		iPhone + "Version/18.0 Mobile/15E148 Safari/604.1":                            {Mobile, "Safari", "iOS", false},
 		iPad + "Version/18.0 Mobile/15E148 Safari/604.1":                              {Tablet, "Safari", "iOS", false},
+		mac + appleKit + "CriOS/130 Version/11.1.1 Safari/605.1.15":                   {Tablet, "Chrome", "iOS", false},
+		mac + appleKit + "FxiOS/132.0 Safari/605.1.15":                                {Tablet, "Firefox", "iOS", false},
+		mac + appleKit + "Version/17.0 EdgiOS/130.0 Safari/605.1.15":                  {Tablet, "Edge", "iOS", false},
+		mac + appleKit + "Version/17.5 Safari/605.1.15 OPT/4.8":                       {Tablet, "Opera", "iOS", false},
+		mac + appleKit + "GSA/340.3 Safari/604.1":                                     {Tablet, "Google", "iOS", false},
+		mac + appleKit + "Version/17.5 YaBrowser/24.6 Mobile/15E148 Safari/605.1":     {Tablet, "Yandex Browser", "iOS", false},
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:132.0) Gecko/20100101 Firefox/132.0": {Desktop, "Firefox", "Windows",
 			false},
 		"Mozilla/5.0 (Macintosh; Intel Mac OS X 14.7; rv:132.0) Gecko/20100101 Firefox/1": {Desktop, "Firefox", "macOS",
