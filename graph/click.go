@@ -122,6 +122,6 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.Sign(s, optional.Or(in.Format, stats.CSV), actor.SessionID)
+	url, until, err := r.Exports.Sign(s, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom), actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"io"
 	"net/http"
 	"time"
 
@@ -24,7 +25,7 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 	}
 	write := linesOf(w)
 	if e.Format == stats.CSV {
-		write = cellsOf(w)
+		write = cellsOf(w, e.BOM)
 	}
 	control, begun := http.NewResponseController(w), false
 	err = s.Export(r.Context(), func(clicks []*click.Click) error {
@@ -130,10 +131,13 @@ func linesOf(w http.ResponseWriter) func([]*click.Click) error {
 	}
 }
 
-func cellsOf(w http.ResponseWriter) func([]*click.Click) error {
+func cellsOf(w http.ResponseWriter, bom bool) func([]*click.Click) error {
 	cells, begun := csv.NewWriter(w), false
 	return func(clicks []*click.Click) error {
 		if !begun {
+			if bom {
+				_, _ = io.WriteString(w, "\ufeff")
+			}
 			_ = cells.Write(stats.ExportHead()) // what fails, Error says
 			begun = true
 		}

@@ -214,7 +214,7 @@ func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
 	must.NoError(t, err)
 	s, err := e.Stats.Stats(t.Context(), m, stats.Subject{}, nil, "", stats.Filter{})
 	must.NoError(t, err)
-	url, _, err := e.Exports.Sign(s, stats.JSONLines, actor.SessionID)
+	url, _, err := e.Exports.Sign(s, stats.JSONLines, false, actor.SessionID)
 	must.NoError(t, err)
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 }

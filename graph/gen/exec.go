@@ -6508,7 +6508,8 @@ Mutations. User errors are in the payload's errors. Nothing is changed then, and
 
 Names, titles, notes, tags and other text for display are stored without surrounding white space and without invisible
 characters (zero-width spaces, soft hyphens, fillers, direction marks). Joiners and variation selectors that change how
-their neighbors look are retained. Text with control characters or direction overrides is refused: INVALID_INPUT.
+their neighbors look are retained. Text with control characters is refused: INVALID_INPUT. Text that is compared is stored
+in Unicode's normalization form C.
 """
 type Mutation {
   "Creates an account and logs it in. Errors: INVALID_INPUT, EMAIL_TAKEN. Rate-limited per address: RATE_LIMITED."
@@ -7356,6 +7357,8 @@ input ExportClicksInput {
   filter: ClickFilter
   "The format. Default: CSV."
   format: ExportFormat
+  "Begins a CSV file with a byte order mark, from which spreadsheets know that it is UTF-8. Default: false."
+  bom: Boolean
 }
 
 "Payload of exportClicks."
@@ -36181,7 +36184,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "linkId", "range", "filter", "format"}
+	fieldsInOrder := [...]string{"workspaceId", "linkId", "range", "filter", "format", "bom"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36223,6 +36226,13 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 				return it, err
 			}
 			it.Format = data
+		case "bom":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bom"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bom = data
 		}
 	}
 	return it, nil

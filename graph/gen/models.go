@@ -595,6 +595,8 @@ type ExportClicksInput struct {
 	Filter *ClickFilter `json:"filter,omitempty"`
 	// The format. Default: CSV.
 	Format *stats.Format `json:"format,omitempty"`
+	// Begins a CSV file with a byte order mark, from which spreadsheets know that it is UTF-8. Default: false.
+	Bom *bool `json:"bom,omitempty"`
 }
 
 // Payload of exportClicks.

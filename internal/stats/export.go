@@ -66,6 +66,8 @@ type ExportRequest struct {
 	Bots        *bool                      `json:"b,omitempty"`
 	Values      map[click.Dimension]string `json:"v,omitempty"`
 	Format      Format                     `json:"x"`
+	// BOM begins a CSV file with a byte order mark, from which spreadsheets know that it is UTF-8.
+	BOM bool `json:"m,omitempty"`
 	// Actor is the id of the account or the API key that signed it.
 	Actor string `json:"a"`
 	// SessionID is the session that signed it; empty for an API key.
@@ -86,10 +88,14 @@ type Exports struct {
 
 // Sign makes the URL, and returns when it expires. The session is the one of the account that signs
 // it, and empty for an API key. The caller has checked that the member may read the stats.
-func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until time.Time, err error) {
+// It returns InvalidInput for a byte order mark in another format than CSV.
+func (e Exports) Sign(s *Stats, f Format, bom bool, sessionID string) (url string, until time.Time, err error) {
+	if bom && f != CSV {
+		return "", until, errs.New(errs.InvalidInput, "A byte order mark is for CSV only: omit bom.").At("bom")
+	}
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	payload, err := json.Marshal(ExportRequest{
-		WorkspaceID: s.member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f,
+		WorkspaceID: s.member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
 		Actor: s.member.ActorID(), SessionID: sessionID, Until: until,
 	})
 	if err != nil {
