@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
@@ -18,8 +19,16 @@ func origin(ctx context.Context) account.Origin {
 }
 
 func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (*gen.RegisterPayload, error) {
-	l, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, origin(ctx))
+	var invitation account.Invitation
+	if in.InvitationToken != nil {
+		invitation = r.Workspaces.Presented(*in.InvitationToken)
+	}
+	l, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, origin(ctx), invitation)
 	return (*gen.RegisterPayload)(loginPayload(l)), err
+}
+
+func (r *queryResolver) LoginOptions(context.Context) (*gen.LoginOptions, error) {
+	return &gen.LoginOptions{Registration: cmp.Or(r.Accounts.Registration, account.Open)}, nil
 }
 
 func (r *mutationResolver) ChangePassword(

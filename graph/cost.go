@@ -79,6 +79,7 @@ func costs() gen.ComplexityRoot {
 		return pageCost(child, first, nil)
 	}
 	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
+	c.RemoveMemberPayload.ScheduledChanges = func(child int) int { return versionCost + link.MaxScheduledBy*child }
 	c.Link.ScheduledChanges = func(child int) int { return 1 + typicalRules*child }
 	c.Mutation.CancelLinkChange = func(child int, _ gen.CancelLinkChangeInput) int { return scheduleCost + child }
 	c.Query.ResolvedAt = func(child int, _ string, _ time.Time) int { return versionCost + child }

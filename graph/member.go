@@ -28,8 +28,12 @@ func (r *mutationResolver) RemoveMember(
 	if err != nil {
 		return nil, err
 	}
+	changes, err := r.Links.ScheduledBy(ctx, m, in.UserID) // while the caller is a member
+	if err != nil {
+		return nil, err
+	}
 	err = r.Workspaces.RemoveMember(ctx, m, in.UserID)
-	return &gen.RemoveMemberPayload{Removed: true}, err
+	return &gen.RemoveMemberPayload{Removed: true, ScheduledChanges: changes}, err
 }
 
 func (r *mutationResolver) TransferOwnership(

@@ -185,6 +185,14 @@ func (a *app) wire() error {
 		Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
 	}
+	if !a.mailer.Configured() {
+		level := slog.LevelWarn
+		if a.config.Development {
+			level = slog.LevelInfo
+		}
+		a.log.Log(context.Background(), level, "no mail server is configured: requestPasswordReset and invitations send nothing",
+			"remedy", "set LINKFORGE_SMTP_URL, or run: linkforge users reset-password EMAIL")
+	}
 	a.Stores, err = stores.Open(stores.Options{
 		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),
 		Mailer: a.mailer, CacheBytes: a.memory.cachedLinks(), PasswordCost: passwordCost, Log: a.log, Now: a.now,

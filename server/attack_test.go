@@ -95,9 +95,11 @@ func newScene(t *testing.T, b backend, settings ...string) *scene {
 	t.Helper()
 	s := &scene{mail: newMailbox(t), backend: b}
 	s.server = start(t, b.inProcesses(), append([]string{productionCost + "=on", "LINKFORGE_ENV=production",
+		"LINKFORGE_REGISTRATION=open",
 		"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_JWT_SECRET=" + jwtSecret,
 		"LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_SMTP_URL=smtp://" + s.mail.address + "?tls=off",
 		"LINKFORGE_MAIL_FROM=Linkforge <no-reply@example.com>"}, settings...)...)
+	s.server.mail = s.mail
 	s.victim = s.from("192.0.2.1").tenant(t, "victim")
 	s.attacker = s.from("198.51.100.1").tenant(t, "attacker")
 	s.popular = s.victim.shorten(t, "https://example.com/popular").Link.path(s.server)

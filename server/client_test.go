@@ -178,6 +178,10 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 		"email": who.email, "password": who.password, "name": "Person of " + slug,
 	}})
 	who.token, who.id = account.Register.Token, account.Register.User.ID
+	if s.mail != nil {
+		who.must(t, new(any), `mutation ($in: VerifyEmailInput!) { verifyEmail(input: $in) { errors { code } } }`,
+			map[string]any{"in": map[string]any{"token": s.mail.token(t, who.email)}})
+	}
 	var made struct {
 		CreateWorkspace struct {
 			Workspace struct{ ID string }

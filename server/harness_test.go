@@ -286,6 +286,8 @@ type server struct {
 	http              *http.Client
 	out, err          *os.File
 	ownProcess, fails bool
+	// mail receives the mail of the server; nil if it sends none.
+	mail *mailbox
 
 	// process is nil if the server runs in the process of the test; cancel ends the server then.
 	process *exec.Cmd

@@ -76,7 +76,7 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		if len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
 			t.Errorf("users by parts: %v, %v", first, rest)
 		}
-		wantTable(t, succeed(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED SESSIONS", `"watched@example.com"`)
+		wantTable(t, succeed(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED DISABLED SESSIONS", `"watched@example.com"`)
 
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 ||

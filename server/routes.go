@@ -36,6 +36,8 @@ func (a *app) routes() http.Handler {
 
 	mux.Handle("GET /abuse", web.RequireUTF8(a.reportForm))
 	mux.HandleFunc("POST /abuse", a.report)
+	mux.HandleFunc("GET /password", a.passwordForm)
+	mux.HandleFunc("POST /password", a.setPassword)
 
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { robots(w, false) })
 	mux.HandleFunc("GET /favicon.ico", noFavicon)

@@ -80,6 +80,8 @@ func TestRoutes_AreServed(t *testing.T) {
 		"GET /playground":               {"/playground", "<html", http.StatusOK},
 		"GET /abuse":                    {"/abuse?link=x", "Report a short link", http.StatusOK},
 		"POST /abuse":                   {"/abuse", "Report a short link", http.StatusBadRequest},
+		"GET /password":                 {"/password", "resetPassword", http.StatusOK},
+		"POST /password":                {"/password", "The token is invalid", http.StatusUnauthorized},
 		"GET /robots.txt":               {"/robots.txt", "Disallow: /", http.StatusOK},
 		"GET /favicon.ico":              {"/favicon.ico", "", http.StatusNoContent},
 		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},

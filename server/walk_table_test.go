@@ -589,12 +589,13 @@ type calls struct {
 
 // operations are all queries and mutations.
 var operations = map[string]calls{
-	"Query.me":         {},
-	"Query.node":       {variants: eachNode("Query.node.id")},
-	"Query.nodes":      {variants: eachNode("Query.nodes.ids")},
-	"Query.workspace":  {},
-	"Query.link":       {},
-	"Query.resolvedAt": {},
+	"Query.me":           {},
+	"Query.loginOptions": {public: "they are settings of the instance"},
+	"Query.node":         {variants: eachNode("Query.node.id")},
+	"Query.nodes":        {variants: eachNode("Query.nodes.ids")},
+	"Query.workspace":    {},
+	"Query.link":         {},
+	"Query.resolvedAt":   {},
 	// Rules and targets of its own a caller has none that belong to any link.
 	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
 		{}, {only: []string{

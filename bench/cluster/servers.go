@@ -307,7 +307,7 @@ func (l *layout) pointPooler() {
 func (l *layout) startNodes(databaseURL string) {
 	data := l.folder("nodes")
 	common := []string{
-		"LINKFORGE_ENV=production", "LINKFORGE_PUBLIC_URL=https://" + l.public, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1",
+		"LINKFORGE_ENV=production", "LINKFORGE_REGISTRATION=open", "LINKFORGE_PUBLIC_URL=https://" + l.public, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1",
 		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redisURL(),
 		"LINKFORGE_DRAIN_DELAY=" + drain.String(), "LINKFORGE_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"LINKFORGE_CODE_SECRET=" + rand.Text() + rand.Text(), "LINKFORGE_DESTINATION_CHECKS=off",

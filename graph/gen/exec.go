@@ -517,6 +517,10 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	LoginOptions struct {
+		Registration func(childComplexity int) int
+	}
+
 	LoginPayload struct {
 		Errors       func(childComplexity int) int
 		ExpiresAt    func(childComplexity int) int
@@ -662,6 +666,7 @@ type ComplexityRoot struct {
 	Query struct {
 		ExplainRedirect func(childComplexity int, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) int
 		Link            func(childComplexity int, by LinkBy) int
+		LoginOptions    func(childComplexity int) int
 		Me              func(childComplexity int) int
 		Node            func(childComplexity int, id string) int
 		Nodes           func(childComplexity int, ids []string) int
@@ -737,8 +742,9 @@ type ComplexityRoot struct {
 	}
 
 	RemoveMemberPayload struct {
-		Errors  func(childComplexity int) int
-		Removed func(childComplexity int) int
+		Errors           func(childComplexity int) int
+		Removed          func(childComplexity int) int
+		ScheduledChanges func(childComplexity int) int
 	}
 
 	ReportLinkPayload struct {
@@ -855,6 +861,7 @@ type ComplexityRoot struct {
 		CreatedBy func(childComplexity int) int
 		DueAt     func(childComplexity int) int
 		ID        func(childComplexity int) int
+		Link      func(childComplexity int) int
 	}
 
 	Session struct {
@@ -1326,6 +1333,7 @@ type OrphanResolver interface {
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
+	LoginOptions(ctx context.Context) (*LoginOptions, error)
 	Node(ctx context.Context, id string) (scalar.Node, error)
 	Nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
 	Workspace(ctx context.Context, by WorkspaceBy) (*workspace.Membership, error)
@@ -3146,6 +3154,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LinkVersionEdge.Node(childComplexity), true
 
+	case "LoginOptions.registration":
+		if e.ComplexityRoot.LoginOptions.Registration == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginOptions.Registration(childComplexity), true
+
 	case "LoginPayload.errors":
 		if e.ComplexityRoot.LoginPayload.Errors == nil {
 			break
@@ -4068,6 +4083,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Link(childComplexity, args["by"].(LinkBy)), true
+	case "Query.loginOptions":
+		if e.ComplexityRoot.Query.LoginOptions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.LoginOptions(childComplexity), true
 	case "Query.me":
 		if e.ComplexityRoot.Query.Me == nil {
 			break
@@ -4385,6 +4406,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RemoveMemberPayload.Removed(childComplexity), true
+	case "RemoveMemberPayload.scheduledChanges":
+		if e.ComplexityRoot.RemoveMemberPayload.ScheduledChanges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveMemberPayload.ScheduledChanges(childComplexity), true
 
 	case "ReportLinkPayload.errors":
 		if e.ComplexityRoot.ReportLinkPayload.Errors == nil {
@@ -4758,6 +4785,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ScheduledChange.ID(childComplexity), true
+	case "ScheduledChange.link":
+		if e.ComplexityRoot.ScheduledChange.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScheduledChange.Link(childComplexity), true
 
 	case "Session.agent":
 		if e.ComplexityRoot.Session.Agent == nil {
@@ -6399,6 +6432,8 @@ type PageInfo {
 type Query {
   "The logged-in user; null for anonymous callers and for API keys."
   me: User
+  "What log-in pages need to know of this instance. Public."
+  loginOptions: LoginOptions!
   """
   Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
   they can list with their role or scopes, and users their own account and sessions.
@@ -6467,6 +6502,22 @@ type Query {
   ): LinkVersion
 }
 
+"What log-in pages need to know of an instance."
+type LoginOptions {
+  "Who may register."
+  registration: Registration!
+}
+
+"Who may register an account. The operator creates accounts with each of them."
+enum Registration {
+  "All callers."
+  OPEN
+  "Callers who have the token of an invitation."
+  INVITED
+  "No caller."
+  CLOSED
+}
+
 "Selects a workspace by one of two keys."
 input WorkspaceBy @oneOf {
   "Its id."
@@ -6512,11 +6563,15 @@ their neighbors look are retained. Text with control characters is refused: INVA
 in Unicode's normalization form C.
 """
 type Mutation {
-  "Creates an account and logs it in. Errors: INVALID_INPUT, EMAIL_TAKEN. Rate-limited per address: RATE_LIMITED."
+  """
+  Creates an account and logs it in, as far as loginOptions.registration permits: FORBIDDEN. Where the server sends e-mail, the
+  account reads, and changes nothing in workspaces and creates none before verifyEmail: FORBIDDEN. Errors: INVALID_INPUT,
+  EMAIL_TAKEN, NOT_FOUND and EXPIRED for the invitation. Rate-limited per address: RATE_LIMITED.
+  """
   register(input: RegisterInput!): RegisterPayload!
   """
-  Logs in. Error: BAD_CREDENTIALS, with the same message and timing whether or not the account exists. Rate-limited per
-  account and address: RATE_LIMITED.
+  Logs in. Error: BAD_CREDENTIALS, with the same message and timing whether or not the account exists or is disabled.
+  Rate-limited per account and address: RATE_LIMITED.
   """
   login(input: LoginInput!): LoginPayload!
   """
@@ -6536,7 +6591,8 @@ type Mutation {
   requestEmailVerification(input: RequestEmailVerificationInput!): RequestEmailVerificationPayload!
   """
   Sends a token for resetPassword, which is valid for an hour. The response is the same whether or not the account exists.
-  Rate-limited per account and address: RATE_LIMITED.
+  Where the server sends no e-mail, the operator resets passwords instead: linkforge users reset-password. Rate-limited per
+  account and address: RATE_LIMITED.
   """
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload!
   """
@@ -6560,7 +6616,10 @@ type Mutation {
   login: RATE_LIMITED.
   """
   changePassword(input: ChangePasswordInput!): ChangePasswordPayload!
-  "Creates a workspace that the caller owns. Errors: INVALID_INPUT, SLUG_TAKEN."
+  """
+  Creates a workspace that the caller owns. FORBIDDEN until the caller's address is verified, if the server sends e-mail.
+  Errors: INVALID_INPUT, SLUG_TAKEN.
+  """
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
   Changes a workspace's settings. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, SLUG_TAKEN.
@@ -6594,7 +6653,7 @@ type Mutation {
   updateMemberRole(input: UpdateMemberRoleInput!): UpdateMemberRolePayload!
   """
   Removes a member from a workspace. Every member may leave. Removing others requires the role ADMIN, and removing owners the
-  role OWNER. Errors: NOT_FOUND, LAST_OWNER.
+  role OWNER. Invitations and webhooks of the member end; scheduled changes and API keys stay. Errors: NOT_FOUND, LAST_OWNER.
   """
   removeMember(input: RemoveMemberInput!): RemoveMemberPayload!
   "Makes another member an owner, and the caller an admin. Requires the role OWNER. Errors: NOT_FOUND, INVALID_INPUT."
@@ -6816,6 +6875,11 @@ input RegisterInput {
   password: String!
   "The displayed name: 1 to 100 characters."
   name: String!
+  """
+  The token of an invitation of this address. The account joins its workspace. Required where loginOptions.registration is
+  INVITED. Absent or null: none.
+  """
+  invitationToken: String
 }
 
 "Payload of register."
@@ -7155,6 +7219,11 @@ input RemoveMemberInput {
 type RemoveMemberPayload {
   "Whether the member was removed."
   removed: Boolean!
+  """
+  The pending changes that the member scheduled, soonest first, up to 100. They take effect unless cancelLinkChange cancels
+  them. Null when there are errors.
+  """
+  scheduledChanges: [ScheduledChange!]
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -8501,6 +8570,8 @@ enum ChangeCause {
 type ScheduledChange {
   "The id: sch_ and 26 characters."
   id: ID!
+  "The link as it is now."
+  link: Link!
   "When it takes effect."
   at: Time!
   "The fields that it changes, with the values as they are now and will be."
@@ -8573,7 +8644,10 @@ enum EventType {
   DOMAIN_FAILING
   "A domain is no longer verified."
   DOMAIN_LOST
-  "A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, or the operator disabled it."
+  """
+  A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, its user lost WEBHOOKS_WRITE, or the
+  operator disabled it.
+  """
   WEBHOOK_DISABLED
 }
 
@@ -8640,7 +8714,7 @@ enum WebhookStatus {
   ACTIVE
   "A member has paused it; its position in the event log stays."
   PAUSED
-  "The server has disabled it; its position in the event log stays."
+  "The server has disabled it, see WEBHOOK_DISABLED; its position in the event log stays."
   DISABLED
 }
 
@@ -8944,7 +9018,10 @@ enum AuditAction {
   WEBHOOK_DELETED
   "The secret of a webhook was rotated."
   WEBHOOK_SECRET_ROTATED
-  "A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, or the operator disabled it."
+  """
+  A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, its user lost WEBHOOKS_WRITE, or the
+  operator disabled it.
+  """
   WEBHOOK_DISABLED
 }
 
@@ -11271,6 +11348,14 @@ func (ec *executionContext) childFields_LinkVersionEdge(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type LinkVersionEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_LoginOptions(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "registration":
+		return ec.fieldContext_LoginOptions_registration(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LoginOptions", field.Name)
+}
+
 func (ec *executionContext) childFields_LoginPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "token":
@@ -11567,6 +11652,8 @@ func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context,
 	switch field.Name {
 	case "removed":
 		return ec.fieldContext_RemoveMemberPayload_removed(ctx, field)
+	case "scheduledChanges":
+		return ec.fieldContext_RemoveMemberPayload_scheduledChanges(ctx, field)
 	case "errors":
 		return ec.fieldContext_RemoveMemberPayload_errors(ctx, field)
 	}
@@ -11793,6 +11880,8 @@ func (ec *executionContext) childFields_ScheduledChange(ctx context.Context, fie
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_ScheduledChange_id(ctx, field)
+	case "link":
+		return ec.fieldContext_ScheduledChange_link(ctx, field)
 	case "at":
 		return ec.fieldContext_ScheduledChange_at(ctx, field)
 	case "changes":
@@ -21507,6 +21596,29 @@ func (ec *executionContext) fieldContext_LinkVersionEdge_node(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _LoginOptions_registration(ctx context.Context, field graphql.CollectedField, obj *LoginOptions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginOptions_registration(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Registration, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v account.Registration) graphql.Marshaler {
+			return ec.marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐRegistration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LoginOptions_registration(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginOptions", field, false, false, "Registration")
+}
+
 func (ec *executionContext) _LoginPayload_token(ctx context.Context, field graphql.CollectedField, obj *LoginPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25108,6 +25220,38 @@ func (ec *executionContext) fieldContext_Query_me(_ context.Context, field graph
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_loginOptions(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_loginOptions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().LoginOptions(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *LoginOptions) graphql.Marshaler {
+			return ec.marshalNLoginOptions2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginOptions(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_loginOptions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LoginOptions(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_node(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26509,6 +26653,38 @@ func (ec *executionContext) _RemoveMemberPayload_removed(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_RemoveMemberPayload_removed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RemoveMemberPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _RemoveMemberPayload_scheduledChanges(ctx context.Context, field graphql.CollectedField, obj *RemoveMemberPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RemoveMemberPayload_scheduledChanges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ScheduledChanges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
+			return ec.marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RemoveMemberPayload_scheduledChanges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RemoveMemberPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduledChange(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _RemoveMemberPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RemoveMemberPayload) (ret graphql.Marshaler) {
@@ -28076,6 +28252,38 @@ func (ec *executionContext) _ScheduledChange_id(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_ScheduledChange_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ScheduledChange", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ScheduledChange_link(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduledChange_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalNLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduledChange_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduledChange",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _ScheduledChange_at(ctx context.Context, field graphql.CollectedField, obj *link.ScheduledChange) (ret graphql.Marshaler) {
@@ -37661,7 +37869,7 @@ func (ec *executionContext) unmarshalInputRegisterInput(ctx context.Context, obj
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"email", "password", "name"}
+	fieldsInOrder := [...]string{"email", "password", "name", "invitationToken"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -37689,6 +37897,13 @@ func (ec *executionContext) unmarshalInputRegisterInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Name = data
+		case "invitationToken":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("invitationToken"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.InvitationToken = data
 		}
 	}
 	return it, nil
@@ -43323,6 +43538,39 @@ func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.Select
 	return out
 }
 
+var loginOptionsImplementors = []string{"LoginOptions"}
+
+func (ec *executionContext) _LoginOptions(ctx context.Context, sel ast.SelectionSet, obj *LoginOptions) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, loginOptionsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LoginOptions")
+		case "registration":
+			out.Values[i] = ec._LoginOptions_registration(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var loginPayloadImplementors = []string{"LoginPayload"}
 
 func (ec *executionContext) _LoginPayload(ctx context.Context, sel ast.SelectionSet, obj *LoginPayload) graphql.Marshaler {
@@ -44364,6 +44612,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_me(ctx, field)
 				})
+		case "loginOptions":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_loginOptions(ctx, field)
+				})
 		case "node":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, false,
@@ -44900,6 +45154,11 @@ func (ec *executionContext) _RemoveMemberPayload(ctx context.Context, sel ast.Se
 		case "removed":
 			out.Values[i] = ec._RemoveMemberPayload_removed(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "scheduledChanges":
+			out.Values[i] = ec._RemoveMemberPayload_scheduledChanges(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "errors":
@@ -45713,6 +45972,11 @@ func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.Select
 			out.Values[i] = graphql.MarshalString("ScheduledChange")
 		case "id":
 			out.Values[i] = ec._ScheduledChange_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "link":
+			out.Values[i] = ec._ScheduledChange_link(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -49653,6 +49917,14 @@ func (ec *executionContext) unmarshalNLoginInput2githubᚗcomᚋlinkforgeᚋlink
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNLoginOptions2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginOptions(ctx context.Context, sel ast.SelectionSet, v *LoginOptions) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "LoginOptions!")
+		return graphql.Null
+	}
+	return ec._LoginOptions(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginPayload(ctx context.Context, sel ast.SelectionSet, v *LoginPayload) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "LoginPayload!")
@@ -50030,6 +50302,21 @@ func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforge�
 		return graphql.Null
 	}
 	return ec._RegisterPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐRegistration(ctx context.Context, v any) (account.Registration, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := account.Registration(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐRegistration(ctx context.Context, sel ast.SelectionSet, v account.Registration) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "Registration!")
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNRemoveDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveDomainInput(ctx context.Context, v any) (RemoveDomainInput, error) {
@@ -52166,6 +52453,25 @@ func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlink
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx context.Context, sel ast.SelectionSet, v *link.ScheduledChange) graphql.Marshaler {

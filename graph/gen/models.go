@@ -789,6 +789,12 @@ type LoginInput struct {
 	Password string `json:"password"`
 }
 
+// What log-in pages need to know of an instance.
+type LoginOptions struct {
+	// Who may register.
+	Registration account.Registration `json:"registration"`
+}
+
 // Payload of login.
 type LoginPayload struct {
 	// The token to send as Authorization: Bearer; null when there are errors.
@@ -989,6 +995,9 @@ type RegisterInput struct {
 	Password string `json:"password"`
 	// The displayed name: 1 to 100 characters.
 	Name string `json:"name"`
+	// The token of an invitation of this address. The account joins its workspace. Required where loginOptions.registration is
+	// INVITED. Absent or null: none.
+	InvitationToken *string `json:"invitationToken,omitempty"`
 }
 
 // Payload of register.
@@ -1031,6 +1040,9 @@ type RemoveMemberInput struct {
 type RemoveMemberPayload struct {
 	// Whether the member was removed.
 	Removed bool `json:"removed"`
+	// The pending changes that the member scheduled, soonest first, up to 100. They take effect unless cancelLinkChange cancels
+	// them. Null when there are errors.
+	ScheduledChanges []*link.ScheduledChange `json:"scheduledChanges,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }

@@ -26,6 +26,16 @@ import (
 // registersPerAddress bounds new accounts.
 var registersPerAddress = ratelimit.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 
+// Registration is who may register.
+type Registration string
+
+// The registrations. The operator creates accounts with each of them.
+const (
+	Open    Registration = "OPEN"    // all callers
+	Invited Registration = "INVITED" // callers with the token of an invitation
+	Closed  Registration = "CLOSED"
+)
+
 // Account is a user.
 type Account struct {
 	bun.BaseModel `bun:"table:accounts"`
@@ -38,6 +48,8 @@ type Account struct {
 	UpdatedAt    time.Time
 	// EmailVerifiedAt is when the user proved that they receive mail at Email; nil until then.
 	EmailVerifiedAt *time.Time
+	// DisabledAt is when the operator disabled the account; nil if it is enabled.
+	DisabledAt *time.Time
 	// DeletedAt is when the account was deleted. Since then the row holds only the ID.
 	DeletedAt *time.Time
 }
@@ -69,7 +81,9 @@ type Store struct {
 	Keys      Keys
 	// SessionTTL is the lifetime of a session that is not refreshed.
 	SessionTTL time.Duration
-	Limits     ratelimit.Limiter
+	// Registration is who may Register; empty means Open.
+	Registration Registration
+	Limits       ratelimit.Limiter
 	// Mail is optional.
 	Mail Mailer
 	// PublicURL names this instance in mail.
@@ -84,9 +98,24 @@ type Store struct {
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
+// Invitation makes a new account a member of a workspace.
+type Invitation interface {
+	// Check returns NotFound, Expired or Forbidden unless an account with the address can accept the invitation.
+	Check(ctx context.Context, email string) error
+	// Accept accepts it, in the transaction that has created the account. It returns the errors of Check.
+	Accept(ctx context.Context, tx bun.Tx, a *Account) error
+}
+
 // Register creates an account, logs it in and, if mail is sent, mails a token that verifies the
-// address. It returns InvalidInput, EmailTaken or RateLimited.
-func (s *Store) Register(ctx context.Context, email, password, name string, from Origin) (Login, error) {
+// address. The account accepts the invitation, which may be nil if the registration is open. Whether an address has an
+// account is compared last, so that only callers who may register it learn this. Register returns InvalidInput,
+// Forbidden, EmailTaken, RateLimited and the errors of the invitation.
+func (s *Store) Register(
+	ctx context.Context, email, password, name string, from Origin, invitation Invitation,
+) (Login, error) {
+	if err := s.mayRegister(invitation); err != nil {
+		return Login{}, err
+	}
 	a, err := s.newAccount(email, name)
 	if err != nil {
 		return Login{}, err
@@ -97,14 +126,28 @@ func (s *Store) Register(ctx context.Context, email, password, name string, from
 	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {
 		return Login{}, err
 	}
+	scope := ctx
+	if invitation != nil {
+		if err := invitation.Check(ctx, a.Email); err != nil {
+			return Login{}, atInvitation(err)
+		}
+		scope = db.AsSystem(ctx) // the account is not a member yet
+	}
 	if a.PasswordHash, err = s.Passwords.Hash(ctx, from.Address, password); err != nil {
 		return Login{}, err
 	}
 	var verification mailed
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		_, err = tx.NewInsert().Model(a).On("CONFLICT (email) DO NOTHING").Returning("id").Exec(ctx, &a.ID)
-		if err == nil && s.sendsMail() {
-			verification, err = s.newMailed(ctx, tx, a.ID, verifyEmail)
+	err = s.DB.Tx(scope, func(ctx context.Context, tx bun.Tx) (err error) {
+		if err := insert(ctx, tx, a); err != nil {
+			return err
+		}
+		if s.sendsMail() {
+			if verification, err = s.newMailed(ctx, tx, a.ID, verifyEmail); err != nil {
+				return err
+			}
+		}
+		if invitation != nil {
+			err = atInvitation(invitation.Accept(ctx, tx, a))
 		}
 		return err
 	})
@@ -116,6 +159,31 @@ func (s *Store) Register(ctx context.Context, email, password, name string, from
 		s.mail(ctx, a, verification)
 	}
 	return s.begin(ctx, a, from.Agent)
+}
+
+// mayRegister returns Forbidden unless the registration is open to the caller.
+func (s *Store) mayRegister(invitation Invitation) error {
+	switch {
+	case s.Registration == Closed:
+		return errs.New(errs.Forbidden, "Registration is closed on this server. Ask its operator for an account.")
+	case s.Registration == Invited && invitation == nil:
+		return errs.New(errs.Forbidden, "Registration on this server requires an invitation: send its token as "+
+			"invitationToken. Members of a workspace invite, and the operator creates accounts.")
+	}
+	return nil
+}
+
+func atInvitation(err error) error {
+	if e := errs.From(err); err != nil && e.Kind.IsUserError() {
+		return e.At("invitationToken")
+	}
+	return err
+}
+
+// insert inserts a new account. It returns sql.ErrNoRows if another one has the address.
+func insert(ctx context.Context, tx bun.Tx, a *Account) error {
+	_, err := tx.NewInsert().Model(a).On("CONFLICT (email) DO NOTHING").Returning("id").Exec(ctx, &a.ID)
+	return err
 }
 
 func (s *Store) newAccount(email, name string) (*Account, error) {
@@ -131,8 +199,8 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
 }
 
-// Login authenticates a user and starts a session. Unknown accounts and wrong passwords get the
-// same error in the same time. It returns BadCredentials or RateLimited.
+// Login authenticates a user and starts a session. Unknown accounts, disabled accounts and wrong passwords get
+// the same error in the same time. It returns BadCredentials or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)
@@ -206,14 +274,14 @@ func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified boo
 	return account.Email, account.EmailVerified(), nil
 }
 
-// actorAccount returns the actor's account, or Unauthenticated if it was deleted.
+// actorAccount returns the actor's account, or Unauthenticated if it was deleted or disabled.
 func (s *Store) actorAccount(ctx context.Context, a Actor) (*Account, error) {
 	found, err := s.Get(ctx, a.AccountID)
 	if err != nil {
 		return nil, err
 	}
 	account := found[a.AccountID]
-	if account == nil {
+	if account == nil || account.DisabledAt != nil {
 		return nil, errNoAccount()
 	}
 	return account, nil
@@ -223,8 +291,17 @@ func errNoAccount() error {
 	return errs.New(errs.Unauthenticated, "This account no longer exists.")
 }
 
-// byEmail returns an empty account for an unknown address, so that Login takes the same path.
+// byEmail returns an empty account for an unknown address or a disabled account, so that Login takes the same path.
 func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
+	a, err := s.find(ctx, email)
+	if err == nil && a.DisabledAt != nil {
+		a = &Account{}
+	}
+	return a, err
+}
+
+// find returns the account with the address, or an empty one.
+func (s *Store) find(ctx context.Context, email string) (*Account, error) {
 	a := &Account{}
 	if _, err := CheckEmail(email); err != nil {
 		return a, nil

@@ -54,7 +54,7 @@ func (b *bundle) from() Origin { return Origin{Address: b.address, Agent: "a tes
 
 func (b *bundle) register(t *testing.T, email string) Login {
 	t.Helper()
-	s := must.Value(b.Register(t.Context(), email, password, "Ada", b.from()))(t)
+	s := must.Value(b.Register(t.Context(), email, password, "Ada", b.from(), nil))(t)
 	return s
 }
 
@@ -89,7 +89,7 @@ func TestRegister_ThenLogin(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
-		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from()))(t)
+		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from(), nil))(t)
 		a := registered.Account
 		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) ||
 			!a.CreatedAt.Equal(noon) {
@@ -127,7 +127,7 @@ func TestRegister_OneAccountPerAddress(t *testing.T) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		b.register(t, "ada@example.com")
 		for _, email := range []string{"ada@example.com", "ADA@EXAMPLE.COM", " Ada@example.com\t"} {
-			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.from())
+			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.from(), nil)
 			if diff := cmp.Diff([]string{"email"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.EmailTaken) {
 				t.Errorf("%q: %v, at (-want +got):\n%s", email, err, diff)
 			}
@@ -147,7 +147,7 @@ func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
 			if i%2 == 1 {
 				email = "Ada@Example.com"
 			}
-			_, err := b.Register(t.Context(), email, password, fmt.Sprintf("Ada %d", i), b.from())
+			_, err := b.Register(t.Context(), email, password, fmt.Sprintf("Ada %d", i), b.from(), nil)
 			return err
 		})
 		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 49}, answers); diff != "" {
@@ -225,7 +225,7 @@ func TestRegister_RefusesBadInput(t *testing.T) {
 		"name of two lines":     {"ada@example.com", password, "Ada\nEve", "name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from())
+			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from(), nil)
 			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%v, at (-want +got):\n%s", err, diff)
 			}

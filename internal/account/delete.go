@@ -24,6 +24,13 @@ func (s *Store) Delete(
 	if err != nil {
 		return err
 	}
+	return s.remove(ctx, account, leave)
+}
+
+// remove deletes an account. It returns Unauthenticated if it was deleted meanwhile, and the errors of leave.
+func (s *Store) remove(
+	ctx context.Context, account *Account, leave func(ctx context.Context, tx bun.Tx, accountID string) error,
+) (err error) {
 	var ended []string
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		err := s.lock(ctx, tx, account.ID)
@@ -65,7 +72,7 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (session
 	}
 	_, err = tx.NewUpdate().Model((*Account)(nil)).Set("email = ?", "deleted:"+accountID).Set("name = ''").
 		Set("password_hash = ''").
-		Set("email_verified_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).Where("id = ?", accountID).
+		Set("email_verified_at = NULL").Set("disabled_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).Where("id = ?", accountID).
 		Exec(ctx)
 	return sessions, err
 }

@@ -115,7 +115,7 @@ func TestDelete_FreesAddress(t *testing.T) {
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("the old account: %v", err)
 		}
-		again, err := b.Register(t.Context(), b.email, newPassword, "Eve", b.from())
+		again, err := b.Register(t.Context(), b.email, newPassword, "Eve", b.from(), nil)
 		if err != nil || again.Account.ID == old.Account.ID || again.Account.EmailVerified() {
 			t.Fatalf("%+v: %v", again.Account, err)
 		}

@@ -196,15 +196,15 @@ func TestLimits_RegistrationsPerAddress(t *testing.T) {
 		b := setupLimits(t, k) // the first
 		b.charge(t, registersPerAddress, 179)
 		answers := atOnce(30, func(int) error {
-			_, err := b.Register(t.Context(), b.email, password, "Ada", b.from())
+			_, err := b.Register(t.Context(), b.email, password, "Ada", b.from(), nil)
 			return err
 		})
 		if diff := cmp.Diff(map[string]int{"EMAIL_TAKEN": 20, "RATE_LIMITED": 10}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.from())
+		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.from(), nil)
 		b.refused(t, err, time.Hour)
-		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Origin{Address: id.New(id.Log)}); err != nil {
+		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Origin{Address: id.New(id.Log)}, nil); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
 	})

@@ -132,21 +132,29 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 	if err != nil {
 		return err
 	}
-	var reset mailed
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if err := dropMailed(ctx, tx, account.ID, resetPassword); err != nil {
-			return err
-		}
-		reset, err = s.newMailed(ctx, tx, account.ID, resetPassword)
-		return err
-	})
+	reset, err := s.replaceReset(ctx, account.ID, resetPassword)
 	if err != nil {
-		return fmt.Errorf("storing a password reset: %w", err)
+		return err
 	}
 	if account.ID != "" {
 		s.mail(ctx, account, reset)
 	}
 	return nil
+}
+
+// replaceReset stores a token that resets the password, in place of earlier ones.
+func (s *Store) replaceReset(ctx context.Context, accountID string, p purpose) (reset mailed, err error) {
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if err := dropMailed(ctx, tx, accountID, p); err != nil {
+			return err
+		}
+		reset, err = s.newMailed(ctx, tx, accountID, p)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("storing a password reset: %w", err)
+	}
+	return reset, err
 }
 
 // ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the
@@ -207,11 +215,11 @@ func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, ha
 	return &a, err
 }
 
-// newMailed stores a token if the account exists.
+// newMailed stores a token if the account exists and is enabled.
 func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID string, p purpose) (mailed, error) {
 	m := mailed{purpose: p, token: mailedPrefix + rand.Text(), expires: s.now().Add(p.life)}
 	_, err := conn.NewRaw("INSERT INTO mailed_tokens (hash, account_id, purpose, expires_at)"+
-		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL",
+		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL",
 		HashSecret(m.token), p.name, m.expires, accountID).Exec(ctx)
 	return m, err
 }
@@ -243,8 +251,7 @@ func dropMailed(ctx context.Context, tx bun.Tx, accountID string, p purpose) err
 
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
-// mail sends the token to the account's address. This server has no page that accepts it: a front
-// end calls the mutation.
+// mail sends the token to the account's address. A front end calls the mutation with it.
 func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
 	if s.Mail == nil {
 		return

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/uptrace/bun"
 )
 
 // Known is a user as listed for the operator.
@@ -16,6 +17,7 @@ type Known struct {
 	ID, Email, Name string
 	CreatedAt       time.Time
 	EmailVerifiedAt *time.Time
+	DisabledAt      *time.Time
 	// Sessions is the number of active sessions.
 	Sessions int64
 }
@@ -26,7 +28,7 @@ type Known struct {
 func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
 	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
 	accounts := []Known{}
-	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at").
+	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at", "disabled_at").
 		ColumnExpr("(?) AS sessions", sessions).
 		Where("deleted_at IS NULL").Where("id > ?", after).
 		Where(`email LIKE ? ESCAPE '\' OR email LIKE ? ESCAPE '\'`,
@@ -42,17 +44,139 @@ func (s *Store) People(ctx context.Context, email, after string, limit int) ([]K
 // number. Every node refuses their tokens within a second; API keys stay valid. It is for the
 // operator and returns NotFound.
 func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64, error) {
-	a, err := s.byEmail(ctx, fold(email))
+	a, err := s.existing(ctx, email)
 	if err != nil {
 		return nil, 0, err
-	}
-	if a.ID == "" {
-		return nil, 0, errs.New(errs.NotFound, "Nobody has this e-mail address. "+
-			"This finds parts of addresses: linkforge users list --email.")
 	}
 	n, err := s.active(a.ID).Count(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("counting sessions: %w", err)
 	}
 	return a, int64(n), s.end(ctx, s.DB, "account_id = ?", a.ID)
+}
+
+// SetDisabled disables or enables the account with the address. Every node refuses the tokens of a disabled account
+// within a second, and its password and mailed tokens at once. API keys that it created belong to their
+// workspaces, and stay valid. SetDisabled returns the number of ended sessions. It is for the operator and returns
+// NotFound.
+func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_ *Account, sessions int64, err error) {
+	a, err := s.existing(ctx, email)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
+		if err := s.lock(ctx, tx, a.ID); err != nil {
+			return err
+		}
+		if !disabled {
+			a.DisabledAt = nil
+		} else if a.DisabledAt == nil {
+			a.DisabledAt = new(s.now())
+		}
+		_, err := tx.NewUpdate().Model(a).Set("updated_at = ?", s.now()).Set("disabled_at = ?", a.DisabledAt).WherePK().Exec(ctx)
+		if err != nil || !disabled {
+			return err
+		}
+		if sessions, err = s.active(a.ID).Conn(tx).Count(ctx); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", a.ID).Exec(ctx); err != nil {
+			return err
+		}
+		return s.end(ctx, tx, "account_id = ?", a.ID)
+	})
+	if err != nil {
+		return nil, 0, db.NoRowsAs(errUnknown(), err, "disabling an account")
+	}
+	return a, sessions, nil
+}
+
+// operatorReset is resetPassword with a token that the operator passes on.
+var operatorReset = purpose{name: resetPassword.name, life: 24 * time.Hour}
+
+// PasswordLink leads to the page that sets the password of an account. It is valid once.
+type PasswordLink struct {
+	URL       string
+	ExpiresAt time.Time
+}
+
+// PasswordPage is the path of the page that sets a password with the token in the fragment of its URL, which no
+// server receives or logs. The server has its handler.
+const PasswordPage = "/password"
+
+func (s *Store) linkOf(m mailed) PasswordLink {
+	return PasswordLink{URL: s.PublicURL + PasswordPage + "#" + m.token, ExpiresAt: m.expires}
+}
+
+// AdminCreate creates an account without a password, and returns the link that sets one. Without a name, it is named
+// like its address. join adds what other packages hold of the account, in the same transaction, which sees all
+// workspaces. It is for the operator and returns InvalidInput, EmailTaken and the errors of join.
+func (s *Store) AdminCreate(
+	ctx context.Context, email, name string, join func(ctx context.Context, tx bun.Tx, accountID string) error,
+) (*Account, PasswordLink, error) {
+	if name == "" {
+		name, _, _ = strings.Cut(strings.TrimSpace(email), "@")
+	}
+	a, err := s.newAccount(email, name)
+	if err != nil {
+		return nil, PasswordLink{}, err
+	}
+	var reset mailed
+	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) (err error) {
+		if err := insert(ctx, tx, a); err != nil {
+			return err
+		}
+		if err := join(ctx, tx, a.ID); err != nil {
+			return err
+		}
+		reset, err = s.newMailed(ctx, tx, a.ID, operatorReset)
+		return err
+	})
+	if err != nil {
+		taken := errs.New(errs.EmailTaken, "There is an account with this e-mail address already. "+
+			"This prints a link for it: linkforge users reset-password.")
+		return nil, PasswordLink{}, db.NoRowsAs(taken.At("email"), err, "creating an account")
+	}
+	return a, s.linkOf(reset), nil
+}
+
+// AdminReset returns a link that sets the password of the account with the address. Its password and sessions stay
+// until then; earlier links and mailed resets end. It is for the operator and returns NotFound, or Conflict for a
+// disabled account.
+func (s *Store) AdminReset(ctx context.Context, email string) (*Account, PasswordLink, error) {
+	a, err := s.existing(ctx, email)
+	if err != nil {
+		return nil, PasswordLink{}, err
+	}
+	if a.DisabledAt != nil {
+		return nil, PasswordLink{}, errs.New(errs.Conflict, "This account is disabled. First: linkforge users enable.")
+	}
+	reset, err := s.replaceReset(ctx, a.ID, operatorReset)
+	return a, s.linkOf(reset), err
+}
+
+// AdminDelete is Delete without a password. It is for the operator and returns NotFound and the errors of leave.
+func (s *Store) AdminDelete(
+	ctx context.Context, email string, leave func(ctx context.Context, tx bun.Tx, accountID string) error,
+) (*Account, error) {
+	a, err := s.existing(ctx, email)
+	if err != nil {
+		return nil, err
+	}
+	return a, s.remove(ctx, a, leave)
+}
+
+// existing returns the account with the address, or NotFound.
+func (s *Store) existing(ctx context.Context, email string) (*Account, error) {
+	a, err := s.find(ctx, fold(email))
+	if err == nil && a.ID == "" {
+		err = errUnknown()
+	}
+	return a, err
+}
+
+func errUnknown() error {
+	return errs.New(errs.NotFound, "No account has this e-mail address. "+
+		"This finds parts of addresses: linkforge users list --email.")
 }

@@ -93,7 +93,7 @@ func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			email, address := strings.TrimPrefix(id.New(id.Account), "usr_")+"@example.com", Origin{Address: id.New(id.Log)}
-			must.Value(b.Register(t.Context(), email, c.password, "Ada", address))(t)
+			must.Value(b.Register(t.Context(), email, c.password, "Ada", address, nil))(t)
 			if _, err := b.Login(t.Context(), email, c.other, address); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("another password: %v", err)
 			}

@@ -63,8 +63,8 @@ type Login struct {
 	RefreshToken string
 }
 
-// begin creates a session. It returns BadCredentials if the account was deleted or its password was
-// changed since it was loaded, which ended its sessions.
+// begin creates a session. It returns BadCredentials if the account was deleted or disabled, or its password was
+// changed, since it was loaded, which ended its sessions.
 func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, error) {
 	now := s.now()
 	session := &Session{
@@ -82,7 +82,7 @@ func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, err
 		}
 		// After the insert, which waits for a transaction that has locked the account.
 		unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", a.ID).
-			Where("password_hash = ?", a.PasswordHash).Where("deleted_at IS NULL").Exists(ctx)
+			Where("password_hash = ?", a.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
 		if err == nil && !unchanged {
 			return errBadLogin()
 		}

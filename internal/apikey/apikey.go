@@ -163,12 +163,21 @@ type Exported struct {
 
 // Export returns the API keys that the account has created, in all workspaces.
 func (s *Store) Export(ctx context.Context, accountID string) ([]Exported, error) {
+	return s.createdBy(ctx, accountID, "1 = 1")
+}
+
+// Active is Export without the keys that have been revoked or have expired.
+func (s *Store) Active(ctx context.Context, accountID string) ([]Exported, error) {
+	return s.createdBy(ctx, accountID, "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)", s.now())
+}
+
+func (s *Store) createdBy(ctx context.Context, accountID, where string, args ...any) ([]Exported, error) {
 	keys := []Exported{}
 	// The statement is bound to the account, not to a workspace.
 	err := s.DB.NewSelect().Model((*Key)(nil)).Column("id", "workspace_id", "name", "created_at").
-		Where("created_by = ?", accountID).Order("id").Scan(db.AsSystem(ctx), &keys)
+		Where("created_by = ?", accountID).Where(where, args...).Order("id").Scan(db.AsSystem(ctx), &keys)
 	if err != nil {
-		return nil, fmt.Errorf("exporting API keys: %w", err)
+		return nil, fmt.Errorf("selecting the API keys of a user: %w", err)
 	}
 	return keys, nil
 }

@@ -18,7 +18,7 @@ type Commands struct {
 	Stats       statsCommand       `cmd:"" help:"Compare rollups with single clicks, or rebuild them."`
 	Quotas      quotasCommand      `cmd:"" help:"List workspaces that are near a quota of this month."`
 	Reports     reportsCommand     `cmd:"" help:"List reports of links."`
-	Users       usersCommand       `cmd:"" help:"List accounts, and end their sessions."`
+	Users       usersCommand       `cmd:"" help:"List, create, disable and delete accounts, reset passwords, and end sessions."`
 	Workspaces  workspacesCommand  `cmd:"" help:"List, limit, delete and restore workspaces."`
 	Links       linksCommand       `cmd:"" help:"Find, disable and enable links."`
 	Webhooks    webhooksCommand    `cmd:"" help:"List, disable and enable webhooks, and stop all of them."`

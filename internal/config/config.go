@@ -81,6 +81,9 @@ type Config struct {
 	EncryptionKey []byte `env:"LINKFORGE_ENCRYPTION_KEY" hidden:""`
 	// Lifetime of an access token, 1m to 720h.
 	TokenTTL time.Duration `env:"LINKFORGE_TOKEN_TTL" default:"24h" min:"1m" max:"720h"`
+	// Who may register an account: open (all callers), invited (with the token of an invitation), closed.
+	// linkforge users create works with each. Empty: open in development, invited in production.
+	Registration string `env:"LINKFORGE_REGISTRATION" development:"open" production:"invited" syntax:"registration"`
 	// Lifetime of a session that is not refreshed, 1h to 8760h.
 	SessionTTL time.Duration `env:"LINKFORGE_SESSION_TTL" default:"720h" min:"1h" max:"8760h"`
 	// Redirects of a link in a calendar month (UTC).

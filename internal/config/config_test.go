@@ -61,7 +61,7 @@ func TestLoad_Defaults(t *testing.T) {
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
 		StatementTimeout: 30 * time.Second, LockTimeout: 10 * time.Second,
-		Migrate: true, TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
+		Migrate: true, Registration: "open", TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13, SumMonths: 25,
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		DestinationChecks: true,
@@ -87,7 +87,7 @@ func TestLoad_ProductionDefaults(t *testing.T) {
 	f["LINKFORGE_ENV"], f["LINKFORGE_PUBLIC_URL"] = "production", "https://sho.rt"
 	c, err := Parse(f)
 	if err != nil || c.Development || c.Playground || c.Introspection || c.LogText || !c.RateLimits ||
-		c.Embedded() || c.AdminListen != "" {
+		c.Embedded() || c.AdminListen != "" || c.Registration != "invited" {
 		t.Errorf("%+v: %v", c, err)
 	}
 	f["LINKFORGE_PLAYGROUND"] = "on"
@@ -182,12 +182,13 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 				"https://*.example", "null", "https://u@a.example"}},
 		"LINKFORGE_HOSTS": {[]string{"", "a", "a.example, b.example,"},
 			[]string{"http://a", "a:80", "a/b", "a b", "%"}},
-		"LINKFORGE_MAIL_FROM":   {[]string{"", "a@b.c", "A <a@b.c>"}, []string{"a", "A <a>", "a@b.c\r\nBcc: x@y.z"}},
-		"LINKFORGE_ENV":         {[]string{"", "development"}, []string{"staging", "prod"}},
-		"LINKFORGE_LOG_FORMAT":  {[]string{"", "text", "JSON"}, []string{"xml"}},
-		"LINKFORGE_LOG_LEVEL":   {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
-		"LINKFORGE_JWT_SECRET":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
-		"LINKFORGE_CODE_SECRET": {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
+		"LINKFORGE_MAIL_FROM":    {[]string{"", "a@b.c", "A <a@b.c>"}, []string{"a", "A <a>", "a@b.c\r\nBcc: x@y.z"}},
+		"LINKFORGE_ENV":          {[]string{"", "development"}, []string{"staging", "prod"}},
+		"LINKFORGE_REGISTRATION": {[]string{"", "open", "invited", "closed"}, []string{"off", "Open", "on"}},
+		"LINKFORGE_LOG_FORMAT":   {[]string{"", "text", "JSON"}, []string{"xml"}},
+		"LINKFORGE_LOG_LEVEL":    {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
+		"LINKFORGE_JWT_SECRET":   {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
+		"LINKFORGE_CODE_SECRET":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 	} {
 		t.Run(variable, func(t *testing.T) {
 			for _, value := range c.good {
@@ -243,7 +244,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		DatabaseReadURL: f["LINKFORGE_DATABASE_READ_URL"], DatabasePool: 7,
 		StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecrets: [][]byte{[]byte(f["LINKFORGE_JWT_SECRET"])},
-		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, TokenTTL: 90 * time.Minute,
+		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, Registration: "open", TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true,
 		AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,

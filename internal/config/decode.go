@@ -35,6 +35,8 @@ var syntaxes = map[string]func(string) (string, error){
 	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
 	"sync":     parseWord("os", "interval", "always"),
+
+	"registration": parseWord("open", "invited", "closed"),
 }
 
 // decode sets a field of Config from a text that is not empty. An invalid text stays in a field

@@ -90,6 +90,18 @@ func (b *batch) add(m workspace.Membership, in *New, operationID string) {
 	b.items = append(b.items, &item{member: m, in: in, operationID: operationID})
 }
 
+// members returns the memberships of the callers, each once.
+func (b *batch) members() (members []workspace.Membership) {
+	seen := map[string]bool{}
+	for _, it := range b.items {
+		if actor := it.member.ActorID(); !seen[actor] {
+			seen[actor] = true
+			members = append(members, it.member)
+		}
+	}
+	return members
+}
+
 // create returns a result for each item.
 func (b *batch) create(ctx context.Context) ([]Result, error) {
 	b.validate()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -43,8 +44,9 @@ func (s *Store) createRequested(ctx context.Context, requests []*createRequest) 
 		requests = confirmed(ctx, requests)
 		err = s.createBatch(ctx, requests)
 	}
-	if db.IsRefused(err) && len(requests) > 1 {
-		for i := range requests { // one by one: no request fails because of another's input
+	isLost := errs.Is(err, errs.NotFound) || errs.Is(err, errs.Forbidden)
+	if (isLost || db.IsRefused(err)) && len(requests) > 1 {
+		for i := range requests { // one by one: no request fails because of another's input or caller
 			_, _ = s.createRequested(ctx, requests[i:i+1])
 		}
 	}

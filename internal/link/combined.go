@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // createCombined creates or finds deterministic links without dependent rows on PostgreSQL, by one statement that
@@ -110,7 +111,8 @@ func (b *batch) insertCombined(ctx context.Context) (created bool, err error) {
 		"SELECT %s AS workspace_id, %s AS month, %s::BIGINT AS links, %s::BIGINT AS quota", statement.Of(b.member.ID()),
 		statement.Of(hitquota.MonthOf(b.now).String()), statement.Of(len(items)), statement.Of(b.QuotaOf(b.member))))
 	addQuota(statement, "missing")
-	addInsertions(statement, []*contribution{{batch: b, unresolved: items, records: records}}, "TRUE")
+	addInsertions(statement, []*contribution{{batch: b, unresolved: items, records: records}},
+		workspace.Permitted(statement, workspace.WriteLinks, b.members()...))
 	if created, err = statement.ExecReturning(ctx, "created", len(items)); !created {
 		return false, err
 	}

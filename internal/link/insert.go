@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (
@@ -28,8 +29,14 @@ const (
 // has it.
 //
 // The quota is consumed first, for all of the links, and the unused part is returned. That locks
-// its row, so batches of a workspace run one after the other and cannot deadlock.
+// its row, so batches of a workspace run one after the other and cannot deadlock. It returns NotFound or Forbidden if
+// a caller has lost the permission while the batch waited.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
+	for _, m := range b.members() {
+		if err := workspace.Recheck(ctx, tx, m, workspace.WriteLinks); err != nil {
+			return err
+		}
+	}
 	for _, it := range b.items {
 		it.attempt, it.tried, it.revived = Result{}, 0, false
 		if it.pending() {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +25,8 @@ const (
 	maxLeadYears = 2
 	// maxScheduled is how many changes of a link may be pending.
 	maxScheduled = 20
+	// MaxScheduledBy is how many changes ScheduledBy returns.
+	MaxScheduledBy = 100
 )
 
 // ScheduledChange is a change of a link at an instant.
@@ -305,8 +308,56 @@ func (s *Store) insertScheduled(ctx context.Context, tx bun.Tx, c *ScheduledChan
 // auditSchedule records that the change was scheduled or canceled. These are no changes of the link, so
 // they have no version.
 func (s *Store) auditSchedule(ctx context.Context, tx bun.Tx, c *ScheduledChange, action audit.Action) error {
+	return audit.Write(ctx, tx, c.event(c.Link.In.ActorID(), action, s.Now()))
+}
+
+func (c *ScheduledChange) event(actorID string, action audit.Action, now time.Time) *audit.Event {
 	details := audit.Details{"id": c.ID, "at": c.DueAt.UTC().Format(time.RFC3339Nano), "fields": c.Patch.Names()}
-	return c.Link.In.Audit(ctx, tx, s.Now(), action, c.LinkID, details)
+	return audit.New(c.WorkspaceID, actorID, action, c.LinkID, details, now)
+}
+
+// CancelPending cancels, for the operator, the pending changes of links that set a URL whose host matches, and the
+// later ones that are not valid without them. It returns how many. The caller has locked the links in the transaction, and
+// has loaded their changes by WriteDue.
+func (s *Store) CancelPending(
+	ctx context.Context, tx bun.Tx, matches func(host string) bool, links ...*Link,
+) (n int, err error) {
+	var canceled []*ScheduledChange
+	var events []*audit.Event
+	for _, l := range links {
+		pending := l.pending
+		l.pending = slices.DeleteFunc(slices.Clone(pending), func(c *ScheduledChange) bool {
+			return slices.ContainsFunc(c.urlRows(time.Time{}), func(u linkURL) bool { return matches(u.Host) })
+		})
+		if len(l.pending) < len(pending) {
+			s.dropBroken(l)
+		}
+		for _, c := range pending {
+			if !slices.Contains(l.pending, c) {
+				canceled, events = append(canceled, c), append(events, c.event("", audit.LinkChangeCanceled, s.Now()))
+			}
+		}
+		l.setNextChange()
+	}
+	if len(canceled) == 0 {
+		return 0, nil
+	}
+	if err := s.deleteScheduled(ctx, tx, canceled...); err != nil {
+		return 0, err
+	}
+	return len(canceled), audit.Write(ctx, tx, events...)
+}
+
+// dropBroken removes pending changes of a link until the states after the others are valid.
+func (s *Store) dropBroken(l *Link) {
+	isBroken := func(c *ScheduledChange) bool { return s.checkState(c.after, c.DueAt, false) != nil }
+	for {
+		i := slices.IndexFunc(l.states(), isBroken)
+		if i < 0 {
+			return
+		}
+		l.pending = slices.Delete(l.pending, i, i+1)
+	}
 }
 
 // urlRows returns the rows of link_urls of the URLs that the change sets.
@@ -432,6 +483,46 @@ func (s *Store) Scheduled(
 		changes[c.LinkID] = append(changes[c.LinkID], c)
 	}
 	return changes, nil
+}
+
+// ScheduledBy returns the pending changes of the workspace that the account or API key scheduled, soonest first, up to
+// MaxScheduledBy. It returns Forbidden.
+func (s *Store) ScheduledBy(
+	ctx context.Context, m workspace.Membership, actorID string,
+) (found []*ScheduledChange, err error) {
+	ctx, err = m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	now, ids := s.now(), []string{}
+	found = []*ScheduledChange{}
+	err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Column("link_id").Where("workspace_id = ?", m.ID()).
+		Where("actor_id = ?", actorID).Where("due_at > ?", now).Order("due_at", "id").Limit(MaxScheduledBy).Scan(ctx, &ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading scheduled changes: %w", err)
+	}
+	if len(ids) == 0 {
+		return found, nil
+	}
+	links, err := s.byIDs(ctx, m, ids)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := s.Scheduled(ctx, m, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for linkID, l := range links {
+		for _, c := range l.Pending(changes[linkID], now) {
+			if c.ActorID == actorID {
+				found = append(found, c)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b *ScheduledChange) int {
+		return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.ID, b.ID))
+	})
+	return found[:min(len(found), MaxScheduledBy)], nil
 }
 
 // Pending returns those of the changes that have not taken effect, with the link as it is now and will be.

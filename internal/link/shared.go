@@ -152,25 +152,28 @@ func (s *Store) createByStatement(ctx context.Context, isShared bool, all ...*co
 	return err
 }
 
-// checks returns the condition that the destinations are allowed and the presumed memberships current. Those of
-// duplicates are checked, too: they get the link of another member. It reports false if the condition is known not
-// to hold.
+// checks returns the condition that the destinations are allowed, the presumed memberships current, and the others
+// still valid after the wait. Those of duplicates are checked, too: they get the link of another member. It reports false
+// if the condition is known not to hold.
 func (s *Store) checks(statement *db.Combined, all []*contribution) (condition string, possible bool) {
 	var urls []string
-	var members []workspace.Membership
+	var presumed, waited []workspace.Membership
 	for _, c := range all {
 		urls = append(urls, c.urls...)
 		if c.batch.isPresumed {
-			for _, it := range c.batch.items {
-				members = append(members, it.member)
-			}
+			presumed = append(presumed, c.batch.members()...)
+		} else {
+			waited = append(waited, c.batch.members()...)
 		}
 	}
 	condition, possible = s.Destinations.Allowed(statement, urls...)
-	if !possible || len(members) == 0 {
+	if possible && len(waited) > 0 {
+		condition += " AND " + workspace.Permitted(statement, workspace.WriteLinks, waited...)
+	}
+	if !possible || len(presumed) == 0 {
 		return condition, possible
 	}
-	unchanged, possible := workspace.Unchanged(statement, members...)
+	unchanged, possible := workspace.Unchanged(statement, presumed...)
 	return condition + " AND " + unchanged, possible
 }
 

@@ -101,8 +101,8 @@ func New(c Config) (*Mailer, error) {
 	return m, nil
 }
 
-// Configured reports whether there is a mail server.
-func (m *Mailer) Configured() bool { return m.configured }
+// Configured reports whether there is a mail server; a nil Mailer has none.
+func (m *Mailer) Configured() bool { return m != nil && m.configured }
 
 // ToOthers sends messages to users who have not requested them, such as invitations. They have a queue
 // of their own, so that a flood of them neither drops nor delays the others.

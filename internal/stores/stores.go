@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
@@ -164,6 +165,8 @@ func (s *Stores) openTenants(o Options) {
 		Log:        o.Log,
 		Limits:     s.Limits,
 		Now:        o.Now,
+
+		Registration: account.Registration(strings.ToUpper(o.Config.Registration)),
 	}
 	s.Workspaces = &workspace.Store{
 		DB: o.DB, Destinations: s.Destinations, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,

@@ -1,6 +1,6 @@
 // Package visitorpage renders the pages that visitors of short URLs see: messages, gates,
-// confirmations and the form that reports a link. They have one layout (layout.html) and one catalogue
-// of texts (texts.json), need no script, and show neither cookies nor anything that a request chose,
+// confirmations and the form that reports a link; and the form that sets a password, in English. They have one layout
+// (layout.html) and one catalogue of texts (texts.json), need no script, and show neither cookies nor anything that a request chose,
 // except the requested address. Programs, which do not accept HTML, receive plain text.
 package visitorpage
 
@@ -37,17 +37,17 @@ func parse(content string) *template.Template {
 // The policies let a page have its own style and nothing else. That of pages with a form has no
 // form-action, because Chromium applies it also to the redirect that follows the form.
 var (
-	policyWithForm = "default-src 'none'; style-src '" + styleHash(layout) +
+	policyWithForm = "default-src 'none'; style-src '" + hashOf(layout, "<style>", "</style>") +
 		"'; base-uri 'none'; frame-ancestors 'none'"
 	policy = policyWithForm + "; form-action 'none'"
 )
 
-// styleHash names the style of the layout as a Content-Security-Policy does. The style has no comment:
-// the template would drop it, and the hash would be of another text.
-func styleHash(page string) string {
-	_, style, _ := strings.Cut(page, "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	sum := sha256.Sum256([]byte(style))
+// hashOf names the style or script of a page as a Content-Security-Policy does. It has no comment: the template would
+// drop it, and the hash would be of another text.
+func hashOf(page, start, end string) string {
+	_, text, _ := strings.Cut(page, start)
+	text, _, _ = strings.Cut(text, end)
+	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 

@@ -66,7 +66,7 @@ func (s *Store) Invite(
 	if email, err = account.CheckEmail(email); err != nil {
 		return nil, "", err
 	}
-	if err := s.mayInvite(ctx, m, email); err != nil {
+	if err := s.chargeInvitation(ctx, m, email); err != nil {
 		return nil, "", err
 	}
 	now := s.now()
@@ -88,18 +88,8 @@ func (s *Store) Invite(
 	return i, token, nil
 }
 
-// mayInvite returns Forbidden if the inviting account has not verified its address although mail is
-// sent, or RateLimited.
-func (s *Store) mayInvite(ctx context.Context, m Membership, email string) error {
-	if s.Mail != nil && s.Mail.Configured() && m.accountID != "" {
-		_, verified, err := s.Accounts.Emails(ctx, account.Actor{AccountID: m.accountID})
-		if err != nil {
-			return err
-		}
-		if !verified {
-			return errs.New(errs.Forbidden, "Invitations are sent by mail: verify your own e-mail address first (verifyEmail).")
-		}
-	}
+// chargeInvitation returns RateLimited.
+func (s *Store) chargeInvitation(ctx context.Context, m Membership, email string) error {
 	for _, c := range []struct {
 		rate    ratelimit.Rate
 		subject string
@@ -187,22 +177,16 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 	// The actor is not a member yet: the system's scope finds the workspace by the token.
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		i = Invitation{}
-		_, err := tx.NewUpdate().Model(&i).Set("accepted_at = ?", s.now()).Set("accepted_by = ?", a.AccountID).
-			Where("token_hash = ?", account.HashSecret(token)).Where("accepted_at IS NULL").Returning("*").Exec(ctx)
-		if errors.Is(err, sql.ErrNoRows) || err == nil && i.ID == "" {
-			return errNoToken()
-		}
-		if err != nil {
+		_, err := usable(tx.NewUpdate().Model(&i), token).Set("accepted_at = ?", s.now()).
+			Set("accepted_by = ?", a.AccountID).Returning("*").Exec(ctx)
+		if err := s.checkFound(&i, err); err != nil {
 			return err
-		}
-		if !s.now().Before(i.ExpiresAt) {
-			return errs.New(errs.Expired, "The invitation has expired. Request a new one.").At("token")
 		}
 		if s.sendsMail() && (email != i.Email || !verified) {
 			return errs.New(errs.Forbidden,
 				"Only the owner of the invited address can accept: log in with that address, and verify it by verifyEmail.")
 		}
-		return s.join(ctx, tx, a, &i)
+		return s.join(ctx, tx, a.AccountID, &i)
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("accepting an invitation: %w", err)
@@ -210,7 +194,62 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 	return s.Require(ctx, a, i.WorkspaceID)
 }
 
-func (s *Store) join(ctx context.Context, tx bun.Tx, a account.Actor, i *Invitation) error {
+// usable restricts a statement to the invitation with the token, unless it has been accepted, or the operator has
+// disabled the account that sent it.
+func usable[Q interface{ Where(string, ...any) Q }](q Q, token string) Q {
+	return q.Where("token_hash = ?", account.HashSecret(token)).Where("accepted_at IS NULL").
+		Where("NOT EXISTS (SELECT 1 FROM accounts WHERE accounts.id = invited_by AND accounts.disabled_at IS NOT NULL)")
+}
+
+// checkFound returns the error of a statement with usable, NotFound if it found none, or Expired.
+func (s *Store) checkFound(i *Invitation, err error) error {
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && i.ID == "":
+		return errNoToken()
+	case err == nil && !s.now().Before(i.ExpiresAt):
+		return errs.New(errs.Expired, "The invitation has expired. Request a new one.").At("token")
+	}
+	return err
+}
+
+// Presented returns the invitation with the token, for a new account: only one with the invited address can accept it.
+func (s *Store) Presented(token string) account.Invitation { return presented{s, token} }
+
+type presented struct {
+	store *Store
+	token string
+}
+
+// Check implements account.Invitation.
+func (p presented) Check(ctx context.Context, email string) error {
+	var i Invitation
+	err := usable(p.store.DB.NewSelect().Model(&i), p.token).Scan(db.AsSystem(ctx))
+	return p.check(&i, err, email)
+}
+
+// Accept implements account.Invitation.
+func (p presented) Accept(ctx context.Context, tx bun.Tx, a *account.Account) error {
+	var i Invitation
+	_, err := usable(tx.NewUpdate().Model(&i), p.token).Set("accepted_at = ?", p.store.now()).
+		Set("accepted_by = ?", a.ID).Returning("*").Exec(ctx)
+	if err := p.check(&i, err, a.Email); err != nil {
+		return err
+	}
+	return p.store.join(ctx, tx, a.ID, &i)
+}
+
+func (p presented) check(i *Invitation, err error, email string) error {
+	if err := p.store.checkFound(i, err); err != nil {
+		return err
+	}
+	if email != i.Email {
+		return errs.New(errs.Forbidden, "The invitation is for another e-mail address. Register with that one.")
+	}
+	return nil
+}
+
+// join makes an account a member, in the transaction that has accepted the invitation.
+func (s *Store) join(ctx context.Context, tx bun.Tx, accountID string, i *Invitation) error {
 	exists, err := tx.NewSelect().Model((*Workspace)(nil)).
 		Where("id = ?", i.WorkspaceID).Where("deleted_at IS NULL").Exists(ctx)
 	if err != nil {
@@ -219,7 +258,7 @@ func (s *Store) join(ctx context.Context, tx bun.Tx, a account.Actor, i *Invitat
 	if !exists {
 		return errNoToken()
 	}
-	joined := &Member{WorkspaceID: i.WorkspaceID, AccountID: a.AccountID, Role: i.Role, CreatedAt: s.now()}
+	joined := &Member{WorkspaceID: i.WorkspaceID, AccountID: accountID, Role: i.Role, CreatedAt: s.now()}
 	n, err := db.Affected(tx.NewInsert().Model(joined).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
 	if err != nil {
 		return err
@@ -228,10 +267,10 @@ func (s *Store) join(ctx context.Context, tx bun.Tx, a account.Actor, i *Invitat
 		return errAlreadyMember().At("token")
 	}
 	// After the insert, which waits for a transaction that deletes the account.
-	if err := requireAccount(ctx, tx, a.AccountID); err != nil {
+	if err := requireAccount(ctx, tx, accountID); err != nil {
 		return err
 	}
-	return audit.Write(ctx, tx, audit.New(i.WorkspaceID, a.AccountID, audit.MemberJoined, a.AccountID,
+	return audit.Write(ctx, tx, audit.New(i.WorkspaceID, accountID, audit.MemberJoined, accountID,
 		audit.Details{"role": i.Role, "invitation": i.ID}, s.Now()))
 }
 

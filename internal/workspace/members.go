@@ -156,7 +156,7 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 		events = append(events, audit.New(workspaceID, accountID, audit.MemberRemoved, accountID, nil, s.Now()))
 	}
 	if len(lastOwnerOf) > 0 {
-		return errs.New(errs.LastOwner, "You are the last owner of %s. Hand these workspaces over, or delete them, first.",
+		return errs.New(errs.LastOwner, "The account is the last owner of %s. Transfer these workspaces, or delete them, first.",
 			strings.Join(lastOwnerOf, ", "))
 	}
 	if _, err := tx.NewDelete().Model((*Member)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
@@ -273,10 +273,8 @@ func (now roster) may(m Membership, needed Permission) error {
 	if !ok {
 		return errNotFound()
 	}
-	if m.role = role; !m.May(needed) {
-		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(needed).Least, role)
-	}
-	return nil
+	m.role = role
+	return m.refusal(needed)
 }
 
 // lastOwner reports whether the account is the only owner.

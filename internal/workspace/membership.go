@@ -23,6 +23,8 @@ type Membership struct {
 	accountID string
 	role      Role
 	key       *account.Key // nil for an account
+	// isUnverified means that the account has to verify its address before it changes anything.
+	isUnverified bool
 	// version is that of the workspace's row on PostgreSQL.
 	version string
 }
@@ -192,12 +194,16 @@ func (s *Store) Observe(ctx context.Context, workspaceID string) (Membership, er
 type membershipRow struct {
 	Workspace `bun:",extend"`
 
-	Role       Role   `bun:",scanonly"`
-	RowVersion string `bun:",scanonly"`
+	Role         Role   `bun:",scanonly"`
+	RowVersion   string `bun:",scanonly"`
+	IsUnverified bool   `bun:",scanonly"`
 }
 
 func (r membershipRow) membership(a account.Actor) Membership {
-	m := Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, version: r.RowVersion}
+	m := Membership{
+		workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, isUnverified: r.IsUnverified,
+		version: r.RowVersion,
+	}
 	if m.key != nil {
 		m.role = roleFor(m.key)
 	}
@@ -212,10 +218,14 @@ func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) 
 		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
 			ColumnExpr("?TableColumns, '' AS role").Where("workspace.id = ?", p.Of(a.Key.WorkspaceID))
 	}
-	return db.AsAccount(ctx, a.AccountID), s.DB.NewSelect().
-		ColumnExpr("?TableColumns, member.role").
+	q := s.DB.NewSelect().ColumnExpr("?TableColumns, member.role").
 		Join("JOIN members AS member ON member.workspace_id = workspace.id").
 		Where("member.account_id = ?", p.Of(a.AccountID))
+	if s.sendsMail() {
+		q = q.ColumnExpr("account.email_verified_at IS NULL AS is_unverified").
+			Join("JOIN accounts AS account ON account.id = member.account_id")
+	}
+	return db.AsAccount(ctx, a.AccountID), q
 }
 
 func errNotFound() error {
@@ -255,7 +265,7 @@ func (s *Store) AdminAddresses(ctx context.Context, workspaceID string) (address
 	err = s.DB.NewSelect().Table("members").ColumnExpr("account.email").
 		Join("JOIN accounts AS account ON account.id = members.account_id").
 		Where("members.workspace_id = ?", workspaceID).Where("members.role IN (?)", bun.In([]Role{Owner, Admin})).
-		Where("account.deleted_at IS NULL").OrderExpr("account.email").Scan(db.AsSystem(ctx), &addresses)
+		Where("account.deleted_at IS NULL").Where("account.disabled_at IS NULL").OrderExpr("account.email").Scan(db.AsSystem(ctx), &addresses)
 	if err != nil {
 		return nil, fmt.Errorf("looking up the admins of a workspace: %w", err)
 	}

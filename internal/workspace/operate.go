@@ -105,6 +105,38 @@ func (s *Store) AdminRestore(ctx context.Context, slug string) (*Workspace, erro
 	})
 }
 
+// AdminAddOwner makes an account, which the transaction of the system's scope has created, an owner of the workspace.
+// It returns NotFound, also for a deleted workspace.
+func (s *Store) AdminAddOwner(ctx context.Context, tx bun.Tx, slug, accountID string) error {
+	var workspaceID string
+	q := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("workspace.id <> ?", PublicID)
+	err := s.DB.ForChange(whereSlug(q, slug).Where("deleted_at IS NULL")).Scan(ctx, &workspaceID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNoSlug()
+	}
+	if err != nil {
+		return err
+	}
+	owner := &Member{WorkspaceID: workspaceID, AccountID: accountID, Role: Owner, CreatedAt: s.now()}
+	if _, err := tx.NewInsert().Model(owner).Exec(ctx); err != nil {
+		return err
+	}
+	return audit.Write(ctx, tx, audit.New(workspaceID, "", audit.MemberJoined, accountID,
+		audit.Details{"role": Owner}, s.Now()))
+}
+
+// whereSlug selects the workspace with the ID or with a slug that it has or had.
+func whereSlug(q *bun.SelectQuery, slug string) *bun.SelectQuery {
+	if id.Valid(id.Workspace, slug) {
+		return q.Where("workspace.id = ?", slug)
+	}
+	return q.Where("workspace.id IN (SELECT workspace_id FROM slugs WHERE slug = ?)", slug)
+}
+
+func errNoSlug() error {
+	return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
+}
+
 // operate changes the workspace with the ID or with a slug that it has or had. change receives the
 // locked workspace and adds to the update.
 func (s *Store) operate(
@@ -115,15 +147,9 @@ func (s *Store) operate(
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		w = Workspace{}
 		q := tx.NewSelect().Model(&w).Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL")
-		if id.Valid(id.Workspace, slug) {
-			q = q.Where("workspace.id = ?", slug)
-		} else {
-			q = q.Where("workspace.id IN (SELECT workspace_id FROM slugs WHERE slug = ?)", slug)
-		}
-		err := s.DB.ForChange(q).Scan(ctx)
+		err := s.DB.ForChange(whereSlug(q, slug)).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return errs.New(errs.NotFound,
-				"There is no workspace with this slug. This lists them: linkforge workspaces list.")
+			return errNoSlug()
 		}
 		if err != nil {
 			return err

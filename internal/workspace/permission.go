@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
@@ -82,15 +83,33 @@ func ruleOf(p Permission) Rule {
 // Allows reports whether a member of role r has the permission.
 func (r Role) Allows(p Permission) bool { return rank[r] >= rank[ruleOf(p).Least] }
 
+// RolesWith returns the roles that have the permission.
+func RolesWith(p Permission) []Role {
+	return slices.DeleteFunc(slices.Clone(allRoles), func(r Role) bool { return !r.Allows(p) })
+}
+
+// reads reports whether the permission changes nothing.
+func (p Permission) reads() bool { return strings.HasSuffix(string(p), "_READ") }
+
 // May reports whether the member, or the API key, has the permission.
-func (m Membership) May(p Permission) bool {
-	if m.workspace == nil {
-		return false
+func (m Membership) May(p Permission) bool { return m.workspace != nil && m.refusal(p) == nil }
+
+// refusal returns Forbidden with the remedy unless the member or API key has the permission.
+func (m Membership) refusal(p Permission) error {
+	switch {
+	case m.key != nil && m.workspace != nil:
+		return CheckKey(m.key, p)
+	case m.workspace == nil || !m.role.Allows(p):
+		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
+	case m.isUnverified && !p.reads():
+		return errUnverified()
 	}
-	if m.key == nil {
-		return m.role.Allows(p)
-	}
-	return CheckKey(m.key, p) == nil
+	return nil
+}
+
+func errUnverified() error {
+	return errs.New(errs.Forbidden, "Verify your e-mail address first: call verifyEmail with the token that was sent to it, "+
+		"or requestEmailVerification for another one.")
 }
 
 // CheckKey returns Forbidden unless the API key's scopes include the permission.
@@ -108,13 +127,10 @@ func CheckKey(key *account.Key, p Permission) error {
 // lacks the permission. Every method with tenant data starts with it: without it, statements see no
 // rows.
 func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, error) {
-	if m.May(p) {
-		return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil
+	if err := m.refusal(p); err != nil {
+		return ctx, err
 	}
-	if m.key != nil && m.workspace != nil {
-		return ctx, CheckKey(m.key, p)
-	}
-	return ctx, errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
+	return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil
 }
 
 // roleFor returns the lowest role that allows a key's scopes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
@@ -63,6 +64,8 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	switch {
 	case err != nil:
 		s.remembered().Invalidate(key)
+	case row.IsUnverified: // until it is verified, and then the memory would be wrong
+		s.remembered().Invalidate(key)
 	case row.RowVersion != "":
 		s.remembered().Set(key, row)
 	}
@@ -94,4 +97,36 @@ func Unchanged(statement *db.Combined, members ...Membership) (condition string,
 			WHERE role IS DISTINCT FROM (SELECT members.role FROM members
 				WHERE members.workspace_id = presumed.workspace_id AND members.account_id = presumed.account_id))`,
 		statement.Of(ids), statement.Of(versions), statement.Of(spaces), statement.Of(accounts), statement.Of(roles)), true
+}
+
+// Permitted adds values to a statement, and returns the condition that accounts still are members of their workspaces
+// with roles that have the permission. API keys are authenticated in each request.
+func Permitted(statement *db.Combined, p Permission, members ...Membership) (condition string) {
+	var spaces, accounts []string
+	for _, m := range members {
+		if m.key == nil && !m.IsPublic() {
+			spaces, accounts = append(spaces, m.ID()), append(accounts, m.accountID)
+		}
+	}
+	return fmt.Sprintf(`NOT EXISTS (SELECT FROM unnest(%s::TEXT[], %s::TEXT[]) AS waiting (workspace_id, account_id)
+		WHERE NOT EXISTS (SELECT FROM members JOIN workspaces ON workspaces.id = members.workspace_id
+			WHERE members.workspace_id = waiting.workspace_id AND members.account_id = waiting.account_id
+				AND members.role = ANY(%s) AND workspaces.deleted_at IS NULL))`,
+		statement.Of(spaces), statement.Of(accounts), statement.Of(RolesWith(p)))
+}
+
+// Recheck is for transactions that may have waited since the membership was read: it returns NotFound or Forbidden if
+// the account is not a member any more, or has a role without the permission. See Permitted for API keys.
+func Recheck(ctx context.Context, tx bun.IDB, m Membership, p Permission) error {
+	if m.key != nil || m.IsPublic() {
+		return nil
+	}
+	err := tx.NewSelect().Model((*Member)(nil)).Column("role").
+		Join("JOIN workspaces AS workspace ON workspace.id = member.workspace_id").
+		Where("member.workspace_id = ?", m.ID()).Where("member.account_id = ?", m.accountID).
+		Where("workspace.deleted_at IS NULL").Scan(ctx, &m.role)
+	if err != nil {
+		return db.NoRowsAs(errNotFound(), err, "reading a membership again")
+	}
+	return m.refusal(p)
 }

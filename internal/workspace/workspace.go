@@ -130,8 +130,17 @@ func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) ([]
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// Create creates a workspace that the actor owns. It returns InvalidInput or SlugTaken.
+// Create creates a workspace that the actor owns. It returns InvalidInput, SlugTaken or Forbidden.
 func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) (Membership, error) {
+	if s.sendsMail() { // no account loses its verification later
+		_, verified, err := s.Accounts.Emails(ctx, a)
+		if err != nil {
+			return Membership{}, err
+		}
+		if !verified {
+			return Membership{}, errUnverified()
+		}
+	}
 	w, err := s.newWorkspace(name, slug)
 	if err != nil {
 		return Membership{}, err
@@ -246,9 +255,10 @@ func errSlugTaken() error {
 	return errs.New(errs.SlugTaken, "The slug is taken. Choose another one.").At("slug")
 }
 
-// requireAccount returns Unauthenticated if the account was deleted: a token may outlive it.
+// requireAccount returns Unauthenticated if the account was deleted or disabled: a token may outlive it.
 func requireAccount(ctx context.Context, tx bun.Tx, accountID string) error {
-	exists, err := tx.NewSelect().Table("accounts").Where("id = ?", accountID).Where("deleted_at IS NULL").Exists(ctx)
+	exists, err := tx.NewSelect().Table("accounts").Where("id = ?", accountID).Where("deleted_at IS NULL").
+		Where("disabled_at IS NULL").Exists(ctx)
 	if err == nil && !exists {
 		return errs.New(errs.Unauthenticated, "This account no longer exists. Register a new account.")
 	}

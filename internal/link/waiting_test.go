@@ -1,0 +1,94 @@
+package link
+
+import (
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// TestStore_ChecksMembersAgain: what waited for its turn is written only if its caller still has the permission.
+func TestStore_ChecksMembersAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		member := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
+		two := []*New{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
+		routed := []*New{{URL: "https://example.com/r", Metadata: []*Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
+		key := "a key"
+		calls := map[string]func() error{
+			"one":       func() error { _, _, err := b.Create(t.Context(), member, *two[0]); return err },
+			"many":      func() error { _, err := b.CreateMany(t.Context(), member, Batch{Links: two}); return err },
+			"with data": func() error { _, err := b.CreateMany(t.Context(), member, Batch{Links: routed}); return err },
+			"with a key": func() error {
+				_, err := b.CreateMany(t.Context(), member, Batch{Links: two, IdempotencyKey: &key})
+				return err
+			},
+			"all or none": func() error {
+				_, err := b.CreateMany(t.Context(), member, Batch{Links: two, OnError: AllOrNothing})
+				return err
+			},
+			"random codes": func() error {
+				_, _, err := b.Create(t.Context(), member, New{URL: "https://example.com/", Strategy: new(Random)})
+				return err
+			},
+			"upsert": func() error {
+				_, err := b.UpsertMany(t.Context(), member, []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, SkipFailed)
+				return err
+			},
+		}
+		for role, want := range map[string]errs.Kind{"role = 'VIEWER'": errs.Forbidden, "account_id = ''": errs.NotFound} {
+			change := "UPDATE members SET " + role + " WHERE account_id = ?"
+			if want == errs.NotFound {
+				change = "DELETE FROM members WHERE account_id = ?"
+			}
+			must.Value(d.NewRaw(change, member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
+			for name, call := range calls {
+				if err := call(); !errs.Is(err, want) {
+					t.Errorf("%s, %s: %v", role, name, err)
+				}
+			}
+			must.Value(d.NewDelete().Table("members").Where("account_id = ?", member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
+			must.Value(d.NewInsert().Model(&workspace.Member{WorkspaceID: b.mine.ID(), AccountID: member.AccountID(),
+				Role: workspace.Editor, CreatedAt: noon}).Exec(db.AsSystem(t.Context())))(t)
+		}
+		if n := must.Value(d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+			t.Errorf("%d links", n)
+		}
+		for name, call := range calls {
+			if err := call(); err != nil {
+				t.Errorf("%s by a member: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestStore_ScheduledBy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		member := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
+		one, _ := b.create(t, New{URL: "https://example.com/1"})
+		two, _ := b.create(t, New{URL: "https://example.com/2"})
+		schedule := func(m workspace.Membership, l *Link, in time.Duration) string {
+			return must.Value(b.Schedule(t.Context(), m, l.ID, b.now.Add(in), Change{Title: optional.Set(new("later"))}))(t).ID
+		}
+		second, first := schedule(member, one, 2*time.Hour), schedule(member, two, time.Hour)
+		schedule(b.mine, one, time.Hour)
+		schedule(member, one, time.Minute)
+		b.now = b.now.Add(2 * time.Minute) // one has taken effect
+		got := must.Value(b.ScheduledBy(t.Context(), b.mine, member.AccountID()))(t)
+		if len(got) != 2 || got[0].ID != first || got[1].ID != second || got[0].Link.ID != two.ID {
+			t.Errorf("%+v", got)
+		}
+		if got := must.Value(b.ScheduledBy(t.Context(), b.foreign, member.AccountID()))(t); len(got) != 0 {
+			t.Errorf("of another workspace: %+v", got)
+		}
+	})
+}

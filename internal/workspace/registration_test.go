@@ -1,0 +1,160 @@
+package workspace
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+)
+
+// TestPresented_IsAcceptedByRegistering registers with tokens of invitations.
+func TestPresented_IsAcceptedByRegistering(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		team, gone := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
+		accounts := &account.Store{
+			DB: d, Registration: account.Invited, Passwords: account.NewPasswords(bcrypt.MinCost), SessionTTL: time.Hour,
+			Tokens: account.Tokens{Secrets: [][]byte{make([]byte, 32)}, TTL: time.Hour}, Limits: ratelimit.Limiter{Off: true},
+			Now: b.Now,
+		}
+		register := func(email, token string) (string, error) {
+			l, err := accounts.Register(t.Context(), email, "a long password", "New", account.Origin{}, b.Presented(token))
+			if err != nil {
+				return "", err
+			}
+			return l.Account.ID, nil
+		}
+		_, token := b.invite(t, team, "New@Example.com", Editor)
+		if _, err := register("other@example.com", token); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("another address: %v", err)
+		}
+		accountID := must.Value(register(" NEW@example.com", token))(t)
+		m := must.Value(b.Require(t.Context(), account.Actor{AccountID: accountID}, team.ID()))(t)
+		if m.Role() != Editor || m.isUnverified {
+			t.Errorf("joined as %+v", m)
+		}
+		_, ofDeleted := b.invite(t, gone, "late@example.com", Viewer)
+		must.Value(b.Delete(t.Context(), gone))(t)
+		_, ofDisabled := b.invite(t, team, "late@example.com", Viewer)
+		for name, c := range map[string]struct {
+			token string
+			want  errs.Kind
+			email string
+		}{
+			"used":                   {token, errs.NotFound, "new@example.com"},
+			"unknown":                {"invite_x", errs.NotFound, "late@example.com"},
+			"empty":                  {"", errs.NotFound, "late@example.com"},
+			"of a deleted workspace": {ofDeleted, errs.NotFound, "late@example.com"},
+		} {
+			if _, err := register(c.email, c.token); !errs.Is(err, c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		disable := func(to any) {
+			must.Value(d.NewUpdate().Table("accounts").Set("disabled_at = ?", to).Where("id = ?", b.ada.AccountID).
+				Exec(t.Context()))(t)
+		}
+		disable(noon)
+		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.NotFound) {
+			t.Errorf("sent by a disabled account: %v", err)
+		}
+		if _, err := b.Accept(t.Context(), b.eve, ofDisabled); !errs.Is(err, errs.NotFound) {
+			t.Errorf("accepted from a disabled account: %v", err)
+		}
+		if _, err := b.Create(t.Context(), b.ada, "By a disabled account", "disabled"); !errs.Is(err, errs.Unauthenticated) {
+			t.Errorf("created by a disabled account: %v", err)
+		}
+		disable(nil)
+		accounts.Now = func() time.Time { return noon.Add(invitationLife) }
+		b.Now = accounts.Now
+		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.Expired) {
+			t.Errorf("expired: %v", err)
+		}
+	})
+}
+
+// TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its verification.
+func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, mail := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		all := m.Permissions()
+		mail.configured = true
+		for _, verified := range []bool{false, true} {
+			if verified {
+				must.Value(d.NewUpdate().Table("accounts").Set("email_verified_at = ?", noon).
+					Where("id = ?", b.ada.AccountID).Exec(t.Context()))(t)
+			}
+			m := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
+			presumed := must.Value(b.Presume(t.Context(), b.ada, m.ID()))(t).Membership()
+			want := slices.DeleteFunc(slices.Clone(all), func(p Permission) bool { return !verified && !p.reads() })
+			if got := m.Permissions(); !slices.Equal(got, want) || !slices.Equal(presumed.Permissions(), want) {
+				t.Errorf("verified %t: %v, want %v", verified, got, want)
+			}
+			_, created := b.Create(t.Context(), b.ada, "Second", "second")
+			_, _, invited := b.Invite(t.Context(), m, "x@example.com", Viewer)
+			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), d, m, WriteKeys, func(_ context.Context, _ bun.Tx) error { return nil })
+			for _, err := range []error{created, invited, changed} {
+				if verified != (err == nil) || err != nil && (!errs.Is(err, errs.Forbidden) || errs.From(err).Message != errUnverified().Error()) {
+					t.Errorf("verified %t: %v", verified, err)
+				}
+			}
+		}
+	})
+}
+
+func TestOperator_AddsOwners(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m, deleted := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
+		must.Value(b.Delete(t.Context(), deleted))(t)
+		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound, PublicID: errs.NotFound} {
+			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				return b.AdminAddOwner(ctx, tx, slug, b.eve.AccountID)
+			})
+			if want == 0 && err != nil || want != 0 && !errs.Is(err, want) {
+				t.Errorf("%s: %v", slug, err)
+			}
+		}
+		if role := must.Value(b.Require(t.Context(), b.eve, m.ID()))(t).Role(); role != Owner {
+			t.Errorf("role %s", role)
+		}
+	})
+}
+
+func TestRecheck_SeesTheCurrentRole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		_, token := b.invite(t, m, "eve@example.com", Editor)
+		must.Value(b.Accept(t.Context(), b.eve, token))(t)
+		eve := must.Value(b.Require(t.Context(), b.eve, m.ID()))(t)
+		ctx := must.Value(eve.Enter(t.Context(), ReadLinks))(t)
+		recheck := func() error {
+			return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return Recheck(ctx, tx, eve, WriteLinks) })
+		}
+		must.NoError(t, recheck())
+		must.Value(b.UpdateRole(t.Context(), m, b.eve.AccountID, Viewer))(t)
+		if err := recheck(); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("as a viewer: %v", err)
+		}
+		must.NoError(t, b.RemoveMember(t.Context(), m, b.eve.AccountID))
+		if err := recheck(); !errs.Is(err, errs.NotFound) {
+			t.Errorf("after the removal: %v", err)
+		}
+	})
+}

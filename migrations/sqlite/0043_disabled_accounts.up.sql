@@ -1,0 +1,2 @@
+-- When the operator disabled an account.
+ALTER TABLE accounts ADD COLUMN disabled_at TEXT;
