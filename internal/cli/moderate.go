@@ -9,13 +9,14 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // blockCommand is `linkforge block add|remove|list|disable|enable`. It works while servers run.
 // Changes take effect within a second.
 type blockCommand struct {
-	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and its subdomains."`
+	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and its subdomains, and cancel scheduled changes to it."`
 	Remove  blockRemove  `cmd:"" help:"Allow new links to a host again."`
 	List    blockList    `cmd:"" help:"List the blocked hosts."`
 	Disable blockDisable `cmd:"" help:"Disable all links to a host and its subdomains: they respond 410."`
@@ -41,11 +42,16 @@ type (
 
 // Run blocks a host.
 func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
-		blocked, err := blocklist.Block(ctx, b.Host, b.Reason)
-		if err == nil {
-			fmt.Fprintf(io.Out, "blocked %s; to disable existing links: linkforge block disable %s\n",
-				blocked.Host, blocked.Host)
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+		blocked, err := s.Blocklist.Block(ctx, b.Host, b.Reason)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(io.Out, "blocked %s; to disable existing links: linkforge block disable %s\n",
+			blocked.Host, blocked.Host)
+		n, err := s.Moderation.CancelHost(ctx, b.Host)
+		if n > 0 {
+			fmt.Fprintf(io.Out, "canceled %d scheduled changes to it\n", n)
 		}
 		return err
 	})

@@ -80,6 +80,31 @@ func (s *Store) setHostDisabled(
 	if host, err = canonicalHost(host); err != nil {
 		return 0, err
 	}
+	return s.inBatches(ctx, candidates, func(ctx context.Context, tx bun.Tx, links []*link.Link) (int, error) {
+		links = slices.DeleteFunc(links, func(l *link.Link) bool {
+			return !slices.ContainsFunc(l.Hosts(), func(one string) bool { return isAtOrBelow(one, host) })
+		})
+		return len(links), s.Links.SetDisabledAt(ctx, tx, disabledAt, links...)
+	})
+}
+
+// CancelHost cancels the pending changes of links that set a URL at a host and its subdomains, and returns how
+// many. It returns InvalidInput.
+func (s *Store) CancelHost(ctx context.Context, host string) (canceled int, err error) {
+	if host, err = canonicalHost(host); err != nil {
+		return 0, err
+	}
+	isOfHost := func(one string) bool { return isAtOrBelow(one, host) }
+	return s.inBatches(ctx, "next_change_at IS NOT NULL",
+		func(ctx context.Context, tx bun.Tx, links []*link.Link) (int, error) {
+			return s.Links.CancelPending(ctx, tx, isOfHost, links...)
+		})
+}
+
+// inBatches changes the candidates, which are locked, in transactions, and returns how many the function has changed.
+func (s *Store) inBatches(
+	ctx context.Context, candidates string, change func(ctx context.Context, tx bun.Tx, links []*link.Link) (int, error),
+) (changed int, err error) {
 	for after := ""; ; {
 		var n int
 		var last string
@@ -95,14 +120,11 @@ func (s *Store) setHostDisabled(
 			if err := s.Links.WriteDue(ctx, tx, links...); err != nil {
 				return err
 			}
-			links = slices.DeleteFunc(links, func(l *link.Link) bool {
-				return !slices.ContainsFunc(l.Hosts(), func(one string) bool { return isAtOrBelow(one, host) })
-			})
-			n = len(links)
-			return s.Links.SetDisabledAt(ctx, tx, disabledAt, links...)
+			n, err = change(ctx, tx, links)
+			return err
 		})
 		if err != nil {
-			return changed, fmt.Errorf("disabling links: %w", err)
+			return changed, fmt.Errorf("changing links: %w", err)
 		}
 		if changed += n; last == "" {
 			return changed, nil

@@ -66,6 +66,43 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 	})
 }
 
+// TestStore_CancelHost cancels the pending changes to a host, and what is not valid without them.
+func TestStore_CancelHost(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		schedule := func(l *link.Link, in time.Duration, c link.Change) string {
+			return must.Value(b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t).ID
+		}
+		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random)})
+		other, _ := b.create(t, link.New{URL: "https://example.com/2", Strategy: new(link.Random)})
+		schedule(l, time.Hour, link.Change{URL: to("https://sub.evil.example/")})
+		title := schedule(l, 2*time.Hour, link.Change{Title: to(new("a title"))})
+		routed := link.Change{Routing: to(&routing.Change{EndedURL: to(new("https://evil.example/{code}"))})}
+		schedule(l, 3*time.Hour, routed)
+		stays := schedule(other, time.Hour, link.Change{URL: to("https://notevil.example/")})
+		b.block(t, "evil.example")
+		for _, want := range []int{2, 0} {
+			if n, err := b.moderation.CancelHost(t.Context(), "evil.example"); err != nil || n != want {
+				t.Errorf("canceled %d, want %d: %v", n, want, err)
+			}
+		}
+		changes := must.Value(b.Scheduled(t.Context(), b.mine, l.ID, other.ID))(t)
+		if len(changes[l.ID]) != 1 || changes[l.ID][0].ID != title || len(changes[other.ID]) != 1 ||
+			changes[other.ID][0].ID != stays {
+			t.Errorf("%+v", changes)
+		}
+		canceled := must.Value(d.NewSelect().Table("audit_events").Where("action = ?", audit.LinkChangeCanceled).
+			Where("actor_id = ''").Count(db.AsSystem(t.Context())))(t)
+		if canceled != 2 {
+			t.Errorf("%d events", canceled)
+		}
+		if _, err := b.moderation.CancelHost(t.Context(), "no host"); !errs.Is(err, errs.InvalidInput) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestStore_DisableHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

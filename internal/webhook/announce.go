@@ -18,6 +18,7 @@ type notice string
 const (
 	receiverFailed notice = "RECEIVER"
 	keyEnded       notice = "API_KEY"
+	memberEnded    notice = "MEMBER"
 )
 
 // reasons have the reasons and remedies in emails.
@@ -26,6 +27,9 @@ var reasons = map[notice]string{
 		"the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days.",
 	keyEnded: "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be enabled again. " +
 		"Create another webhook with a valid key or account.",
+	memberEnded: "the user on whose permission it depends has left the workspace, has another role, or cannot log in any " +
+		"more. It sent events to %s.\n\nCheck that this address is still yours. Then set the status of the webhook to ACTIVE, " +
+		"or delete it.",
 }
 
 // announce hands over the emails about disabled webhooks to the owners and admins of their workspaces. A notice stays
@@ -69,17 +73,31 @@ func (d *Dispatcher) announceOne(ctx context.Context, w *Webhook) error {
 	return nil
 }
 
-// disableEnded disables the webhooks of API keys that have been revoked or have expired.
+// endedRow is a webhook whose creator has lost the permission.
+type endedRow struct {
+	Webhook `bun:",extend"`
+
+	// IsOfKey means that the creator is an API key.
+	IsOfKey bool `bun:",scanonly"`
+}
+
+// disableEnded disables the webhooks of API keys that have been revoked or have expired, and of accounts that have lost
+// the permission.
 func (d *Dispatcher) disableEnded(ctx context.Context) error {
-	var rows []*Webhook
-	err := d.DB.NewSelect().Model(&rows).Where("webhook.status <> ?", Disabled).Where("EXISTS (?)", d.endedKey()).
+	var rows []endedRow
+	err := d.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("EXISTS (?) AS is_of_key", d.endedKey()).
+		Where("webhook.status <> ?", Disabled).Where("EXISTS (?) OR "+lostAccount, d.endedKey(), holders).
 		Limit(batch).Scan(ctx)
 	if err != nil {
-		return fmt.Errorf("looking up webhooks of ended API keys: %w", err)
+		return fmt.Errorf("looking up webhooks whose creators have ended: %w", err)
 	}
 	for _, w := range rows {
+		reason := memberEnded
+		if w.IsOfKey {
+			reason = keyEnded
+		}
 		err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			_, err := d.disable(ctx, tx, w, audit.Details{"reason": "API_KEY"}, new(keyEnded))
+			_, err := d.disable(ctx, tx, &w.Webhook, audit.Details{"reason": reason}, &reason)
 			return err
 		})
 		if err != nil {

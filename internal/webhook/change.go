@@ -203,6 +203,9 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 	if err := s.checkCreator(ctx, tx, w); err != nil {
 		return err
 	}
+	if err := s.keep(ctx, tx, w); err != nil {
+		return err
+	}
 	if w.Status == Active && !c.SkipBacklog {
 		return nil
 	}
@@ -239,6 +242,31 @@ func (s *Store) checkCreator(ctx context.Context, tx bun.Tx, w *Webhook) error {
 			At("status")
 	}
 	return err
+}
+
+// holders are the roles whose accounts may have webhooks.
+var holders = bun.In(workspace.RolesWith(workspace.WriteWebhooks))
+
+// lostAccount is the condition that a webhook depends on an account that has left the workspace, is disabled or deleted,
+// or has none of the roles that are its argument.
+const lostAccount = `substr(coalesce(webhook.kept_by, webhook.created_by), 1, 4) = 'usr_' AND NOT EXISTS (
+	SELECT 1 FROM members JOIN accounts ON accounts.id = members.account_id
+	WHERE members.workspace_id = webhook.workspace_id AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
+		AND members.role IN (?) AND accounts.disabled_at IS NULL)`
+
+// keep has a webhook, which a member sets ACTIVE, depend on the permission of this member if its creator has lost it.
+// It returns Forbidden for an API key.
+func (s *Store) keep(ctx context.Context, tx bun.Tx, w *Webhook) error {
+	lost, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).Where(lostAccount, holders).Exists(ctx)
+	if err != nil || !lost {
+		return err
+	}
+	if w.In.AccountID() == "" {
+		return errs.New(errs.Forbidden, "The user on whom this webhook depends has lost the permission. "+
+			"A member with the role ADMIN has to set it ACTIVE.")
+	}
+	w.KeptBy = new(w.In.AccountID())
+	return nil
 }
 
 // endedKey selects the API key that created a webhook if the key has been revoked or has expired. Keys are

@@ -15,9 +15,10 @@ import (
 // claimDuration is how long a node may take to send a delivery before others may send it.
 const claimDuration = 2 * time.Minute
 
-// withoutEnded leaves out webhooks of API keys that have ended, and of deleted workspaces.
+// withoutEnded leaves out webhooks of API keys that have ended, of accounts that have lost the permission, and of
+// deleted workspaces.
 func (s *Store) withoutEnded(q *bun.SelectQuery) *bun.SelectQuery {
-	return q.Where("NOT EXISTS (?)", s.endedKey()).
+	return q.Where("NOT EXISTS (?)", s.endedKey()).Where("NOT ("+lostAccount+")", holders).
 		Where(`NOT EXISTS (SELECT 1 FROM workspaces WHERE workspaces.id = webhook.workspace_id
 			AND workspaces.deleted_at IS NOT NULL)`)
 }

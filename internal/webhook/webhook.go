@@ -85,6 +85,9 @@ type Webhook struct {
 	CreatedAt time.Time
 	// CreatedBy is the id of an account or an API key.
 	CreatedBy string
+	// KeptBy is the account that has enabled it since its creator, an account, lost the permission; nil: none. The
+	// webhook depends on the permission of KeptBy then.
+	KeptBy *string
 	// DeletedAt is set until CleanUp removes a deleted webhook. Statements with this model leave it out.
 	DeletedAt *time.Time `bun:",soft_delete"`
 
@@ -149,5 +152,5 @@ func (w *Webhook) fields() []audit.Field {
 // settings are the columns that callers change.
 var settings = []string{
 	"name", "url", "host", "types", "tags", "selection", "needs_stats", "selection_error", "status", "xid", "seq",
-	"due_at", "failing_since", "wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at",
+	"due_at", "failing_since", "wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at", "kept_by",
 }
