@@ -393,3 +393,27 @@ func literalOf(value any) string {
 	text, _ := json.Marshal(value)
 	return string(text)
 }
+
+// TestArguments_NameTheField expects the path of the argument below the input, for literals and variables.
+func TestArguments_NameTheField(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t))
+	ada := b.person(t, "ada")
+	const create = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { errors { code } } }`
+	link := map[string]any{"url": "https://example.com/", "startsAt": "soon"}
+	for query, c := range map[string]struct {
+		in   any
+		want string
+	}{
+		`{ node(id: {}) { id } }`:                                                {nil, `["id"]`},
+		`{ me { workspaces(first: "x") { edges { cursor } } } }`:                 {nil, `["first"]`},
+		`mutation { createLink(input: {workspaceId: "w", url: 5}) { created } }`: {nil, `["url"]`},
+		create: {map[string]any{"workspaceId": "w", "links": []any{link}}, `["links","0","startsAt"]`},
+		`query ($in: Int) { me { workspaces(first: $in) { edges { cursor } } } }`: {"x", `["first"]`},
+	} {
+		got := b.ask(t, ada.token, query, "in", c.in)
+		if want := `"extensions":{"code":"BAD_REQUEST","field":` + c.want + `}`; !strings.Contains(got.text, want) {
+			t.Errorf("%s: %s, want %s", query, got.text, want)
+		}
+	}
+}

@@ -130,3 +130,5 @@ func (r *workspaceResolver) UtmTemplates(
 	}
 	return &gen.UtmTemplateConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}, nil
 }
+
+func templateIDs(t *utmtemplate.Template) (templateID, accountID string) { return t.ID, "" }

@@ -48,7 +48,7 @@ func scheduledChange(in *gen.LinkChangeInput) link.Change {
 func (r *mutationResolver) CancelLinkChange(
 	ctx context.Context, in gen.CancelLinkChangeInput,
 ) (*gen.CancelLinkChangePayload, error) {
-	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOfChange, r.Links.Cancel)
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.Changes().WorkspaceOf, r.Links.Cancel)
 	return &gen.CancelLinkChangePayload{Link: l}, err
 }
 
@@ -77,3 +77,5 @@ func (r *scheduledResolver) Changes(ctx context.Context, c *link.ScheduledChange
 func (r *scheduledResolver) CreatedBy(ctx context.Context, c *link.ScheduledChange) (*account.Account, error) {
 	return visibleAccount(ctx, c.Link.In, c.ActorID)
 }
+
+func changeIDs(c *link.ScheduledChange) (changeID, accountID string) { return c.ID, c.ActorID }

@@ -83,10 +83,24 @@ func (r *statsResolver) Breakdown(
 			slice.LinkID = p.Value
 			linkIDs = append(linkIDs, p.Value)
 		}
+		if by == click.Rule || by == click.Target {
+			slice.RoutedBy = s.LinkID
+		}
 		slices = append(slices, slice)
 	}
 	loader.Of(ctx).In(s.Member()).Links.Expect(linkIDs)
 	return slices, nil
+}
+
+func (r *statsSliceResolver) Label(ctx context.Context, s *gen.StatsSlice) (*string, error) {
+	if s.RoutedBy == "" || s.Value == "" {
+		return nil, nil
+	}
+	l, err := loader.Of(ctx).In(s.In).Links.Get(ctx, s.RoutedBy)
+	if l == nil || l.Routing == nil {
+		return nil, err
+	}
+	return optional.Of(l.Routing.Label(s.Value, l.OriginalURL)), nil
 }
 
 func (r *statsSliceResolver) Link(ctx context.Context, s *gen.StatsSlice) (*link.Link, error) {

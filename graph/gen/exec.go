@@ -912,6 +912,7 @@ type ComplexityRoot struct {
 		Bots     func(childComplexity int) int
 		Clicks   func(childComplexity int) int
 		IsOther  func(childComplexity int) int
+		Label    func(childComplexity int) int
 		Link     func(childComplexity int) int
 		Value    func(childComplexity int) int
 		Visitors func(childComplexity int) int
@@ -1368,6 +1369,8 @@ type StatsResolver interface {
 	Breakdown(ctx context.Context, obj *stats.Stats, by click.Dimension, first *int) ([]*StatsSlice, error)
 }
 type StatsSliceResolver interface {
+	Label(ctx context.Context, obj *StatsSlice) (*string, error)
+
 	Link(ctx context.Context, obj *StatsSlice) (*link.Link, error)
 }
 type SubscriptionResolver interface {
@@ -4982,6 +4985,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StatsSlice.IsOther(childComplexity), true
+	case "StatsSlice.label":
+		if e.ComplexityRoot.StatsSlice.Label == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.Label(childComplexity), true
 	case "StatsSlice.link":
 		if e.ComplexityRoot.StatsSlice.Link == nil {
 			break
@@ -6353,7 +6362,8 @@ scalar Int64
 interface Node {
   """
   The global id. Its prefix names the type: clk_ for Click, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for
-  ApiKey, lnk_ for Link, mem_ for Member, ses_ for Session, usr_ for User, ws_ for Workspace.
+  ApiKey, lnk_ for Link, mem_ for Member, sch_ for ScheduledChange, ses_ for Session, usr_ for User, utm_ for UtmTemplate, whk_ for
+  Webhook, ws_ for Workspace. Ids of other types, such as rul_ and tgt_ of a link's routing, identify them within their object.
   """
   id: ID!
 }
@@ -6398,7 +6408,7 @@ enum ErrorCode {
   EMAIL_TAKEN
   "The e-mail address or the password is wrong."
   BAD_CREDENTIALS
-  "A monthly quota is used up."
+  "The workspace, account or link has as many objects as it may have, or its monthly quota is used up."
   QUOTA_EXCEEDED
   "The value cannot be changed."
   IMMUTABLE
@@ -6667,7 +6677,7 @@ type Mutation {
   revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload!
   """
   Adds a custom domain to a workspace, and returns the DNS record that proves its ownership. Other workspaces may add the same
-  host. Adding it again returns the same domain. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
+  host. Adding it again returns the same domain. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED.
   """
   addDomain(input: AddDomainInput!): AddDomainPayload!
   """
@@ -6759,7 +6769,7 @@ type Mutation {
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
   Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
-  updateLink.
+  updateLink; QUOTA_EXCEEDED.
   """
   scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload!
   "Cancels a pending scheduled change. Needs LINKS_WRITE. Errors: NOT_FOUND, also once it took effect; INVALID_INPUT."
@@ -6792,7 +6802,7 @@ type Mutation {
   updateWorkspaceRouting(input: UpdateWorkspaceRoutingInput!): UpdateWorkspaceRoutingPayload!
   "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
   updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
-  "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT for a name in use."
+  "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
   createUtmTemplate(input: CreateUtmTemplateInput!): CreateUtmTemplatePayload!
   "Changes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT."
   updateUtmTemplate(input: UpdateUtmTemplateInput!): UpdateUtmTemplatePayload!
@@ -8567,7 +8577,7 @@ enum ChangeCause {
 }
 
 "A change of a link at an instant in the future."
-type ScheduledChange {
+type ScheduledChange implements Node {
   "The id: sch_ and 26 characters."
   id: ID!
   "The link as it is now."
@@ -9972,7 +9982,7 @@ input RoutingDefaultsInput {
 }
 
 "A named set of UTM values."
-type UtmTemplate {
+type UtmTemplate implements Node {
   "The id: utm_ and 26 characters."
   id: ID!
   "Its name."
@@ -10349,6 +10359,11 @@ type StatsPoint {
 type StatsSlice {
   "The value; empty for unknown, and if isOther is true."
   value: String!
+  """
+  A text for people, of the stats of a link by RULE or TARGET: the name, else the rule's position or the target's URL. Null for other
+  breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ.
+  """
+  label: String
   "Whether this slice combines all other values."
   isOther: Boolean!
   "The link, if the breakdown is by LINK; null for a purged link, and for callers without LINKS_READ."
@@ -11986,6 +12001,8 @@ func (ec *executionContext) childFields_StatsSlice(ctx context.Context, field gr
 	switch field.Name {
 	case "value":
 		return ec.fieldContext_StatsSlice_value(ctx, field)
+	case "label":
+		return ec.fieldContext_StatsSlice_label(ctx, field)
 	case "isOther":
 		return ec.fieldContext_StatsSlice_isOther(ctx, field)
 	case "link":
@@ -29122,6 +29139,29 @@ func (ec *executionContext) fieldContext_StatsSlice_value(_ context.Context, fie
 	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, "String")
 }
 
+func (ec *executionContext) _StatsSlice_label(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_label(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.StatsSlice().Label(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_label(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsSlice", field, true, true, "String")
+}
+
 func (ec *executionContext) _StatsSlice_isOther(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -40470,6 +40510,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Webhook(ctx, sel, obj)
+	case utmtemplate.Template:
+		return ec._UtmTemplate(ctx, sel, &obj)
+	case *utmtemplate.Template:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._UtmTemplate(ctx, sel, obj)
 	case account.Account:
 		return ec._User(ctx, sel, &obj)
 	case *account.Account:
@@ -40484,6 +40531,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Session(ctx, sel, obj)
+	case link.ScheduledChange:
+		return ec._ScheduledChange(ctx, sel, &obj)
+	case *link.ScheduledChange:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ScheduledChange(ctx, sel, obj)
 	case workspace.Member:
 		return ec._Member(ctx, sel, &obj)
 	case *workspace.Member:
@@ -45959,7 +46013,7 @@ func (ec *executionContext) _ScheduleLinkChangePayload(ctx context.Context, sel 
 	return out
 }
 
-var scheduledChangeImplementors = []string{"ScheduledChange"}
+var scheduledChangeImplementors = []string{"ScheduledChange", "Node"}
 
 func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.SelectionSet, obj *link.ScheduledChange) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, scheduledChangeImplementors)
@@ -46341,6 +46395,12 @@ func (ec *executionContext) _StatsSlice(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "label":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._StatsSlice_label(ctx, field, obj)
+				})
 		case "isOther":
 			out.Values[i] = ec._StatsSlice_isOther(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -47167,7 +47227,7 @@ func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj 
 	return out
 }
 
-var utmTemplateImplementors = []string{"UtmTemplate"}
+var utmTemplateImplementors = []string{"UtmTemplate", "Node"}
 
 func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionSet, obj *utmtemplate.Template) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateImplementors)

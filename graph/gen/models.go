@@ -1297,6 +1297,9 @@ type SetPrimaryDomainPayload struct {
 type StatsSlice struct {
 	// The value; empty for unknown, and if isOther is true.
 	Value string `json:"value"`
+	// A text for people, of the stats of a link by RULE or TARGET: the name, else the rule's position or the target's URL. Null for other
+	// breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ.
+	Label *string `json:"label,omitempty"`
 	// Whether this slice combines all other values.
 	IsOther bool `json:"isOther"`
 	// The link, if the breakdown is by LINK; null for a purged link, and for callers without LINKS_READ.
@@ -1306,9 +1309,10 @@ type StatsSlice struct {
 	// The number of visitors whose first click of a day has the value.
 	Visitors int64 `json:"visitors"`
 	// The number of clicks by bots.
-	Bots   int64                `json:"bots"`
-	In     workspace.Membership `json:"-"`
-	LinkID string               `json:"-"`
+	Bots     int64                `json:"bots"`
+	In       workspace.Membership `json:"-"`
+	LinkID   string               `json:"-"`
+	RoutedBy string               `json:"-"`
 }
 
 // Input of testWebhook.
@@ -1785,7 +1789,7 @@ const (
 	ErrorCodeEmailTaken ErrorCode = "EMAIL_TAKEN"
 	// The e-mail address or the password is wrong.
 	ErrorCodeBadCredentials ErrorCode = "BAD_CREDENTIALS"
-	// A monthly quota is used up.
+	// The workspace, account or link has as many objects as it may have, or its monthly quota is used up.
 	ErrorCodeQuotaExceeded ErrorCode = "QUOTA_EXCEEDED"
 	// The value cannot be changed.
 	ErrorCodeImmutable ErrorCode = "IMMUTABLE"

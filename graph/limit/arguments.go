@@ -65,7 +65,7 @@ func (w *argumentWalk) operation(operation *ast.OperationDefinition) *gqlerror.E
 	for _, v := range operation.VariableDefinitions {
 		w.directives(v.Directives)
 		if v.DefaultValue != nil {
-			w.position = v.DefaultValue.Position
+			w.position, w.start = v.DefaultValue.Position, len(w.path)
 			w.withPath(ast.PathName("$"+v.Variable), func() { w.value(v.Type, w.literal(v.DefaultValue)) })
 		}
 	}
@@ -83,6 +83,7 @@ func (c *Arguments) ReplaceVariableProblem(
 		return problems
 	}
 	unnamed := Refusal(errs.BadRequest, "A variable has a value of another type than declared.")
+	unnamed.Extensions["field"] = fieldOf(problems[0].Path[1:])
 	return gqlerror.List{cmp.Or(c.check(o, variables), unnamed)}
 }
 
@@ -97,9 +98,11 @@ type argumentWalk struct {
 	checked map[string]bool
 	// inVariable is true within the value of a variable, where enum values are strings.
 	inVariable bool
-	path       ast.Path
-	position   *ast.Position
-	problem    *gqlerror.Error
+	// start is where the argument begins in the path.
+	path     ast.Path
+	start    int
+	position *ast.Position
+	problem  *gqlerror.Error
 }
 
 // withPath calls visit with the element appended to the current path.
@@ -116,9 +119,21 @@ func (w *argumentWalk) fail(format string, args ...any) {
 	}
 	w.problem = Refusal(errs.BadRequest, w.path.String()+": "+fmt.Sprintf(format, args...))
 	w.problem.Path = slices.Clone(w.path)
+	w.problem.Extensions["field"] = fieldOf(w.path[w.start:])
 	if w.position != nil {
 		w.problem.Locations = []gqlerror.Location{{Line: w.position.Line, Column: w.position.Column}}
 	}
+}
+
+// fieldOf returns the path of an argument as UserError.field has it: below the input of a mutation.
+func fieldOf(path ast.Path) (field []string) {
+	if len(path) > 1 && path[0] == ast.PathName("input") {
+		path = path[1:]
+	}
+	for _, element := range path {
+		field = append(field, fmt.Sprint(element))
+	}
+	return field
 }
 
 // firstVisit reports whether the name is new.
@@ -161,7 +176,7 @@ func (w *argumentWalk) directives(all ast.DirectiveList) {
 
 func (w *argumentWalk) arguments(definitions ast.ArgumentDefinitionList, given ast.ArgumentList) {
 	for _, a := range given {
-		w.position = a.Position
+		w.position, w.start = a.Position, len(w.path)
 		w.withPath(ast.PathName(a.Name), func() { w.value(definitions.ForName(a.Name).Type, w.literal(a.Value)) })
 	}
 }

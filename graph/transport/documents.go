@@ -103,12 +103,12 @@ func (h *Handler) document(p *params) (text, hash string, err error) {
 	}
 	if id == "" && p.Query == "" {
 		return "", "", errs.New(errs.BadRequest, "The request has no query: it must have one, or name a document by "+
-			"documentId or the extension persistedQuery.")
+			"documentId or the extension persistedQuery.").At("query")
 	}
 	hash, hashed := strings.CutPrefix(id, sha256Prefix)
 	if hashed && !hashForm.MatchString(hash) {
 		return "", "", errs.New(errs.BadRequest,
-			"A document's hash is its SHA-256 in 64 hexadecimal digits, in lower case.")
+			"A document's hash is its SHA-256 in 64 hexadecimal digits, in lower case.").At("documentId")
 	}
 	if p.Query == "" {
 		text, err := h.namedDocument(id, automatic)
@@ -116,11 +116,11 @@ func (h *Handler) document(p *params) (text, hash string, err error) {
 	}
 	if id != "" && !hashed {
 		return "", "", errs.New(errs.BadRequest, "The request has a query and a documentId: it may have one of them, "+
-			"unless the id is the query's hash after sha256:.")
+			"unless the id is the query's hash after sha256:.").At("documentId")
 	}
 	if hashed && hash != hashOf(p.Query) {
 		return "", "", errs.New(errs.BadRequest,
-			"The hash is not that of the query: it must be the SHA-256 of its bytes as they are sent.")
+			"The hash is not that of the query: it must be the SHA-256 of its bytes as they are sent.").At("documentId")
 	}
 	if h.config.DocumentsOnly && !h.config.Documents.allows(p.Query) {
 		return "", "", errs.New(errs.DocumentNotAllowed,

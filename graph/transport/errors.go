@@ -38,7 +38,11 @@ func errTimeout(cause error) *errs.Error {
 func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := graphql.DefaultErrorPresenter(ctx, err)
 	if code, ok := requestError(err); ok {
+		field := shown.Extensions["field"]
 		shown.Extensions = map[string]any{"code": code.Code()}
+		if field != nil {
+			shown.Extensions["field"] = field
+		}
 		shown.Message = h.libraryMessage(shown.Message)
 		return shown
 	}

@@ -137,7 +137,7 @@ func readQuery(r *http.Request) (*params, int, error) {
 			}
 			if err := unmarshal(text, target); err != nil {
 				return nil, http.StatusBadRequest,
-					errs.New(errs.BadRequest, "%s must be a JSON object.", name).Because(err)
+					errs.New(errs.BadRequest, "%s must be a JSON object.", name).At(name).Because(err)
 			}
 		}
 	}

@@ -139,7 +139,7 @@ func (s *Store) insert(ctx context.Context, tx bun.Tx, claim *Domain) (*Domain, 
 	}
 	n, err := tx.NewSelect().Model((*Domain)(nil)).Where("workspace_id = ?", claim.WorkspaceID).Count(ctx)
 	if err == nil && n > maxPerWorkspace {
-		return nil, errs.New(errs.InvalidInput, "A workspace has at most %d domains. Remove one first.", maxPerWorkspace).
+		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d domains. Remove one first.", maxPerWorkspace).
 			At("host")
 	}
 	return stored, err

@@ -310,7 +310,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 				defer mu.Unlock()
 				if err == nil {
 					added++
-				} else if !errs.Is(err, errs.InvalidInput) {
+				} else if !errs.Is(err, errs.QuotaExceeded) {
 					t.Error(err)
 				}
 			})

@@ -28,7 +28,7 @@ const (
 	SlugTaken                       // another workspace has or had the slug, or it is reserved
 	EmailTaken                      // another account has the e-mail address
 	BadCredentials                  // the e-mail address, password or token is wrong
-	QuotaExceeded                   // a monthly quota is used up
+	QuotaExceeded                   // a quota is used up, or the owner has as many objects as it may have
 	Immutable                       // the value cannot be changed
 	Conflict                        // a concurrent change, or another item of the batch failed
 	IdempotencyConflict             // the idempotency key was used with another input

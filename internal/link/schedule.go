@@ -191,7 +191,7 @@ func (s *Store) checkLead(at time.Time) error {
 // whose row is locked.
 func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, c Change) error {
 	if len(l.pending) >= maxScheduled {
-		return errs.New(errs.InvalidInput, "At most %d changes of a link can be pending. Cancel one first.", maxScheduled).
+		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.", maxScheduled).
 			At("linkId")
 	}
 	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(c *ScheduledChange, at time.Time) int {
@@ -450,17 +450,37 @@ func errNoScheduledChange() error {
 	return errs.New(errs.NotFound, "There is no such pending change: it has taken effect, or was canceled.").At("id")
 }
 
-// WorkspaceOfChange returns the workspace of a pending change. It checks no permission. It returns NotFound.
-func (s *Store) WorkspaceOfChange(ctx context.Context, changeID string) (workspaceID string, err error) {
-	if !id.Valid(id.Scheduled, changeID) {
-		return "", errNoScheduledChange()
+// Changes returns the scheduled changes of workspaces.
+func (s *Store) Changes() workspace.Collection[ScheduledChange] {
+	return workspace.Collection[ScheduledChange]{
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Scheduled, Column: "id",
+		Missing: errs.From(errNoScheduledChange()).Message,
 	}
-	err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Column("workspace_id").Where("id = ?", changeID).
-		Scan(db.AsResolver(ctx), &workspaceID)
+}
+
+// PendingByID returns the pending changes with the ids, with their links. Other ids are omitted. It returns Forbidden.
+func (s *Store) PendingByID(ctx context.Context, m workspace.Membership, ids ...string) (found []*ScheduledChange, err error) {
+	wanted, err := s.Changes().ByID(ctx, m, ids...)
 	if err != nil {
-		return "", db.NoRowsAs(errNoScheduledChange(), err, "reading a scheduled change")
+		return nil, err
 	}
-	return workspaceID, nil
+	linkIDs := make([]string, 0, len(wanted))
+	for _, c := range wanted {
+		linkIDs = append(linkIDs, c.LinkID)
+	}
+	links, err := s.Many(ctx, m, linkIDs...)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := s.Scheduled(ctx, m, linkIDs...)
+	for linkID, l := range links {
+		for _, c := range l.Pending(changes[linkID], s.now()) {
+			if slices.Contains(ids, c.ID) {
+				found = append(found, c)
+			}
+		}
+	}
+	return found, err
 }
 
 // Scheduled returns the changes of links of the workspace that are not written yet, soonest first, by the

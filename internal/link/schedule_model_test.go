@@ -105,7 +105,7 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 		if c, err = m.Schedule(t.Context(), m.mine, m.link.ID, at, set.change()); err == nil {
 			m.pending = append(m.pending, modelChange{c.ID, at, set})
 			slices.SortStableFunc(m.pending, func(a, b modelChange) int { return a.at.Compare(b.at) })
-		} else if errs.Is(err, errs.InvalidInput) && len(m.pending) == maxScheduled {
+		} else if errs.Is(err, errs.QuotaExceeded) && len(m.pending) == maxScheduled {
 			err = nil
 		}
 	case 2:

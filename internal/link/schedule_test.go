@@ -174,7 +174,7 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 		for i := range maxScheduled {
 			b.schedule(t, l, minLead+time.Duration(i%3)*time.Second, title)
 		}
-		if _, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), title); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), title); !errs.Is(err, errs.QuotaExceeded) {
 			t.Errorf("one too many: %v", err)
 		}
 	})
@@ -234,7 +234,7 @@ func TestSchedule_Cancel(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
 		c := b.schedule(t, l, time.Hour, Change{URL: to("https://evil.example/")})
 		due := b.schedule(t, l, 30*time.Minute, Change{Title: to(new("due"))})
-		if spaces, err := b.WorkspaceOfChange(t.Context(), c.ID); err != nil || spaces != b.mine.ID() {
+		if spaces, err := b.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.mine.ID() {
 			t.Errorf("%s: %v", spaces, err)
 		}
 		if _, err := b.Cancel(t.Context(), b.foreign, c.ID); !errs.Is(err, errs.NotFound) {

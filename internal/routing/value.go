@@ -3,7 +3,10 @@ package routing
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // Routing is how a link answers visitors, beyond its URL, times and status. It is stored as JSON; a
@@ -251,4 +254,20 @@ type URL struct {
 	IsTemplate bool
 	// IsImage means that the URL is no destination: nothing requests it but crawlers.
 	IsImage bool
+}
+
+// Label describes a rule or a target with an id to people: by its name, the position of the rule, or the URL of the
+// target, which may be that of the link. It is empty for what the routing does not have.
+func (r *Routing) Label(elementID, linkURL string) string {
+	for i, rule := range r.Rules {
+		if rule.ID == elementID {
+			return optional.Or(rule.Name, fmt.Sprintf("Rule %d", i+1))
+		}
+		for _, t := range rule.Targets {
+			if t.ID == elementID {
+				return optional.Or(t.Name, optional.Or(t.URL, linkURL))
+			}
+		}
+	}
+	return ""
 }

@@ -108,7 +108,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, name string,
 func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) error {
 	n, err := workspace.LockAndCount(ctx, s.DB, tx, workspaceID, (*Template)(nil))
 	if err == nil && n >= maxPerWorkspace {
-		return errs.New(errs.InvalidInput, "A workspace has at most %d UTM templates. Delete one first.", maxPerWorkspace)
+		return errs.New(errs.QuotaExceeded, "A workspace has at most %d UTM templates. Delete one first.", maxPerWorkspace)
 	}
 	return err
 }
