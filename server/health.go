@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // readyDeadline bounds the question whether a dependency answers.
@@ -28,7 +30,7 @@ func (a *app) ready(w http.ResponseWriter, r *http.Request) {
 		text += "; the database does not answer"
 	}
 	if err := a.kv.Ready(ctx); err != nil {
-		text += "; Redis does not answer"
+		text += "; " + redisx.Explain(err)
 	}
 	plain(w, http.StatusOK, text)
 }

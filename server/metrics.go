@@ -30,9 +30,9 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_replica_lag_seconds",
 			"Replication lag of the read replica as measured by this node. 0 without a replica.",
 			a.db.Replica.Lag(a.now()).Seconds()),
-		obs.Gauge("linkforge_redis_up", "1 if Redis answers this node, else 0.", a.redisUp(ctx)),
+		obs.Gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
 		obs.Gauge("linkforge_redis_breaker_open",
-			"1 while commands to Redis are refused without being sent because it did not answer, else 0.", one(a.kv.IsOpen())),
+			"1 while commands to Redis are refused without being sent because it did not answer or took no writes, else 0.", one(a.kv.IsOpen())),
 
 		obs.Counter("linkforge_link_cache_hits_total", "Look-ups answered by the link cache.",
 			cache.Hits),

@@ -156,6 +156,37 @@ func portOf(address string) string {
 	return port
 }
 
+// RedisServer is a Redis of one test, which the test may put into any state.
+type RedisServer struct {
+	// URL is what LINKFORGE_REDIS_URL would be, Address its host and port, Password its password.
+	URL, Address, Password string
+	node                   *node
+}
+
+// NewRedisServer starts a server without persistence. All servers of a process have the same password.
+func NewRedisServer(t testing.TB) *RedisServer {
+	t.Helper()
+	password := "password-of-tests"
+	n, err := launch(redisServer(t), t.TempDir(), password, func(*node) []string { return []string{`save ""`} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.end)
+	return &RedisServer{"redis://:" + password + "@" + n.address, n.address, password, n}
+}
+
+// Do executes a command of the words of a text.
+func (s *RedisServer) Do(t testing.TB, command string) {
+	t.Helper()
+	var args []any
+	for word := range strings.FieldsSeq(command) {
+		args = append(args, strings.Trim(word, `"`))
+	}
+	if err := s.node.do(args...); err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+}
+
 // Cluster is a Redis cluster of one test.
 type Cluster struct {
 	// URL is what LINKFORGE_REDIS_URL would be.

@@ -87,6 +87,13 @@ func (p *Proxy) Set(m Mode) {
 	}
 }
 
+// SetTarget has new connections lead to another server, as a fixed address does after a failover. Existing ones stay.
+func (p *Proxy) SetTarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
 // SetDelay delays every chunk of bytes in both directions.
 func (p *Proxy) SetDelay(d time.Duration) {
 	p.mu.Lock()
@@ -100,12 +107,12 @@ func (p *Proxy) state() (Mode, time.Duration, <-chan struct{}) {
 	return p.mode, p.delay, p.change
 }
 
-// add registers a connection, and reports whether it is refused.
-func (p *Proxy) add(conn net.Conn) (refused bool) {
+// add registers a connection, and reports the target and whether it is refused.
+func (p *Proxy) add(conn net.Conn) (target string, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conns[conn] = true
-	return p.mode == Refuse
+	return p.target, p.mode == Refuse
 }
 
 func (p *Proxy) remove(conn net.Conn) {
@@ -117,15 +124,16 @@ func (p *Proxy) remove(conn net.Conn) {
 
 func (p *Proxy) serve(client net.Conn) {
 	defer p.remove(client)
-	if p.add(client) {
+	target, refused := p.add(client)
+	if refused {
 		return
 	}
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}
 	defer p.remove(server)
-	if p.add(server) {
+	if _, refused := p.add(server); refused {
 		return
 	}
 	var both sync.WaitGroup

@@ -7,18 +7,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/linkforge/linkforge/internal/breaker"
 )
 
 const (
@@ -35,7 +31,7 @@ const (
 type Client struct {
 	redis.UniversalClient
 	embedded *embedded
-	breaker  *breaker.Breaker // nil unless Protect was called
+	guard    *guard // nil unless Protect was called
 }
 
 // Open prepares a client with at most pool connections, to each node of a cluster. No server is
@@ -107,8 +103,8 @@ func (c *Client) InProcess() bool { return c.embedded != nil }
 
 // Close ends the client and, if it is in-process, its Redis.
 func (c *Client) Close() error {
-	if c.breaker != nil {
-		c.breaker.Close()
+	if c.guard != nil {
+		c.guard.Close()
 	}
 	err := c.UniversalClient.Close()
 	if c.embedded != nil {
@@ -167,20 +163,3 @@ func (e *embedded) stop() {
 	e.done.Wait()
 	e.server.Close()
 }
-
-// Ready pings Redis. In a cluster it pings every master, and checks that all slots are served.
-func (c *Client) Ready(ctx context.Context) error {
-	cluster, ok := c.UniversalClient.(*redis.ClusterClient)
-	if !ok {
-		return c.Ping(ctx).Err()
-	}
-	return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		info, err := master.ClusterInfo(ctx).Result()
-		if err == nil && !strings.Contains(info, "cluster_state:ok") {
-			return errIncomplete
-		}
-		return err
-	})
-}
-
-var errIncomplete = errors.New("the Redis cluster has slots that no node serves")
