@@ -60,8 +60,8 @@ func groups(ctx context.Context) (all []transport.Group) {
 	if address := web.AddressOf(ctx); address != "" {
 		all = append(all, transport.Group{Subject: "network:" + address, Callers: callersOfNetwork})
 	}
-	if wide := web.WideNetworkOf(ctx); wide != "" {
-		all = append(all, transport.Group{Subject: "network:" + wide, Callers: callersOfWideNetwork})
+	if site := web.Site(web.AddressOf(ctx)); site != "" {
+		all = append(all, transport.Group{Subject: "network:" + site, Callers: callersOfWideNetwork})
 	}
 	return all
 }

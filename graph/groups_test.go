@@ -17,7 +17,7 @@ import (
 // caller's own allowance is reported.
 func TestBudget_BoundsGroups(t *testing.T) {
 	t.Parallel()
-	limiter := ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: slog.New(slog.DiscardHandler)}
+	limiter := ratelimit.New(dbtest.Redis(t, ""), slog.New(slog.DiscardHandler), time.Now)
 	c := &Config{Limits: ratelimit.NewMeter(limiter, time.Now)}
 	spend := c.budget("requests", 10)
 	group := transport.Group{Subject: "keys:ws_1", Callers: 5}

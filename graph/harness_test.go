@@ -60,7 +60,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	b.tokens = account.Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: time.Hour}
 	counted := &db.DB{DB: d.WithQueryHook(&b.statements), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
-	limits, clicks := ratelimit.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
+	limits, clicks := ratelimit.New(k, log, time.Now), clicktest.New(t, counted, time.Now)
 	links := must.Value(link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},

@@ -127,8 +127,10 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	a.kv.Protect(log)
 	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
 	defer cancel()
-	if err := a.kv.Ready(pinging); err != nil {
-		log.WarnContext(ctx, "Redis does not answer", "error", err)
+	if err := a.kv.Ready(pinging); errors.Is(err, redisx.ErrClusterNode) {
+		return nil, err
+	} else if err != nil {
+		log.WarnContext(ctx, redisx.Explain(err), "error", err)
 	} else if evicts, err := a.kv.Evicts(pinging); evicts && err == nil {
 		log.WarnContext(ctx, "Redis evicts keys when its memory is full, so that rates begin again: set maxmemory-policy noeviction")
 	}
@@ -210,8 +212,7 @@ func (a *app) wire() error {
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
 		Gates: redirect.Gates{
-			Passwords: account.NewLinkPasswords(passwordCost), Guesses: ratelimit.NewFallback(a.Limits, a.now),
-			PassKeys: redirect.PassKeys(a.config.JWTSecrets),
+			Passwords: a.LinkPasswords, Limits: a.Limits, PassKeys: redirect.PassKeys(a.config.JWTSecrets),
 		},
 		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),
 	}

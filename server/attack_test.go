@@ -43,6 +43,8 @@ var attacks = map[string]func(t *testing.T, s *scene) attack{
 	"H3 correct passwords":     correctPasswords,
 	"H4 API keys":              manyKeys,
 	"H5 invitations":           manyInvitations,
+	"H6 passwords of links":    manyGates,
+	"H7 new link passwords":    manyNewPasswords,
 	"M1 sockets":               manySockets,
 	"M2 subscriptions":         manySubscriptions,
 	"M3 bodies":                bodiesAtOnce,
@@ -85,6 +87,7 @@ type scene struct {
 	victim, attacker tenant
 	popular          string          // the path of a link of the victim
 	fresh            []string        // paths of links that nobody has followed
+	gated            []linkView      // with a password
 	more             map[string]work // of the victim
 }
 
@@ -106,6 +109,7 @@ func newScene(t *testing.T, b backend, settings ...string) *scene {
 	for part := range freshLinks / 500 {
 		s.fresh = append(s.fresh, s.victim.shortenMany(t, 500, fmt.Sprint("https://example.com/fresh/", part, "/"))...)
 	}
+	s.gated = s.victim.gateMany(t, "https://example.com/gated/")
 	s.stop()
 	s.again() // with nothing in memory
 	s.victim.server, s.attacker.server = s.from("192.0.2.1"), s.from("198.51.100.1")
@@ -157,6 +161,31 @@ func (w tenant) shortenMany(t *testing.T, n int, prefix string) (paths []string)
 	return paths
 }
 
+// linkPassword is the password of the gated links.
+const linkPassword = "correct horse"
+
+// gateMany creates as many links with a password as one call may.
+func (w tenant) gateMany(t *testing.T, prefix string) (gated []linkView) {
+	t.Helper()
+	links := make([]map[string]any, 20)
+	for i := range links {
+		links[i] = map[string]any{"url": fmt.Sprint(prefix, i), "routing": gatedBy(linkPassword)}
+	}
+	var got struct {
+		CreateLinks struct{ Results []struct{ Link linkView } }
+	}
+	w.must(t, &got, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id shortUrl } } } }`,
+		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
+	for _, r := range got.CreateLinks.Results {
+		gated = append(gated, r.Link)
+	}
+	return gated
+}
+
+func gatedBy(password string) map[string]any {
+	return map[string]any{"gate": map[string]any{"password": password}}
+}
+
 // work is a kind of request of the victim or its visitors.
 type work struct {
 	pause time.Duration
@@ -166,7 +195,7 @@ type work struct {
 // normalWork returns the kinds of work of the victim.
 func (s *scene) normalWork() map[string]work {
 	v, visitor := s.victim, s.fromEach(randomIPv4)
-	var created, followed atomic.Int64
+	var created, followed, passed, set atomic.Int64
 	follow := func(path string) error {
 		a, err := visitor.get(path)
 		if err == nil && a.status != http.StatusFound {
@@ -195,6 +224,19 @@ func (s *scene) normalWork() map[string]work {
 				l.close()
 			}
 			return err
+		}},
+		"gate": {150 * time.Millisecond, func() error {
+			path := s.gated[int(passed.Add(1)-1)%(len(s.gated)-1)].path(s.server)
+			a, err := visitor.get(path, "X-Link-Password", linkPassword)
+			if err == nil && a.status != http.StatusFound {
+				err = fmt.Errorf("status %d: %.200s", a.status, a.body)
+			}
+			return err
+		}},
+		"set a password": {time.Second, func() error {
+			return v.try(new(any), `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`,
+				map[string]any{"in": map[string]any{"id": s.gated[len(s.gated)-1].ID,
+					"routing": gatedBy(fmt.Sprint("password ", set.Add(1)))}})
 		}},
 		"cached redirect": {20 * time.Millisecond, func() error { return follow(s.popular) }},
 		"uncached redirect": {60 * time.Millisecond, func() error {

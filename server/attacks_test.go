@@ -130,7 +130,7 @@ func (s *scene) keys(t *testing.T, n int) (keys []client) {
 		}
 		s.attacker.must(t, &got, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret } }`,
 			map[string]any{"in": map[string]any{"workspaceId": s.attacker.workspaceID, "name": fmt.Sprint("key ", i),
-				"scopes": []string{"LINKS_READ", "STATS_READ"}}})
+				"scopes": []string{"LINKS_READ", "LINKS_WRITE", "STATS_READ"}}})
 		if got.CreateAPIKey.Secret == "" {
 			t.Fatal("no API key")
 		}
@@ -344,6 +344,40 @@ func wrongPasswords(t *testing.T, s *scene) attack {
 			}
 		},
 	}
+}
+
+// manyGates guesses the passwords of links of the victim and of the attacker, from networks of IPv4 and IPv6 that change
+// with each guess.
+func manyGates(t *testing.T, s *scene) attack {
+	own := s.attacker.gateMany(t, "https://example.com/mine/")
+	guesser := s.fromEach(func() string {
+		if rand.IntN(2) == 0 {
+			return randomIPv4()
+		}
+		return fmt.Sprintf("2001:db8:%x:%x::1", rand.IntN(1<<16), rand.IntN(1<<16))
+	})
+	return attack{workers: 40, strike: func(_ context.Context, worker int) (answer, error) {
+		l := own[rand.IntN(len(own))]
+		if worker%2 == 0 {
+			l = s.gated[0]
+		}
+		return guesser.get(l.path(s.server), "X-Link-Password", "a wrong guess")
+	}}
+}
+
+// manyNewPasswords sets the passwords of 20 links with each of 40 API keys.
+func manyNewPasswords(t *testing.T, s *scene) attack {
+	own, keys := s.attacker.gateMany(t, "https://example.com/mine/"), s.keys(t, 40)
+	var n atomic.Int64
+	return attack{workers: 40, refusal: "RATE_LIMITED", strike: func(_ context.Context, worker int) (answer, error) {
+		links, password := make([]any, len(own)), fmt.Sprint("password ", n.Add(1))
+		for i, l := range own {
+			links[i] = map[string]any{"id": l.ID, "routing": gatedBy(password)}
+		}
+		return keys[worker].run(`mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) {
+			errors { code message } results { errors { code message } } } }`, map[string]any{"in": map[string]any{
+			"workspaceId": s.attacker.workspaceID, "links": links}})
+	}}
 }
 
 // manyVisits follows one link of the victim from one address.

@@ -10452,7 +10452,7 @@ type RateLimit {
   limit: Int64
   "The cost of this operation, without the points that its searches and counts cost in a workspace with many links."
   cost: Int!
-  "The remaining points after this operation; null if rate limits are off, or while Redis is unavailable."
+  "The remaining points after this operation; null if rate limits are off. While Redis is unavailable, each node counts."
   remaining: Int64
   "The time at which the whole budget is available again; null together with remaining."
   resetsAt: Time

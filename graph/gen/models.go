@@ -941,7 +941,7 @@ type RateLimit struct {
 	Limit *int64 `json:"limit,omitempty"`
 	// The cost of this operation, without the points that its searches and counts cost in a workspace with many links.
 	Cost int `json:"cost"`
-	// The remaining points after this operation; null if rate limits are off, or while Redis is unavailable.
+	// The remaining points after this operation; null if rate limits are off. While Redis is unavailable, each node counts.
 	Remaining *int64 `json:"remaining,omitempty"`
 	// The time at which the whole budget is available again; null together with remaining.
 	ResetsAt *time.Time `json:"resetsAt,omitempty"`

@@ -41,10 +41,10 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	b.Store = &Store{
 		DB:         d,
 		Tokens:     Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: 24 * time.Hour},
-		Passwords:  newPasswords(bcrypt.MinCost, loginGate()),
+		Passwords:  NewPasswords(bcrypt.MinCost),
 		SessionTTL: 720 * time.Hour,
 		Log:        slog.New(slog.DiscardHandler),
-		Limits:     ratelimit.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Limits:     ratelimit.New(k, slog.New(slog.NewTextHandler(io.Discard, nil)), time.Now),
 		Now:        func() time.Time { return b.now },
 	}
 	return b

@@ -6,20 +6,24 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/web"
 )
 
 // The limits of wrong passwords. Those of an account and address bound guessing from one place.
 // Beyond the wide limit of an account, which bounds guessing from many places, each address has one
-// attempt left, so that nobody can lock the owner out from elsewhere. The limit of an address grows
-// with repeated failures; the others do not.
+// attempt left, so that nobody can lock the owner out from elsewhere. A site, which is an IPv6 /48, has
+// 65,536 addresses, and four times the limits of one. The limits of an address and a site grow with
+// repeated failures; the others do not.
 var (
 	wrongFromAddress = ratelimit.Rate{Name: "wrong-account-address", Attempts: 10, Window: 15 * time.Minute}
 	wrongOfAccount   = ratelimit.Rate{Name: "wrong-account", Attempts: 100, Window: 15 * time.Minute}
 	lastFromAddress  = ratelimit.Rate{Name: "last-account-address", Attempts: 1, Window: 15 * time.Minute}
+	wrongFromSite    = ratelimit.Rate{Name: "wrong-account-site", Attempts: 40, Window: 15 * time.Minute}
 	wrongOfSession   = ratelimit.Rate{Name: "wrong-session", Attempts: 10, Window: 15 * time.Minute}
 	wrongPerAddress  = ratelimit.Rate{
 		Name: "wrong-address", Attempts: 100, Window: 15 * time.Minute, MaxWait: time.Hour,
 	}
+	wrongPerSite = ratelimit.Rate{Name: "wrong-site", Attempts: 400, Window: 15 * time.Minute, MaxWait: time.Hour}
 )
 
 // The limits of correct passwords, each of which costs as much as a wrong one.
@@ -35,12 +39,6 @@ type attempt struct {
 	session string
 }
 
-// counter is the count of a rate for a subject.
-type counter struct {
-	rate    ratelimit.Rate
-	subject string
-}
-
 // authenticate compares the password with the account's. An empty account, of an unknown address,
 // takes as long as another. Only wrong passwords count towards the limits of wrong passwords. It
 // returns BadCredentials, RateLimited or Unavailable.
@@ -51,7 +49,7 @@ func (s *Store) authenticate(ctx context.Context, a *Account, password string, b
 	}
 	matches, err := s.Passwords.Matches(ctx, by.address, a.PasswordHash, password)
 	if matches || err != nil { // a password that was not compared reveals nothing to an attacker
-		s.refund(ctx, charged)
+		s.Limits.Refund(ctx, charged...)
 	}
 	if err != nil {
 		return err
@@ -67,51 +65,46 @@ func (s *Store) authenticate(ctx context.Context, a *Account, password string, b
 
 // chargeAttempt counts an attempt as wrong until it is refunded. It returns RateLimited, and then
 // has counted nothing.
-func (s *Store) chargeAttempt(ctx context.Context, by attempt) (charged []counter, err error) {
-	own := counter{wrongFromAddress, by.email + " " + by.address}
+func (s *Store) chargeAttempt(ctx context.Context, by attempt) (charged []ratelimit.Counter, err error) {
+	perAddress := ratelimit.Counter{Rate: wrongPerAddress, Subject: by.address}
 	if by.session != "" {
-		own = counter{wrongOfSession, by.session}
+		charged = []ratelimit.Counter{perAddress, {Rate: wrongOfSession, Subject: by.session}}
+		return charged, s.Limits.ChargeAll(ctx, charged...)
 	}
-	for _, c := range []counter{{wrongPerAddress, by.address}, own} {
-		if err := s.Limits.Charge(ctx, c.rate, c.subject); err != nil {
-			s.refund(ctx, charged)
-			return nil, err
-		}
-		charged = append(charged, c)
+	from, site := by.email+" "+by.address, web.Site(by.address)
+	charged = []ratelimit.Counter{perAddress, {Rate: wrongFromAddress, Subject: from}}
+	if site != "" {
+		charged = append(charged, ratelimit.Counter{Rate: wrongPerSite, Subject: site},
+			ratelimit.Counter{Rate: wrongFromSite, Subject: by.email + " " + site})
 	}
-	if by.session != "" {
-		return charged, nil
-	}
-	wide := counter{wrongOfAccount, by.email}
-	if s.Limits.Charge(ctx, wide.rate, wide.subject) == nil {
-		return append(charged, wide), nil
-	}
-	last := counter{lastFromAddress, own.subject}
-	if err := s.Limits.Charge(ctx, last.rate, last.subject); err != nil {
-		s.refund(ctx, charged)
+	if err := s.Limits.ChargeAll(ctx, charged...); err != nil {
 		return nil, err
 	}
-	return append(charged, last), nil
-}
-
-func (s *Store) refund(ctx context.Context, charged []counter) {
-	for _, c := range charged {
-		s.Limits.Refund(context.WithoutCancel(ctx), c.rate, c.subject)
+	wide, err := s.Limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfAccount, Subject: by.email},
+		ratelimit.Counter{Rate: lastFromAddress, Subject: from})
+	if err != nil {
+		s.Limits.Refund(ctx, charged...)
 	}
+	return append(charged, wide), err
 }
 
 // forgive deletes the counts of wrong passwords of an account that its owner has proved to be theirs.
 func (s *Store) forgive(ctx context.Context, email, address string) {
-	for _, c := range []counter{
-		{wrongOfAccount, email}, {wrongFromAddress, email + " " + address}, {lastFromAddress, email + " " + address},
+	from := email + " " + address
+	for _, c := range []ratelimit.Counter{
+		{Rate: wrongOfAccount, Subject: email}, {Rate: wrongFromAddress, Subject: from},
+		{Rate: wrongFromSite, Subject: email + " " + web.Site(address)}, {Rate: lastFromAddress, Subject: from},
 	} {
-		s.Limits.Reset(context.WithoutCancel(ctx), c.rate, c.subject)
+		s.Limits.Reset(ctx, c.Rate, c.Subject)
 	}
 }
 
 // ChargeLogins counts login attempts of an address that were refused before they were executed.
 func (s *Store) ChargeLogins(ctx context.Context, address string, attempts int) {
 	_, _ = s.Limits.Spend(ctx, wrongPerAddress, address, int64(attempts)) // they are refused already
+	if site := web.Site(address); site != "" {
+		_, _ = s.Limits.Spend(ctx, wrongPerSite, site, int64(attempts))
+	}
 }
 
 func errBadLogin() error {

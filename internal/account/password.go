@@ -38,8 +38,6 @@ const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 type Passwords struct {
 	cost int
 	gate *admission.Gate
-	// rest is how many times as long as a comparison its turn lasts after it, if the password was wrong.
-	rest time.Duration
 	// unknown is compared with if there is no account.
 	unknown string
 }
@@ -56,33 +54,17 @@ const (
 const PasswordCost = 12
 
 // NewPasswords returns Passwords for log-ins, with a work factor of bcrypt. They have half of the processors.
-func NewPasswords(cost int) *Passwords { return newPasswords(cost, loginGate()) }
-
-// NewLinkPasswords returns Passwords for the visitors of links: at most two are compared at once, and maxWaiting
-// wait. A turn rests after a wrong password, so that guesses, even from many networks, take a twentieth of two
-// processors, and redirects have the others.
-func NewLinkPasswords(cost int) *Passwords {
-	turns := min(2, halfOfProcessors())
-	p := newPasswords(cost, admission.Config{
-		Name: "passwords of links", Capacity: turns, Share: turns, Waiting: maxWaiting, Queue: maxWaiting, MaxWait: maxWait,
-	})
-	p.rest = 9
-	return p
-}
-
-// loginGate returns how the log-ins of all addresses take turns.
-func loginGate() admission.Config {
+func NewPasswords(cost int) *Passwords {
 	turns := halfOfProcessors()
-	return admission.Config{
-		Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+	return &Passwords{
+		cost: cost, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
+		gate: admission.New(admission.Config{
+			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+		}),
 	}
 }
 
 func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
-
-func newPasswords(cost int, turns admission.Config) *Passwords {
-	return &Passwords{cost: cost, gate: admission.New(turns), unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash)}
-}
 
 // Hash hashes a password. It returns RateLimited or Unavailable.
 func (p *Passwords) Hash(ctx context.Context, subject, password string) (string, error) {
@@ -91,34 +73,35 @@ func (p *Passwords) Hash(ctx context.Context, subject, password string) (string,
 		return "", err
 	}
 	defer leave()
-	hash, err := bcrypt.GenerateFromPassword(prehash(password), p.cost)
+	return bcryptOf(password, p.cost)
+}
+
+// Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
+// hash, which never matches.
+func (p *Passwords) Matches(ctx context.Context, subject, hash, password string) (bool, error) {
+	leave, err := p.gate.Enter(ctx, subject, 1)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	matches, err := compare(cmp.Or(hash, p.unknown), password)
+	return matches && hash != "", err
+}
+
+func bcryptOf(password string, cost int) (string, error) {
+	hash, err := bcrypt.GenerateFromPassword(prehash(password), cost)
 	if err != nil {
 		return "", fmt.Errorf("hashing a password: %w", err)
 	}
 	return string(hash), nil
 }
 
-// Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
-// hash, which never matches.
-func (p *Passwords) Matches(ctx context.Context, subject, hash, password string) (matches bool, err error) {
-	leave, err := p.gate.Enter(ctx, subject, 1)
-	if err != nil {
-		return false, err
-	}
-	began := time.Now()
-	defer func() {
-		if rest := p.rest * time.Since(began); rest > 0 && !matches {
-			time.AfterFunc(rest, leave)
-		} else {
-			leave()
-		}
-	}()
-	known := hash != ""
-	err = bcrypt.CompareHashAndPassword([]byte(cmp.Or(hash, p.unknown)), prehash(password))
+func compare(hash, password string) (matches bool, err error) {
+	err = bcrypt.CompareHashAndPassword([]byte(hash), prehash(password))
 	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 		return false, fmt.Errorf("comparing a password: %w", err)
 	}
-	return known && err == nil, nil
+	return err == nil, nil
 }
 
 // opaque returns a password as it is compared: with ASCII spaces only and in validate.Normal form, as keyboards and

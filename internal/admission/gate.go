@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Config are the bounds of a Gate. All are required.
+// Config are the bounds of a Gate or a Fair. All are required.
 type Config struct {
 	// Name is the bounded work, in the plural: "Too many log-ins are in progress".
 	Name string
@@ -193,13 +193,13 @@ func (g *Gate) remove(subject string, i int) {
 // retryAfter is the delay after which refused callers may try again.
 const retryAfter = time.Second
 
-func (g *Gate) tooMany() *errs.Error {
-	return errs.New(errs.RateLimited, "Too many %s of yours are in progress. Send fewer at once.", g.Name).
+func (c *Config) tooMany() *errs.Error {
+	return errs.New(errs.RateLimited, "Too many %s of yours are in progress. Send fewer at once.", c.Name).
 		After(retryAfter)
 }
 
-func (g *Gate) busy() *errs.Error {
-	return errs.New(errs.Unavailable, "Too many %s are in progress. Try again in a moment.", g.Name).After(retryAfter)
+func (c *Config) busy() *errs.Error {
+	return errs.New(errs.Unavailable, "Too many %s are in progress. Try again in a moment.", c.Name).After(retryAfter)
 }
 
 // Stats returns the units in progress and the number of waiting calls.

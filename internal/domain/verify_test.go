@@ -159,7 +159,7 @@ func TestVerify_QueriesTheRecordName(t *testing.T) {
 func TestVerify_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.MigratedSQLite(t))
-	z.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
+	z.Limits = ratelimit.New(dbtest.Redis(t, ""), z.Log, time.Now)
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
 		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {

@@ -15,14 +15,14 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// maxPasswords is how many passwords one call may set: each takes as long as a log-in.
+// maxPasswords is how many passwords one call may set: each takes as long as 50 other fields.
 const maxPasswords = 20
 
-// Passwords is what this package needs of account.Passwords.
+// Passwords is what this package needs of account.LinkPasswords.
 type Passwords interface {
-	// Hash hashes a password, Matches compares one. Calls of a subject take turns with those of others.
-	Hash(ctx context.Context, subject, password string) (string, error)
-	Matches(ctx context.Context, subject, hash, password string) (bool, error)
+	// Hash hashes a password, Matches compares one. Calls with a subject in common wait for each other.
+	Hash(ctx context.Context, password string, subjects ...string) (string, error)
+	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
 
 // routed is a change of a routing, and how to find the link that it may change: by id, by external id, or
@@ -100,7 +100,7 @@ func (s *Store) hashPassword(
 	ctx context.Context, m workspace.Membership, p *routing.Password, present routing.Password,
 ) (err error) {
 	if present.Hash != "" {
-		isSame, err := s.Passwords.Matches(ctx, m.ActorID(), present.Hash, p.Text)
+		isSame, err := s.Passwords.Matches(ctx, present.Hash, p.Text, m.Responsible(), m.ID())
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (s *Store) hashPassword(
 		}
 	}
 	p.ID = rand.Text()[:passwordIDLength]
-	p.Hash, err = s.Passwords.Hash(ctx, m.ActorID(), p.Text)
+	p.Hash, err = s.Passwords.Hash(ctx, p.Text, m.Responsible(), m.ID())
 	return err
 }
 

@@ -48,7 +48,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	store := must.Value(NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log,
+		Clicks: clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
 	b.Store = store

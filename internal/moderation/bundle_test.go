@@ -34,7 +34,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{now: dbtest.Noon}
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.DiscardHandler)
-	limits := ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}
+	limits := ratelimit.New(dbtest.Redis(t, ""), log, time.Now)
 	clicks := clicktest.New(t, d, clock)
 	clicktest.Run(t, clicks.Recorder)
 	b.blocklist = &moderation.Blocklist{DB: d, Now: clock}

@@ -392,7 +392,7 @@ func TestCheck_RequiresEditor(t *testing.T) {
 func TestCheck_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), site, nil)
-	b.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
+	b.Limits = ratelimit.New(dbtest.Redis(t, ""), b.Log, time.Now)
 	l := b.linkTo(t, "a", "/200")
 	for range perWorkspace.Attempts {
 		b.check(t, l)

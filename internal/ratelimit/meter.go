@@ -29,19 +29,14 @@ type budgetKey struct{ rate, subject string }
 type budget struct {
 	mu        sync.Mutex // held during the call of Redis, whose result concurrent requests share
 	available int64
-	// left is the number of attempts left in Redis after the last call; until is the end of the
-	// window.
+	// left is the number of attempts left after the last call; until is the end of the window.
 	left  int64
 	until time.Time
-	// unknown means that Redis was unavailable: it is not called again before until.
-	unknown bool
 }
 
 const (
 	// reservationDivisor divides a rate into reservations.
 	reservationDivisor = 100
-	// retryAfterFailure is the pause after a failed call of Redis.
-	retryAfterFailure = time.Second
 	// maxBudgets bounds the memory; frequent subjects stay. A budget expires when it was unused for
 	// budgetIdle.
 	maxBudgets = 100_000
@@ -56,7 +51,6 @@ func NewMeter(l Limiter, now func() time.Time) *Meter {
 }
 
 // Spend counts attempts of a subject, and returns the remaining allowance. It returns RateLimited.
-// Like Limiter.Spend it allows all attempts while Redis is unavailable.
 func (m *Meter) Spend(ctx context.Context, r Rate, subject string, attempts int64) (Allowance, error) {
 	if m.Off {
 		return Allowance{}, nil
@@ -65,16 +59,11 @@ func (m *Meter) Spend(ctx context.Context, r Rate, subject string, attempts int6
 	p := m.budget(budgetKey{r.Name, subject})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Before(p.until) && p.unknown {
-		return Allowance{}, nil
-	}
 	if !now.Before(p.until) {
 		p.available = 0
 	}
 	if p.available < attempts {
-		if known := m.fill(ctx, p, r, subject, attempts); !known {
-			return Allowance{}, nil
-		}
+		m.fill(ctx, p, r, subject, attempts)
 	}
 	a := Allowance{
 		Known: true,
@@ -99,16 +88,10 @@ func (m *Meter) budget(key budgetKey) *budget {
 	return p
 }
 
-// fill reserves attempts. It reports false if Redis is unavailable.
-func (m *Meter) fill(ctx context.Context, p *budget, r Rate, subject string, attempts int64) bool {
+// fill reserves attempts.
+func (m *Meter) fill(ctx context.Context, p *budget, r Rate, subject string, attempts int64) {
 	want := max(attempts-p.available, r.Attempts/reservationDivisor)
-	count, left, err := m.add(ctx, r, subject, want)
-	if p.unknown = err != nil; p.unknown {
-		p.until = m.Now().Add(retryAfterFailure)
-		m.Log.WarnContext(ctx, "rate limit not checked", "rate", r.Name, "error", err)
-		return false
-	}
+	count, left := m.add(ctx, r, subject, want)
 	p.available += min(want, max(0, r.Attempts-(count-want)))
 	p.left, p.until = max(0, r.Attempts-count), m.Now().Add(left)
-	return true
 }

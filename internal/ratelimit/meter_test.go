@@ -16,7 +16,7 @@ import (
 func meters(t *testing.T, n int) (all []*Meter) {
 	t.Helper()
 	for range n {
-		all = append(all, NewMeter(Limiter{KV: dbtest.Redis(t, ""), Log: slog.New(slog.DiscardHandler)}, time.Now))
+		all = append(all, NewMeter(New(dbtest.Redis(t, ""), slog.New(slog.DiscardHandler), time.Now), time.Now))
 	}
 	return all
 }
@@ -26,7 +26,7 @@ func meters(t *testing.T, n int) (all []*Meter) {
 func TestMeter_AllowsExactlyTheRate(t *testing.T) {
 	t.Parallel()
 	for _, attempts := range []int64{1, 7, 99, 100, 1000, 4321} {
-		m := NewMeter(Limiter{KV: dbtest.Redis(t, ""), Log: slog.New(slog.DiscardHandler)}, time.Now)
+		m := NewMeter(New(dbtest.Redis(t, ""), slog.New(slog.DiscardHandler), time.Now), time.Now)
 		rate := Rate{Name: "test", Attempts: attempts, Window: time.Minute}
 		var allowed atomic.Int64
 		var spending sync.WaitGroup
@@ -59,7 +59,7 @@ func TestMeter_NodesTogetherAllowNoMoreThanTheRate(t *testing.T) {
 	var allowed atomic.Int64
 	var spending sync.WaitGroup
 	for range 3 {
-		m := NewMeter(Limiter{KV: kv, Log: slog.New(slog.DiscardHandler)}, time.Now)
+		m := NewMeter(New(kv, slog.New(slog.DiscardHandler), time.Now), time.Now)
 		spending.Go(func() {
 			for i := range 2000 {
 				if _, err := m.Spend(t.Context(), rate, "subject", int64(1+i%3)); err == nil {
@@ -93,26 +93,22 @@ func TestMeter_ReturnsTheRemainingAllowance(t *testing.T) {
 	}
 }
 
-// TestMeter_AllowsAllWithoutRedis first consumes the reservation, and does not call Redis for each
-// attempt.
-func TestMeter_AllowsAllWithoutRedis(t *testing.T) {
+// TestMeter_CountsOnTheNodeWithoutRedis: the rate holds, and a new window begins.
+func TestMeter_CountsOnTheNodeWithoutRedis(t *testing.T) {
 	t.Parallel()
-	m, now := meters(t, 1)[0], time.Now()
-	m.Now = func() time.Time { return now }
+	l, now := withoutRedis(t)
+	m := NewMeter(l, func() time.Time { return *now })
 	rate := Rate{Name: "test", Attempts: 1000, Window: time.Minute}
-	must.Value(m.Spend(t.Context(), rate, "subject", 1))(t)
-	must.NoError(t, m.KV.Close())
-	for i := range 9 {
-		if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || !a.Known {
-			t.Errorf("reserved attempt %d: %+v: %v", i, a, err)
+	for range 2 {
+		for i := range int64(1000) {
+			if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || !a.Known || a.Left != 999-i {
+				t.Fatalf("attempt %d: %+v: %v", i, a, err)
+			}
 		}
-	}
-	if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || a.Known {
-		t.Errorf("without a reservation: %+v: %v", a, err)
-	}
-	now = now.Add(2 * time.Minute)
-	if a, err := m.Spend(t.Context(), rate, "subject", 5000); err != nil || a.Known {
-		t.Errorf("in the next window: %+v: %v", a, err)
+		if _, err := m.Spend(t.Context(), rate, "subject", 1); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("once more: %v", err)
+		}
+		*now = now.Add(2 * time.Minute)
 	}
 }
 
@@ -124,7 +120,7 @@ func TestMeter_ReservationEndsWithItsWindow(t *testing.T) {
 	rate := Rate{Name: "test", Attempts: 1000, Window: 100 * time.Millisecond}
 	must.Value(m.Spend(t.Context(), rate, "subject", 1))(t)
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		if n, err := m.KV.Exists(t.Context(), rate.key("subject")).Result(); err != nil || time.Now().After(deadline) {
+		if n, err := m.kv.Exists(t.Context(), rate.key("subject")).Result(); err != nil || time.Now().After(deadline) {
 			t.Fatalf("the counter stays: %v", err)
 		} else if n == 0 {
 			break

@@ -1,7 +1,7 @@
 // Package ratelimit limits attempts in a short time, per subject, such as log-ins of an address or
-// the cost of a workspace's operations. The counters are in Redis; if it is unavailable, attempts
-// are allowed. It owns the counters, and each caller its rates: accounts, domains, links, probes
-// and the GraphQL endpoint call it.
+// the cost of a workspace's operations. The counters are in Redis; while it is unavailable, each
+// node counts in its memory. It owns the counters, and each caller its rates: accounts, domains,
+// links, probes, gates and the GraphQL endpoint call it.
 package ratelimit
 
 import (
@@ -32,19 +32,31 @@ type Rate struct {
 	MaxWait time.Duration
 }
 
-// Limiter counts attempts in Redis.
+// Limiter counts attempts in Redis, and in the memory of the node while Redis is unavailable: attempts are never
+// unlimited.
 type Limiter struct {
-	// KV is Redis.
-	KV redis.UniversalClient
-	// Log receives failures of Redis.
-	Log *slog.Logger
 	// Off allows all attempts.
 	Off bool
+
+	kv    redis.UniversalClient
+	log   *slog.Logger
+	local *local
+}
+
+// New returns a Limiter. The log receives failures of Redis; now is the clock of the counters in memory.
+func New(kv redis.UniversalClient, log *slog.Logger, now func() time.Time) Limiter {
+	return Limiter{kv: kv, log: log, local: newLocal(now)}
+}
+
+// Counter is the count of a rate for a subject.
+type Counter struct {
+	Rate    Rate
+	Subject string
 }
 
 // Allowance is the rest of a rate.
 type Allowance struct {
-	// Known is false if rates are off or Redis is unavailable.
+	// Known is false if rates are off.
 	Known bool
 	Rate  Rate
 	// Left is the number of remaining attempts, Reset the duration until the counter expires.
@@ -53,12 +65,30 @@ type Allowance struct {
 }
 
 // Charge counts one attempt of a subject, such as an account or an address, before the attempt, so
-// that concurrent attempts cannot exceed the rate. It returns RateLimited. It allows all attempts
-// while Redis is unavailable: users can still log in, and the cost of the password hash still
-// limits guessing.
+// that concurrent attempts cannot exceed the rate. It returns RateLimited.
 func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	_, err := l.Spend(ctx, r, subject, 1)
 	return err
+}
+
+// ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited.
+func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) error {
+	for i, c := range all {
+		if err := l.Charge(ctx, c.Rate, c.Subject); err != nil {
+			l.Refund(ctx, all[:i]...)
+			return err
+		}
+	}
+	return nil
+}
+
+// ChargeEither charges one attempt to the wide counter or, once that is used up, to the last one, and returns the
+// charged one. So the attempts of many subjects leave each of them one of its own.
+func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter) (Counter, error) {
+	if l.Charge(ctx, wide.Rate, wide.Subject) == nil {
+		return wide, nil
+	}
+	return last, l.Charge(ctx, last.Rate, last.Subject)
 }
 
 // Spend counts several attempts like Charge, and returns the remaining allowance.
@@ -66,11 +96,7 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	if l.Off {
 		return Allowance{}, nil
 	}
-	count, left, err := l.add(ctx, r, subject, attempts)
-	if err != nil {
-		l.Log.WarnContext(ctx, "rate limit not checked", "rate", r.Name, "error", err)
-		return Allowance{}, nil
-	}
+	count, left := l.add(ctx, r, subject, attempts)
 	a := Allowance{
 		Known: true,
 		Rate:  r,
@@ -87,13 +113,13 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 }
 
-// Refund reverts a Charge, for a successful attempt that does not count.
-func (l Limiter) Refund(ctx context.Context, r Rate, subject string) {
+// Refund reverts charges, for an attempt that does not count. It ignores the end of the context.
+func (l Limiter) Refund(ctx context.Context, charged ...Counter) {
 	if l.Off {
 		return
 	}
-	if _, _, err := l.add(ctx, r, subject, -1); err != nil {
-		l.Log.WarnContext(ctx, "refunding a rate limit failed", "rate", r.Name, "error", err)
+	for _, c := range charged {
+		l.add(context.WithoutCancel(ctx), c.Rate, c.Subject, -1)
 	}
 }
 
@@ -101,36 +127,46 @@ func (l Limiter) Refund(ctx context.Context, r Rate, subject string) {
 func (l Limiter) extend(ctx context.Context, r Rate, subject string, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
-	if err := l.KV.PExpire(ctx, r.key(subject), left).Err(); err != nil {
-		l.Log.WarnContext(ctx, "extending a rate limit failed", "rate", r.Name, "error", err)
+	if err := l.kv.PExpire(ctx, r.key(subject), left).Err(); err != nil {
+		l.warn(ctx, r, err)
+		l.local.extend(r.key(subject), left)
 	}
 }
 
-// Reset deletes the counter of a subject.
+// Reset deletes the counters of a subject. It ignores the end of the context.
 func (l Limiter) Reset(ctx context.Context, r Rate, subject string) {
 	if l.Off {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rateDeadline)
 	defer cancel()
-	if err := l.KV.Del(ctx, r.key(subject)).Err(); err != nil {
-		l.Log.WarnContext(ctx, "resetting a rate limit failed", "rate", r.Name, "error", err)
+	l.local.windows.Invalidate(r.key(subject))
+	if err := l.kv.Del(ctx, r.key(subject)).Err(); err != nil {
+		l.warn(ctx, r, err)
 	}
 }
 
 // add adds delta to a counter, and returns its value and its remaining lifetime. It creates a
 // missing counter, whose window has ended, together with its expiry.
-func (l Limiter) add(
-	ctx context.Context, r Rate, subject string, delta int64,
-) (count int64, left time.Duration, err error) {
+func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	key := r.key(subject)
-	pipe := l.KV.TxPipeline()
+	pipe := l.kv.TxPipeline()
 	pipe.SetNX(ctx, key, 0, r.Window)
 	sum, ttl := pipe.IncrBy(ctx, key, delta), pipe.PTTL(ctx, key)
-	_, err = pipe.Exec(ctx)
-	return sum.Val(), ttl.Val(), err
+	if _, err := pipe.Exec(ctx); err != nil {
+		l.warn(ctx, r, err)
+		return l.local.add(key, delta, r.Window)
+	}
+	return sum.Val(), ttl.Val()
+}
+
+// warn logs a failure of Redis, but none while its circuit breaker is open, which has its own log.
+func (l Limiter) warn(ctx context.Context, r Rate, err error) {
+	if !errs.Is(err, errs.Unavailable) {
+		l.log.WarnContext(ctx, "rate limit counted on this node only", "rate", r.Name, "error", err)
+	}
 }
 
 // key hashes the subject, which may be an IP address.

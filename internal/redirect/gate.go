@@ -34,24 +34,28 @@ const (
 	busyRetry = time.Second
 )
 
-// The limits of wrong passwords: of an address network for a link, and of all for a link.
+// The limits of wrong passwords of a link: of an address network, of a site, which is an IPv6 /48 with 65,536 networks,
+// and of all. Beyond the last one, each network has one attempt left, so that guesses from elsewhere do not shut a link
+// for its visitors.
 var (
 	wrongFromNetwork = ratelimit.Rate{Name: "gate-network", Attempts: 5, Window: 15 * time.Minute}
+	wrongFromSite    = ratelimit.Rate{Name: "gate-site", Attempts: 20, Window: 15 * time.Minute}
 	wrongOfLink      = ratelimit.Rate{Name: "gate", Attempts: 300, Window: time.Hour}
+	lastFromNetwork  = ratelimit.Rate{Name: "gate-last", Attempts: 1, Window: time.Hour}
 )
 
 // Gates has what gates need. All fields are required.
 type Gates struct {
-	// Passwords compares passwords, Guesses limits wrong ones.
+	// Passwords compares passwords, Limits limits wrong ones.
 	Passwords Passwords
-	Guesses   *ratelimit.Fallback
+	Limits    ratelimit.Limiter
 	// PassKeys sign the cookies of visitors who have passed: the first one signs, all are accepted.
 	PassKeys [][]byte
 }
 
-// Passwords is what this package needs of account.Passwords.
+// Passwords is what this package needs of account.LinkPasswords.
 type Passwords interface {
-	Matches(ctx context.Context, subject, hash, password string) (bool, error)
+	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
 
 // PassKeys derives the keys of passes from the secrets of an instance.
@@ -147,19 +151,18 @@ func (v *visit) tryGate() bool {
 // guess compares a password. Until it has proved right, it counts as a wrong one, so that concurrent guesses
 // cannot exceed the limits.
 func (v *visit) guess(hash, password string) (state routing.GateState, retryAfter time.Duration) {
-	ctx, link, network := v.http.Context(), v.target.LinkID, v.from.String()
-	ofNetwork := link + " " + network
-	if err := v.Gates.Guesses.Charge(ctx, wrongFromNetwork, ofNetwork); err != nil {
+	ctx, link, network := v.http.Context(), v.target.LinkID, web.Network(v.from)
+	subjects, site := []string{network, link, v.target.WorkspaceID}, web.Site(network)
+	if site != "" {
+		subjects = append(subjects, site)
+	}
+	charged, err := v.charge(ctx, link, network, site)
+	if err != nil {
 		return routing.GateThrottled, errs.From(err).RetryAfter
 	}
-	if err := v.Gates.Guesses.Charge(ctx, wrongOfLink, link); err != nil {
-		v.Gates.Guesses.Refund(ctx, wrongFromNetwork, ofNetwork)
-		return routing.GateThrottled, errs.From(err).RetryAfter
-	}
-	isRight, err := v.Gates.Passwords.Matches(ctx, network, hash, password)
+	isRight, err := v.Gates.Passwords.Matches(ctx, hash, password, subjects...)
 	if isRight || err != nil { // a password that was not compared reveals nothing
-		v.Gates.Guesses.Refund(ctx, wrongFromNetwork, ofNetwork)
-		v.Gates.Guesses.Refund(ctx, wrongOfLink, link)
+		v.Gates.Limits.Refund(ctx, charged...)
 	}
 	switch {
 	case err != nil:
@@ -168,6 +171,24 @@ func (v *visit) guess(hash, password string) (state routing.GateState, retryAfte
 		return routing.GatePassed, 0
 	}
 	return routing.GateWrong, 0
+}
+
+// charge counts an attempt as wrong until it is refunded. It returns RateLimited, and then has counted nothing.
+func (v *visit) charge(ctx context.Context, link, network, site string) (charged []ratelimit.Counter, err error) {
+	limits, from := v.Gates.Limits, link+" "+network
+	charged = []ratelimit.Counter{{Rate: wrongFromNetwork, Subject: from}}
+	if site != "" {
+		charged = append(charged, ratelimit.Counter{Rate: wrongFromSite, Subject: link + " " + site})
+	}
+	if err := limits.ChargeAll(ctx, charged...); err != nil {
+		return nil, err
+	}
+	wide, err := limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfLink, Subject: link},
+		ratelimit.Counter{Rate: lastFromNetwork, Subject: from})
+	if err != nil {
+		limits.Refund(ctx, charged...)
+	}
+	return append(charged, wide), err
 }
 
 // hasPass reports whether a cookie of the request is a valid pass.

@@ -66,7 +66,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	links := must.Value(link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Limits: ratelimit.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Limits: ratelimit.New(redis, log, time.Now), Log: log, Now: clock,
 	}))(t)
 	must.NoError(t, links.Resolver.CatchUp(t.Context()))
 	b.links = links

@@ -3,6 +3,7 @@ package redirect
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -25,8 +26,15 @@ import (
 // visitFrom sends a request from an address.
 func (b *bundle) visitFrom(t *testing.T, address, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
+	return b.visitWith(t, address, method, path, nil)
+}
+
+// visitWith sends a request with headers from an address.
+func (b *bundle) visitWith(t *testing.T, address, method, path string, head http.Header) *httptest.ResponseRecorder {
+	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, path, nil)
 	r.RemoteAddr = address
+	maps.Copy(r.Header, head)
 	b.mux.ServeHTTP(w, r)
 	return w
 }

@@ -54,7 +54,8 @@ type Options struct {
 	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
 	// link.
 	CacheBytes int64
-	// PasswordCost is bcrypt's work factor; zero means account.PasswordCost.
+	// PasswordCost is bcrypt's work factor; zero means account.PasswordCost. Passwords of links have at most
+	// account.LinkPasswordCost.
 	PasswordCost int
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -69,8 +70,10 @@ type Stores struct {
 	Workspaces *workspace.Store
 	Domains    *domain.Store
 	Links      *link.Store
-	LinkList   *linklist.Store
-	Blocklist  *moderation.Blocklist
+	// LinkPasswords compares and hashes the passwords of links.
+	LinkPasswords *account.LinkPasswords
+	LinkList      *linklist.Store
+	Blocklist     *moderation.Blocklist
 	// UTMTemplates are the named sets of UTM values of workspaces.
 	UTMTemplates *utmtemplate.Store
 	// DrawKey distinguishes visitors in draws.
@@ -114,8 +117,11 @@ func Open(o Options) (*Stores, error) {
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
 		VisitorKeys: &ingest.Keys{DB: o.DB, Log: o.Log, Now: o.Now},
-		Limits:      ratelimit.Limiter{KV: o.Redis, Log: o.Log, Off: o.Redis == nil || !o.Config.RateLimits},
+		Limits:      ratelimit.Limiter{Off: true},
 		config:      o.Config,
+	}
+	if o.Redis != nil && o.Config.RateLimits {
+		s.Limits = ratelimit.New(o.Redis, o.Log, o.Now)
 	}
 	var err error
 	if s.OwnHosts, err = ownhost.New(o.Config.PublicURL, o.Config.Hosts...); err != nil {
@@ -154,10 +160,12 @@ func (s *Stores) Close() error {
 
 // openTenants constructs the stores of accounts, workspaces and domains.
 func (s *Stores) openTenants(o Options) {
+	cost := cmp.Or(o.PasswordCost, account.PasswordCost)
+	s.LinkPasswords = account.NewLinkPasswords(min(cost, account.LinkPasswordCost))
 	s.Accounts = &account.Store{
 		DB:         o.DB,
 		Tokens:     account.Tokens{Secrets: o.Config.JWTSecrets, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
-		Passwords:  account.NewPasswords(cmp.Or(o.PasswordCost, account.PasswordCost)),
+		Passwords:  account.NewPasswords(cost),
 		Keys:       s.APIKeys,
 		SessionTTL: o.Config.SessionTTL,
 		Mail:       o.Mailer,
@@ -208,7 +216,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		Destinations: s.Destinations,
 		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
-		Passwords:    s.Accounts.Passwords,
+		Passwords:    s.LinkPasswords,
 		DrawKey:      s.DrawKey,
 		NotFoundURL:  o.Config.NotFoundURL,
 		Templates:    s.UTMTemplates,

@@ -191,10 +191,10 @@ func Client(next http.Handler) http.Handler {
 // AddressOf is the address that Client remembered.
 func AddressOf(ctx context.Context) string { return clientOf(ctx).address }
 
-// WideNetworkOf is the IPv6 network of 48 bits that AddressOf belongs to, which is what a site has;
-// empty for IPv4.
-func WideNetworkOf(ctx context.Context) string {
-	network, err := netip.ParsePrefix(AddressOf(ctx))
+// Site is the IPv6 network of 48 bits that an address as of AddressOf belongs to, which is what a site
+// has; empty for IPv4.
+func Site(address string) string {
+	network, err := netip.ParsePrefix(address)
 	if err != nil {
 		return ""
 	}
@@ -210,8 +210,10 @@ func clientOf(ctx context.Context) client {
 	return from
 }
 
-func network(remote string) string {
-	addr := peer(remote)
+func network(remote string) string { return Network(peer(remote)) }
+
+// Network is the text of a Peer, as AddressOf has it.
+func Network(addr netip.Addr) string {
 	switch {
 	case !addr.IsValid():
 		return ""

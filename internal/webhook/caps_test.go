@@ -24,7 +24,7 @@ func TestDispatcher_LimitsRates(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, r := setup(t, d), newReceiver(t)
-		b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
+		b.dispatcher.Limits = ratelimit.New(dbtest.Redis(t, ""), b.dispatcher.Log, time.Now)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		for _, ofWorkspace := range []bool{false, true} {
 			until(t, "a delivery waits", func() bool { // it is sent if the second ends before the attempt
@@ -100,7 +100,7 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, r := setup(t, d), newReceiver(t)
-		b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
+		b.dispatcher.Limits = ratelimit.New(dbtest.Redis(t, ""), b.dispatcher.Log, time.Now)
 		var hooks []*webhook.Webhook
 		for range 2 {
 			w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -143,7 +143,7 @@ func TestDispatcher_TestsWithinCaps(t *testing.T) {
 			}
 		}
 		b.clock.advance(time.Second)
-		b.dispatcher.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.dispatcher.Log}
+		b.dispatcher.Limits = ratelimit.New(dbtest.Redis(t, ""), b.dispatcher.Log, time.Now)
 		for _, ofWorkspace := range []bool{false, true} {
 			refused := false
 			for range 4 { // tests have a rate of their own, and a second may end before the attempt

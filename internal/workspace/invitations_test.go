@@ -303,7 +303,7 @@ func TestInvite_BoundsAccountAndRecipient(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setup(t, dbtest.MigratedSQLite(t))
-		b.Limits = ratelimit.Limiter{KV: k, Log: slog.New(slog.DiscardHandler)}
+		b.Limits = ratelimit.New(k, slog.New(slog.DiscardHandler), time.Now)
 		sent, refused := 0, 0
 		for i := range 60 {
 			m := b.create(t, b.ada, fmt.Sprint("mine-", i))

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -51,6 +52,15 @@ func (m Membership) ActorID() string {
 		return m.key.ID
 	}
 	return m.accountID
+}
+
+// Responsible returns the ID of the account, or of the one that created the API key: an account may have many keys. It
+// is the workspace's if that account was deleted, and for Public.
+func (m Membership) Responsible() string {
+	if m.key != nil {
+		return cmp.Or(m.key.CreatedBy, m.workspace.ID)
+	}
+	return cmp.Or(m.accountID, m.workspace.ID)
 }
 
 // Workspace returns the workspace, which must not be changed.

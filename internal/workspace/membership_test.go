@@ -143,3 +143,18 @@ func TestMembership_WriteImpliesRead(t *testing.T) {
 		}
 	}
 }
+
+// TestMembership_Responsible: the keys of an account are its own.
+func TestMembership_Responsible(t *testing.T) {
+	t.Parallel()
+	in := &Workspace{ID: "ws_1"}
+	for want, m := range map[string]Membership{
+		"usr_1": {workspace: in, accountID: "usr_1"},
+		"usr_2": {workspace: in, key: &account.Key{ID: "key_1", CreatedBy: "usr_2"}},
+		"ws_1":  {workspace: in, key: &account.Key{ID: "key_2"}},
+	} {
+		if got := m.Responsible(); got != want {
+			t.Errorf("%s is responsible, want %s", got, want)
+		}
+	}
+}

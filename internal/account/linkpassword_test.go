@@ -1,0 +1,55 @@
+package account
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/must"
+)
+
+// TestLinkPasswords_RememberRightOnes: a right password of a link is recognized while all turns are taken. Neither the
+// same one of another link nor a wrong one is.
+func TestLinkPasswords_RememberRightOnes(t *testing.T) {
+	t.Parallel()
+	p := NewLinkPasswords(bcrypt.MinCost)
+	hash := must.Value(p.Hash(t.Context(), password, "an account", "ws"))(t)
+	other := must.Value(p.Hash(t.Context(), password, "an account", "ws"))(t)
+	if hash == other {
+		t.Fatal("two links with a password have the same hash")
+	}
+	for given, want := range map[string]bool{password: true, "another " + password: false} {
+		if matches, err := p.Matches(t.Context(), hash, given, "a network "+given, "link"); err != nil || matches != want {
+			t.Errorf("%q: %t, %v", given, matches, err)
+		}
+	}
+	for i := range p.turns.Capacity {
+		must.Value(p.turns.Enter(t.Context(), fmt.Sprint(i)))(t)
+	}
+	p.turns.MaxWait = 1
+	for name, c := range map[string]struct {
+		hash, password string
+		refused        bool
+	}{
+		"right":            {hash, password, false},
+		"of another link":  {other, password, true},
+		"wrong":            {hash, "another " + password, true},
+		"of another split": {hash + password[:1], password[1:], true},
+	} {
+		matches, err := p.Matches(t.Context(), c.hash, c.password, "a visitor", "link")
+		if (err != nil) != c.refused || matches == c.refused {
+			t.Errorf("%s: %t, %v", name, matches, err)
+		}
+	}
+}
+
+// TestLinkPasswords_AreCheaper: they take a quarter of the time of an account's, and have the recommended cost.
+func TestLinkPasswords_AreCheaper(t *testing.T) {
+	t.Parallel()
+	p := NewLinkPasswords(LinkPasswordCost)
+	hash := must.Value(p.Hash(t.Context(), password, "an account"))(t)
+	if cost := must.Value(bcrypt.Cost([]byte(hash)))(t); cost < 10 || cost != PasswordCost-2 {
+		t.Errorf("cost %d", cost)
+	}
+}
