@@ -383,7 +383,7 @@ func (c *tally) note(a answer, err error) (refused bool) {
 	code := ""
 	if m := codeInBody.FindStringSubmatch(a.body); m != nil {
 		code = m[1]
-	} else if a.status == http.StatusTooManyRequests {
+	} else if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
 		code = strconv.Itoa(a.status)
 	}
 	if code == "" && a.status < http.StatusInternalServerError {
@@ -391,7 +391,7 @@ func (c *tally) note(a answer, err error) (refused bool) {
 	}
 	c.refused[code]++
 	waits := a.header.Get("Retry-After") != "" || strings.Contains(a.body, `"retryAfter":`)
-	if code == "" || code == "INTERNAL" || !waits && (code == "RATE_LIMITED" || code == "UNAVAILABLE" || code == "429") {
+	if code == "" || code == "INTERNAL" || !waits && (code == "RATE_LIMITED" || code == "UNAVAILABLE" || code == "429" || code == "503") {
 		c.untyped++
 		c.example = fmt.Sprintf("%d %.300s", a.status, a.body)
 	}

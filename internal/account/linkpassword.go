@@ -29,7 +29,7 @@ const (
 
 // LinkPasswords hashes and compares passwords of links, one or two at once, so that redirects have the other
 // processors. The subjects of a call are what many calls can have in common: first the network of a visitor, or the
-// account that sets a password, then the link and the workspace. Package admission orders calls by them. Right
+// account that sets a password, then the link or the workspace. Package admission orders calls by them. Right
 // passwords are cached by a keyed hash, and need no comparison. Its methods return RateLimited or Unavailable.
 type LinkPasswords struct {
 	cost  int

@@ -11,7 +11,7 @@ import (
 // recent calls and their memory is bounded.
 const recentCalls = 1024
 
-// Fair admits calls that have several subjects each, such as a network, a link and a workspace. Of the calls that wait,
+// Fair admits calls that have several subjects each, such as a network and a link. Of the calls that wait,
 // it admits first the one whose subjects had the fewest calls lately. A Gate lets one kind of subject take turns: a
 // client that can choose it, by calls from many networks or for many links, has as many turns. Here such calls still
 // have the other subjects in common, and wait for all that have none in common with them.

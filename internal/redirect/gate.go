@@ -152,7 +152,7 @@ func (v *visit) tryGate() bool {
 // cannot exceed the limits.
 func (v *visit) guess(hash, password string) (state routing.GateState, retryAfter time.Duration) {
 	ctx, link, network := v.http.Context(), v.target.LinkID, web.Network(v.from)
-	subjects, site := []string{network, link, v.target.WorkspaceID}, web.Site(network)
+	subjects, site := []string{network, link}, web.Site(network)
 	if site != "" {
 		subjects = append(subjects, site)
 	}
