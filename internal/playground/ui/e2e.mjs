@@ -145,7 +145,6 @@ async function story() {
   tell('Logging out forgets it.');
 
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.getByRole('button', { name: 'Show Examples' }).click();
   await page.getByRole('button', { name: 'Log in', exact: true }).last().click();
   await page.getByText('mutation LogIn').first().waitFor();
   await shot('telephone');
