@@ -81,6 +81,7 @@ var within = map[string][]string{
 	"internal/clickstream": {"internal/stats", "internal/workspace"},
 	"internal/eventstream": {"internal/audit", "internal/workspace"},
 	"internal/domain":      {"internal/audit", "internal/destination", "internal/ratelimit", "internal/workspace"},
+	"internal/resolve":     {"internal/hitquota", "internal/stats"},
 	"internal/ingest":      {"internal/hitquota", "internal/stats", "internal/workspace"},
 	"internal/link": {
 		"internal/account", "internal/audit", "internal/codecounter", "internal/destination", "internal/hitquota",
@@ -188,8 +189,8 @@ var scopes = map[string][]string{
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
 		"link.Verify", "link.RecordTransitions",
 		"stats.PurgeWorkspace", "clickstream.After", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
-		"hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Take",
-		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
+		"hitquota.RecountGrants", "hitquota.clicksSince", "hitquota.Grant",
+		"hitquota.returnOwed", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.inBatches", "link.DueChecks", "link.PostponeChecks", "link.RecordCheck", "link.RequestChecks",
 		"link.ApplyScheduledChanges", "link.claim", "link.CleanUp", "linklist.CountActive", "linklist.Export",

@@ -4,6 +4,8 @@
 package graph
 
 import (
+	"context"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
@@ -17,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/eventstream"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -68,6 +71,8 @@ type Config struct {
 	// Surroundings are what warnings about routings depend on.
 	Surroundings routing.WarningContext
 	HitQuota     int64
+	// HitsUsed returns the hits of links in a month that are used, without those of open leases. Nil: their clicks.
+	HitsUsed func(ctx context.Context, m hitquota.Month, linkIDs ...string) (map[string]int64, error)
 	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
 	// in a minute.
 	Limits                *ratelimit.Meter

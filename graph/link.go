@@ -386,7 +386,20 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuot
 	}, nil
 }
 
-// hitsUsed returns the redirects of links in this month.
+// hitsUsed returns the used hits of links in this month: those that the counters know, and at least the
+// clicks. Hits of open leases are missing until their clicks are ingested, or the leases end.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
-	return c.Stats.CountsSince(ctx, m, linkIDs, hitquota.MonthOf(c.Now()).Start)
+	month := hitquota.MonthOf(c.Now())
+	used, err := c.Stats.CountsSince(ctx, m, linkIDs, month.Start)
+	if err != nil || c.HitsUsed == nil {
+		return used, err
+	}
+	counted, err := c.HitsUsed(ctx, month, linkIDs...)
+	if err != nil { // the clicks are known
+		c.Log.WarnContext(ctx, "reading used hits failed", "error", err)
+	}
+	for linkID, hits := range counted {
+		used[linkID] = max(used[linkID], hits)
+	}
+	return used, nil
 }

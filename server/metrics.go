@@ -47,14 +47,16 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			a.Links.ExhaustedCodes()),
 
 		obs.Gauge("linkforge_quota_unavailable",
-			"1 while the database grants no hits, so that only leased hits are admitted, else 0.",
+			"1 while Redis grants no hits, so that only leased hits are admitted, else 0.",
 			one(leases.Away)),
 		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
 		obs.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
 		obs.Counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
 			leases.Returned),
 		obs.Gauge("linkforge_quota_overshoot_bound",
-			"Hits that this node can admit beyond quotas: always 0, because the database grants every hit.", 0),
+			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and those "+
+				"whose clicks are not in the database, or since a moment ago. Add those of all nodes.",
+			leases.Held+leases.Pending+clicks.Waiting+clicks.Recent),
 
 		obs.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
 			clicks.Waiting),

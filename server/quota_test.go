@@ -3,15 +3,17 @@ package main
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // hitQuota is the monthly quota of a link.
@@ -34,7 +36,7 @@ func TestHitQuota_IsExact(t *testing.T) {
 			return who.getLink(t, l.ID).ClickCount == int64(hitQuota)
 		})
 
-		for _, node := range nodes { // the database knows, whatever happens to a node
+		for _, node := range nodes { // the counter is known, whatever happens to a node
 			node.stop()
 			node.again()
 			refused(t, node.expect(t, http.StatusTooManyRequests, http.MethodGet, l.path(node)), ends)
@@ -100,12 +102,38 @@ func refused(t *testing.T, a answer, ends time.Time) {
 	}
 }
 
-// chargedOf returns the monthly hits that the database has granted for a link.
-func chargedOf(t *testing.T, b backend, linkID string) (hits int64) {
+// chargedOf returns the hits that Redis has granted for a link this month, less those of open leases. Without Redis,
+// counters end with their process: it returns the clicks.
+func chargedOf(t *testing.T, b backend, linkID string) int64 {
 	t.Helper()
-	d := must.Value(b.open())(t)
-	defer d.Close()
-	must.NoError(t, d.NewSelect().Table("hit_usage").ColumnExpr("CAST(coalesce(sum(hits), 0) AS BIGINT)").
-		Where("link_id = ?", linkID).Scan(db.AsSystem(t.Context()), &hits))
-	return hits
+	k := b.openRedis(t)
+	if k == nil {
+		clicks, _, _ := clicksOf(t, b, linkID)
+		return clicks
+	}
+	defer k.Close()
+	used := must.Value(hitquota.NewRedis(k, "").Used(t.Context(), hitquota.MonthOf(time.Now()), []string{linkID}))(t)
+	return used[linkID]
+}
+
+// openRedis opens the Redis of a backend; nil if it is in the process.
+func (b backend) openRedis(t *testing.T) *redisx.Client {
+	t.Helper()
+	for _, variable := range b.env {
+		if u, ok := strings.CutPrefix(variable, "LINKFORGE_REDIS_URL="); ok {
+			return must.Value(redisx.Open(u, 1))(t)
+		}
+	}
+	return nil
+}
+
+// openLeases returns the number of open leases of a link.
+func openLeases(t *testing.T, b backend, linkID string) int64 {
+	t.Helper()
+	k := b.openRedis(t)
+	if k == nil {
+		return 0
+	}
+	defer k.Close()
+	return must.Value(k.HLen(t.Context(), "links:{"+linkID+"}:leases:"+hitquota.MonthOf(time.Now()).String()).Result())(t)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -37,6 +36,7 @@ const (
 type member struct {
 	*server
 	database, redis *faulttest.Proxy
+	admin           string
 	busy            sync.Mutex // held during a fault
 }
 
@@ -48,7 +48,9 @@ func startMembers(t *testing.T, b backend, n int, settings ...string) (all []*me
 		if i > 0 {
 			settings = append(slices.Clone(settings), "LINKFORGE_PUBLIC_URL="+all[0].public)
 		}
-		all = append(all, &member{server: start(t, cut.inProcesses(), settings...), database: database, redis: redis})
+		admin := freeAddress(t)
+		s := start(t, cut.inProcesses(), append(slices.Clone(settings), "LINKFORGE_ADMIN_LISTEN="+admin)...)
+		all = append(all, &member{server: s, database: database, redis: redis, admin: admin})
 	}
 	return all
 }
@@ -115,29 +117,46 @@ func happen(t *testing.T, rng *rand.Rand, all []*member, among map[string]fault,
 
 // TestFault_QuotaUnderRandomFaults: three nodes lose each other's, the database's and Redis's company
 // at random, while one link is followed more often than its quota permits. No schedule admits more
-// than the quota, which is what linkforge_quota_overshoot_bound says, and the quota is used up at
-// the end.
+// than the quota, and the quota is used up at the end. If Redis forgets its data, a schedule admits at most
+// as many more as linkforge_quota_overshoot_bound adds up to before.
 func TestFault_QuotaUnderRandomFaults(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
 	first := production(t).alone(t)
 	for i := range schedules {
-		t.Run(fmt.Sprintf("schedule %d", i+1), func(t *testing.T) {
-			testQuotaSchedule(t, production(t).withRedisOf(first), rand.Uint64())
-		})
+		for _, forgets := range []bool{false, true} {
+			t.Run(fmt.Sprintf("schedule %d, Redis forgets %t", i+1, forgets), func(t *testing.T) {
+				testQuotaSchedule(t, production(t).withRedisOf(first), rand.Uint64(), forgets)
+			})
+		}
 	}
 }
 
-func testQuotaSchedule(t *testing.T, b backend, seed uint64) {
+func testQuotaSchedule(t *testing.T, b backend, seed uint64, forgets bool) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	nextMonth(t)
-	forget := func() { forgetAll(t, b) }
 	nodes := startMembers(t, b, 3, fmt.Sprint("LINKFORGE_HIT_QUOTA=", scheduleHits))
+	var bound atomic.Int64
+	forget := func() {
+		now := int64(0)
+		for _, node := range nodes {
+			now += node.exposure(t)
+		}
+		for before := bound.Load(); now > before && !bound.CompareAndSwap(before, now); before = bound.Load() {
+		}
+		forgetAll(t, b)
+	}
 	made := nodes[0].tenant(t, "raced").shorten(t, "https://example.com/raced").Link
 	l := newTrafficLink(made, made.path(nodes[0].server), "raced", "302 429 503")
 	among := faults(forget)
-	among["the node freezes"] = freeze
+	if among["the node freezes"] = freeze; !forgets {
+		delete(among, "Redis forgets")
+	} else { // a node that does not run has no metrics
+		for _, name := range []string{"the node freezes", "the node is killed", "the node restarts"} {
+			delete(among, name)
+		}
+	}
 
 	var running sync.WaitGroup
 	visits := time.NewTicker(time.Second / time.Duration(visitRate))
@@ -157,8 +176,8 @@ func testQuotaSchedule(t *testing.T, b backend, seed uint64) {
 		}
 	}
 	running.Wait()
-	if seen := l.seen.Load(); seen > int64(scheduleHits) {
-		t.Errorf("%d redirects of a quota of %d", seen, scheduleHits)
+	if seen := l.seen.Load(); seen > int64(scheduleHits)+bound.Load() {
+		t.Errorf("%d redirects of a quota of %d, and a bound of %d", seen, scheduleHits, bound.Load())
 	}
 	for _, node := range nodes {
 		node.stop()
@@ -166,16 +185,28 @@ func testQuotaSchedule(t *testing.T, b backend, seed uint64) {
 	last := nodes[0] // it adopts the logs of killed nodes, and so the hits that they did not use
 	last.again()
 	polltest.Until(t, "the quota is used up and every click is counted", func() bool {
-		l.request(t, client, last.address)
-		return b.countClicks(t, l.id) == int64(scheduleHits)
+		status := l.request(t, client, last.address)
+		n := b.countClicks(t, l.id)
+		return n == int64(scheduleHits) || forgets && n >= l.seen.Load() && status == http.StatusTooManyRequests
 	})
 	last.stop()
 	clicks := l.check(t, b)
-	t.Logf("%d redirects seen, %d GETs without a response, %d clicks of %d", l.seen.Load(), l.unsure.Load(), clicks,
-		scheduleHits)
-	if clicks != int64(scheduleHits) {
-		t.Errorf("%d clicks, want the quota of %d", clicks, scheduleHits)
+	t.Logf("%d redirects seen, %d GETs without a response, %d clicks of %d, bound %d", l.seen.Load(), l.unsure.Load(),
+		clicks, scheduleHits, bound.Load())
+	if clicks > int64(scheduleHits)+bound.Load() || !forgets && clicks != int64(scheduleHits) {
+		t.Errorf("%d clicks, want the quota of %d, and at most %d more after a loss", clicks, scheduleHits, bound.Load())
 	}
+}
+
+// exposure returns linkforge_quota_overshoot_bound of a node.
+func (m *member) exposure(t *testing.T) (n int64) {
+	t.Helper()
+	for line := range strings.Lines(scrape(t, m.admin)) {
+		if text, ok := strings.CutPrefix(line, "linkforge_quota_overshoot_bound "); ok {
+			must.Value(fmt.Sscan(text, &n))(t)
+		}
+	}
+	return n
 }
 
 // impatient is a client that gives up after five seconds and follows no redirect.
@@ -190,16 +221,10 @@ func impatient() *http.Client {
 // forgetAll empties the Redis of a backend, like a Redis that restarts without its data.
 func forgetAll(t *testing.T, b backend) {
 	t.Helper()
-	for _, variable := range b.env {
-		u, ok := strings.CutPrefix(variable, "LINKFORGE_REDIS_URL=")
-		if !ok {
-			continue
-		}
-		k := must.Value(redisx.Open(u, 1))(t)
-		defer k.Close()
-		if err := k.FlushDB(t.Context()).Err(); err != nil {
-			t.Error(err)
-		}
+	k := b.openRedis(t)
+	defer k.Close()
+	if err := k.FlushDB(t.Context()).Err(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -81,7 +82,12 @@ func clicksBelow(dir string) (string, error) {
 func adopt(
 	ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger,
 ) (a ingest.Adopted, damaged int64, err error) {
-	o := stores.Options{Config: c, DB: d, Log: log, Now: time.Now}
+	k, err := redisx.Open(c.RedisURL, 1)
+	if err != nil {
+		return a, 0, err
+	}
+	defer k.Close()
+	o := stores.Options{Config: c, DB: d, Redis: k, Log: log, Now: time.Now}
 	err = withRecorder(o, func(recorder *ingest.Recorder) error {
 		a, err = recorder.AdoptFrom(ctx, dir)
 		damaged = recorder.Stats().Poison

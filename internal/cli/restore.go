@@ -287,16 +287,13 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	return countGrants(ctx, d)
 }
 
-// countGrants deletes all leases, and counts the grants of links with maxClicks from their clicks.
+// countGrants counts the grants of links with maxClicks from their clicks.
 func countGrants(ctx context.Context, d *db.DB) error {
 	s, err := stores.Open(stores.ForCopy(d))
 	if err != nil {
 		return err
 	}
-	if err := s.QuotaStore.ForgetLeases(ctx); err != nil {
-		return err
-	}
-	return s.QuotaStore.RecountGrants(ctx)
+	return s.Grants.RecountGrants(ctx)
 }
 
 // syncTree sees to it that the names in the folder, and below it, are on the disk.

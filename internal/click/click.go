@@ -41,11 +41,8 @@ type Click struct {
 	// QRSource is the source of the scanned QR code; empty: none, or a private visitor.
 	QRSource string
 
-	// HitLease, ClickLease and TargetLease are the numbers of the leases that the redirect was taken
-	// from; zero without one.
-	HitLease    int64
-	ClickLease  int64
-	TargetLease int64
+	// HitLease is the number of the lease that the hit was taken from, in the log of the click.
+	HitLease int64
 
 	// End is where its record ends in the log that it was read from; zero for one that was not.
 	End int64

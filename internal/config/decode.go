@@ -35,9 +35,13 @@ var syntaxes = map[string]func(string) (string, error){
 	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
 	"sync":     parseWord("os", "interval", "always"),
+	"outage":   parseWord("closed", QuotaOpen),
 
 	"registration": parseWord("open", "invited", "closed"),
 }
+
+// QuotaOpen is the value of QuotaOutage that lets redirects continue.
+const QuotaOpen = "open"
 
 // decode sets a field of Config from a text that is not empty. An invalid text stays in a field
 // that holds text; any other field stays zero.

@@ -1,141 +1,296 @@
 package hitquota
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/poll"
+)
+
+const (
+	// grantBatch bounds how many visitors share a statement.
+	grantBatch = 256
+	// grantDeadline bounds a statement, and how long a visitor waits for it.
+	grantDeadline = 2 * time.Second
+	// recountBatch is how many links RecountGrants updates in one transaction.
+	recountBatch = 500
 )
 
 // granted is a table whose rows count grants. No user can change the column granted, and only this
 // package does.
 type granted struct{ table, id string }
 
-// The tables: links with MaxClicks, and targets of rules that have a maximum of their own.
+// The tables: links with maxClicks, and targets of rules that have a maximum of their own.
 var (
 	ofLinks   = granted{"links", "id"}
 	ofTargets = granted{"target_grants", "target_id"}
 )
 
-// updateGranted prepares an update of granted; the caller adds further conditions. Nothing else in this
-// package writes to links.
-func updateGranted(tx bun.Tx, of granted, id, expression string, n int64) *bun.UpdateQuery {
-	q := tx.NewUpdate().Set("granted = "+expression, n).Where("? = ?", bun.Ident(of.id), id)
+func tableOf(subject string) granted {
+	if id.PrefixOf(subject) == id.Target {
+		return ofTargets
+	}
+	return ofLinks
+}
+
+// updateGranted prepares an update of granted; the caller adds conditions. Nothing else in this package
+// writes to links.
+func updateGranted(conn bun.IDB, of granted, expression string, args ...any) *bun.UpdateQuery {
+	q := conn.NewUpdate().Set("granted = "+expression, args...)
 	if of == ofTargets {
 		return q.Table("target_grants")
 	}
 	return q.Table("links")
 }
 
-// recountBatch is how many links RecountGrants updates in one transaction.
-const recountBatch = 500
-
-// Grants are the redirects that links or targets with a maximum may still answer. They are a Source;
-// the rows of links or targets hold the counts.
+// Grants counts the redirects of links and of targets that have a maximum, in their rows.
 type Grants struct {
-	*Store
-	// LogID names this process's click log, and so its leases.
-	LogID string
+	// DB is the database, Clicks counts the clicks in it.
+	DB     *db.DB
+	Clicks Clicks
+	// Log receives failures to return grants.
+	Log *slog.Logger
 
-	of granted
+	calls    batcher.Batcher[granted, string, *shares]
+	alone    batcher.Batcher[string, string, *shares] // of one subject, after a shared call has failed
+	granting sync.WaitGroup
+	wake     chan struct{} // a grant is to be returned
+	mu       sync.Mutex
+	owed     map[string]int64 // grants to return, by subject
 }
 
-// NewGrants returns the grants of links with MaxClicks.
-func NewGrants(store *Store, logID string) Grants {
-	return Grants{Store: store, LogID: logID, of: ofLinks}
+// NewGrants returns the grants of a process. Run returns unused ones.
+func NewGrants(d *db.DB, clicks Clicks, log *slog.Logger) *Grants {
+	g := &Grants{DB: d, Clicks: clicks, Log: log, wake: make(chan struct{}, 1), owed: map[string]int64{}}
+	g.calls.MaxBatch, g.calls.MaxRunning = grantBatch, maxTakes
+	g.alone.MaxBatch, g.alone.Serial = grantBatch, true
+	return g
 }
 
-// Take implements Source: one conditional statement for each link decides, so no more than
-// MaxClicks are ever granted, however many nodes ask at once.
-func (g Grants) Take(ctx context.Context, requests []*Request) error {
-	for _, a := range requests {
-		for _, hits := range []int64{a.Want, 1} {
-			if err := g.take(ctx, a, hits); err != nil {
-				return fmt.Errorf("granting redirects: %w", err)
+// Grant is one redirect that a link or a target has granted. The zero Grant needs no release.
+type Grant struct {
+	grants  *Grants
+	subject string
+}
+
+// Commit states that the click has been recorded: a later Release does nothing.
+func (g *Grant) Commit() { g.grants = nil }
+
+// Release returns the grant unused.
+func (g *Grant) Release() {
+	if g.grants == nil {
+		return
+	}
+	g.grants.giveBack(g.subject, 1)
+	g.grants = nil
+}
+
+// Grant takes one of the remaining redirects of a link or target; false means that none is left.
+// Concurrent calls share a statement. That of a caller who has gone continues, and its grant returns.
+func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
+	defer cancel()
+	type answer struct {
+		ok  bool
+		err error
+	}
+	answers := make(chan answer)
+	g.granting.Go(func() {
+		system := db.AsSystem(context.WithoutCancel(ctx))
+		granted, err := g.calls.Do(system, tableOf(subject), subject, g.grantShared)
+		if err != nil && (db.IsLockTimeout(err) || !errs.Is(err, errs.Unavailable)) && ctx.Err() == nil { // another subject may be the reason
+			granted, err = g.alone.Do(system, subject, subject, g.grantAll)
+		}
+		ok := err == nil && granted.take(subject)
+		select {
+		case answers <- answer{ok, err}:
+		case <-ctx.Done():
+			if ok {
+				g.giveBack(subject, 1)
 			}
-			if a.Granted > 0 {
-				break
+		}
+	})
+	select {
+	case a := <-answers:
+		if !a.ok {
+			return Grant{}, false, a.err
+		}
+		return Grant{g, subject}, true, nil
+	case <-ctx.Done():
+		return Grant{}, false, fmt.Errorf("waiting for a grant: %w", ctx.Err())
+	}
+}
+
+// shares are the grants of a statement, which its callers divide.
+type shares struct {
+	mu   sync.Mutex
+	left map[string]int64
+}
+
+func (s *shares) take(subject string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[subject]--
+	return s.left[subject] >= 0
+}
+
+// grantShared is grantAll that does not wait long for the row of one of several subjects.
+func (g *Grants) grantShared(ctx context.Context, subjects []string) (*shares, error) {
+	return g.grantAll(db.WithShortLockTimeout(ctx), subjects)
+}
+
+// change is a number of grants to add to a subject.
+type change struct {
+	SubjectID string
+	N         int64
+}
+
+// grantAll takes a grant for each of the subjects, of which some may be the same. A conditional statement
+// decides; subjects that have fewer grants left are asked for half as many, until one of them has none.
+// The context has the scope of the system.
+func (g *Grants) grantAll(ctx context.Context, subjects []string) (*shares, error) {
+	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
+	defer cancel()
+	wanted, granted := map[string]int64{}, &shares{left: map[string]int64{}}
+	for _, subject := range subjects {
+		wanted[subject]++
+	}
+	step := maps.Clone(wanted)
+	for len(step) > 0 {
+		given, err := g.add(ctx, step)
+		if err != nil {
+			for subject, n := range granted.left {
+				g.giveBack(subject, n)
+			}
+			return nil, fmt.Errorf("granting redirects: %w", err)
+		}
+		for subject, n := range step {
+			if slices.Contains(given, subject) {
+				granted.left[subject] += n
+				n = min(n, wanted[subject]-granted.left[subject])
+			} else {
+				n /= 2
+			}
+			if step[subject] = n; n == 0 {
+				delete(step, subject)
 			}
 		}
 	}
+	return granted, nil
+}
+
+// add adds grants to the subjects of a table whose maximum permits all of them, and returns these.
+func (g *Grants) add(ctx context.Context, grants map[string]int64) (given []string, err error) {
+	changes, of := make([]change, 0, len(grants)), granted{}
+	for _, subject := range slices.Sorted(maps.Keys(grants)) {
+		changes, of = append(changes, change{subject, grants[subject]}), tableOf(subject)
+	}
+	err = updateGranted(g.DB, of, "granted + change.n").With("change", g.DB.NewValues(&changes)).Table("change").
+		Where("? = change.subject_id", bun.Ident(of.table+"."+of.id)).
+		Where("granted + change.n <= max_clicks OR max_clicks IS NULL OR change.n < 0").
+		Returning("?", bun.Ident(of.table+"."+of.id)).Scan(ctx, &given)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return given, err
+}
+
+func (g *Grants) giveBack(subject string, n int64) {
+	g.mu.Lock()
+	g.owed[subject] += n
+	g.mu.Unlock()
+	poll.Signal(g.wake)
+}
+
+// Run returns unused grants until the context ends, and then the remaining ones.
+func (g *Grants) Run(ctx context.Context) error {
+	failures := poll.Failures{Log: g.Log, Message: "returning grants failed"}
+	for ctx.Err() == nil {
+		select {
+		case <-g.wake:
+			err := g.returnOwed(ctx)
+			if failures.Report(ctx, err); err != nil && poll.Wait(ctx, time.Second) == nil {
+				poll.Signal(g.wake)
+			}
+		case <-ctx.Done():
+		}
+	}
+	g.granting.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
+	defer cancel()
+	failures.Report(ctx, g.returnOwed(ctx))
 	return nil
 }
 
-func (g Grants) take(ctx context.Context, a *Request, hits int64) error {
-	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		a.Granted = 0
-		result, err := updateGranted(tx, g.of, a.LinkID, "granted + ?", hits).
-			Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
-		if err != nil {
-			return err
+// returnOwed returns the grants to both tables.
+func (g *Grants) returnOwed(ctx context.Context) (err error) {
+	g.mu.Lock()
+	owed := map[granted]map[string]int64{ofLinks: {}, ofTargets: {}}
+	for subject, n := range g.owed {
+		owed[tableOf(subject)][subject] = -n
+	}
+	clear(g.owed)
+	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), grantDeadline)
+	defer cancel()
+	for _, subjects := range owed {
+		if len(subjects) == 0 {
+			continue
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		var count int64
-		var maximum *int64
-		err = tx.NewSelect().Table(g.of.table).Column("granted", "max_clicks").
-			Where("? = ?", bun.Ident(g.of.id), a.LinkID).Scan(ctx, &count, &maximum)
-		if err != nil {
-			return err
-		}
-		a.Granted = hits
-		if maximum != nil {
-			a.Left = *maximum - count
-		}
-		return insertLease(ctx, tx, g.LogID, Lease{Number: a.Number, LinkID: a.LinkID, Hits: hits})
-	})
-}
-
-// Return implements Source.
-func (g Grants) Return(ctx context.Context, leases []Lease) error {
-	return g.Recover(ctx, g.LogID, leases)
-}
-
-// Recover ends the leases of a log, this process's or that of one that has died.
-func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error {
-	err := g.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, unused map[linkMonth]int64) error {
-		for _, key := range slices.SortedFunc(maps.Keys(unused), func(a, b linkMonth) int {
-			return cmp.Compare(a.linkID, b.linkID)
-		}) {
-			_, err := updateGranted(tx, g.of, key.linkID, "granted - ?", unused[key]).
-				Where("granted >= ?", unused[key]).Exec(ctx)
-			if err != nil {
-				return err
+		if _, problem := g.add(ctx, subjects); problem != nil {
+			err = problem
+			g.mu.Lock()
+			for subject, n := range subjects {
+				g.owed[subject] -= n
 			}
+			g.mu.Unlock()
 		}
-		return nil
-	})
+	}
+	return err
+}
+
+// Exhausted reports that a link with maxClicks has none left to grant.
+func (g *Grants) Exhausted(ctx context.Context, linkID string) (bool, error) {
+	exhausted, err := g.DB.NewSelect().Table(ofLinks.table).Where("id = ?", linkID).Where("granted >= max_clicks").
+		Exists(db.AsResolver(ctx))
 	if err != nil {
-		return fmt.Errorf("returning grants: %w", err)
+		return false, fmt.Errorf("reading what is left of a link: %w", err)
 	}
-	return nil
+	return exhausted, nil
 }
 
-// RecountGrants sets the granted clicks of links with MaxClicks to the clicks that they have. It is
-// for a restored database, whose leases have all ended.
-func (s *Store) RecountGrants(ctx context.Context) error {
+// RecountGrants sets the granted clicks of links with maxClicks to the clicks that they have. It is
+// for a restored database.
+func (g *Grants) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {
 		var ids []string
-		err := s.DB.NewSelect().Table(ofLinks.table).Column("id").Where("max_clicks IS NOT NULL").
+		err := g.DB.NewSelect().Table(ofLinks.table).Column("id").Where("max_clicks IS NOT NULL").
 			Where("id > ?", after).Order("id").Limit(recountBatch).Scan(ctx, &ids)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
 		after = ids[len(ids)-1]
-		counts, err := s.Clicks.Counts(ctx, s.DB, ids...)
+		counts, err := g.Clicks.Counts(ctx, g.DB, ids...)
 		if err != nil {
 			return err
 		}
-		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			for _, linkID := range ids {
-				_, err := updateGranted(tx, ofLinks, linkID, "?", counts[linkID]).
+				_, err := updateGranted(tx, ofLinks, "?", counts[linkID]).Where("id = ?", linkID).
 					Where("granted <> ?", counts[linkID]).Exec(ctx)
 				if err != nil {
 					return err
@@ -147,14 +302,4 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 			return fmt.Errorf("counting what links have granted: %w", err)
 		}
 	}
-}
-
-// Exhausted says that a link with MaxClicks has none left to grant.
-func (s *Store) Exhausted(ctx context.Context, linkID string) (bool, error) {
-	exhausted, err := s.DB.NewSelect().Table(ofLinks.table).Where("id = ?", linkID).Where("granted >= max_clicks").
-		Exists(db.AsResolver(ctx))
-	if err != nil {
-		return false, fmt.Errorf("looking for what is left of a link: %w", err)
-	}
-	return exhausted, nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/batcher"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -39,20 +41,24 @@ const (
 	// when the database is unavailable.
 	maxLeaseHits = 1 << 20
 	leaseShare   = 16
-	// returnChunk is how many leases are returned in one call.
+	// takeBatch bounds how many links one pipeline takes hits for, returnChunk how many leases it returns.
+	takeBatch   = 256
 	returnChunk = 1000
-	// maxTakes bounds concurrent calls of Take. A call starts when the one before it ends, or takePatience
-	// after it began, because that one may wait for the row of a link.
-	maxTakes     = 4
-	takePatience = 10 * time.Millisecond
-	// visitorWait bounds how long a visitor waits for a call. sourceDeadline bounds calls: one that takes
-	// longer than visitors wait serves those who come later.
-	visitorWait    = 2 * time.Second
-	sourceDeadline = 5 * time.Second
-	// slowTake is the duration after which a call makes the node check whether the source is available.
-	// resumeDeadline bounds the check.
-	slowTake       = 500 * time.Millisecond
-	resumeDeadline = time.Second
+	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting the links
+	// that wait for one.
+	maxTakes   = 4
+	maxWaiting = 20_000
+	// visitorWait bounds how long a visitor waits for a hit. takeDeadline bounds a pipeline, floorDeadline the
+	// wait for floors.
+	visitorWait   = 2 * time.Second
+	takeDeadline  = time.Second
+	floorDeadline = 2 * time.Second
+	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt:
+	// then the counters are unavailable.
+	retryPause  = 50 * time.Millisecond
+	outageGrace = 500 * time.Millisecond
+	// floorLife is how long the number of clicks in the database may be used as a floor.
+	floorLife = time.Second
 	// returnDeadline bounds giving everything back at the end.
 	returnDeadline = 10 * time.Second
 	// maxPinnedPart is the part of the log's room that open leases may keep from being released.
@@ -61,69 +67,33 @@ const (
 	noPosition = math.MaxInt64
 )
 
-// Request requests hits of a link. A Source grants it.
-type Request struct {
-	LinkID string
-	// Month is the month of the hits; the zero month for grants of maxClicks, which have none.
-	Month Month
-	// Limit is how many there are in all. A source that knows better may ignore it.
-	Limit int64
-	// Want is the number of requested hits, Number identifies the lease in this process's log.
-	Want   int64
-	Number int64
-	// Known reports that this process has taken hits of the link and month before.
-	Known bool
-
-	// Granted is the number of granted hits, at most Want. Left is the number of hits that remain, as
-	// far as the source knows.
-	Granted int64
-	Left    int64
-	// Err is set if the request failed.
-	Err error
-
-	done    chan struct{}
-	waiters int64
-	alone   bool // requested by a call of its own, after a shared one failed
+// Floor is how many clicks of a link in a month the database had at an instant. The zero Floor is unknown.
+type Floor struct {
+	Clicks int64
+	At     time.Time
 }
 
-// Lease is a number of hits that was granted to a process, some of which may return.
-type Lease struct {
+// Claim is a visitor's claim to a hit of a link. Limit is the quota of the month.
+type Claim struct {
 	LinkID string
 	Month  Month
-	Number int64
-	// Hits is how many were taken, Used how many of them have become clicks.
-	Hits, Used int64
-}
-
-// Source is where hits are counted for all nodes.
-type Source interface {
-	// Take grants the requests, each as a lease that returns once even if this process dies. After
-	// an error some may have been granted.
-	Take(ctx context.Context, requests []*Request) error
-	// Return ends leases and returns their unused hits.
-	Return(ctx context.Context, leases []Lease) error
-	// Resume returns nil if the source is available.
-	Resume(ctx context.Context) error
+	Limit  int64
+	Floor  Floor
 }
 
 // LeasesConfig is what Leases need.
 type LeasesConfig struct {
-	// What names the counted unit in the log.
-	What string
-	// Source is where hits are taken from.
-	Source Source
-	// MaxBatch bounds how many requests share a call of Take.
-	MaxBatch int
-	// Note writes to this process's log that a lease is about to be taken, and returns the position in
-	// the log.
-	Note func(l Lease) (int64, error)
-	// LogEnd is the position that the log has reached, LogRoom how many bytes it may retain; zero
-	// means any number.
-	LogEnd  func() int64
-	LogRoom int64
-	// Numbers numbers leases; all that share a log share it.
-	Numbers *atomic.Int64
-	// Log receives changes of the source's availability.
+	// Counters grant the hits.
+	Counters Counters
+	// ClickLog is this process's click log.
+	ClickLog ClickLog
+	// Clicks counts the clicks of links since the start of a month that the database has.
+	Clicks func(ctx context.Context, linkIDs []string, since time.Time) (map[string]int64, error)
+	// AdmitsInOutage admits visitors without a hit while the counters are unavailable.
+	AdmitsInOutage bool
+	// AwaitsLogs means that the clicks of dead processes' logs count from Carry on, which must be called.
+	AwaitsLogs bool
+	// Log receives changes of the counters' availability.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
@@ -135,21 +105,24 @@ type Leases struct {
 	LeasesConfig
 	shards [64]shard
 
+	calls, floors batcher.Batcher[struct{}, *queued, struct{}]
+	taking        sync.WaitGroup
+	ctx           context.Context // of pipelines and statements; ends at shutdown
+	stop          context.CancelFunc
+
 	mu       sync.Mutex
-	requests []*queued
+	waiting  int // requests that have no answer yet
 	returns  []ended
-	over     bool // no more requests are served
-	wake     chan struct{}
-	slots    chan struct{} // one for each running call of Source.Take
-	taking   sync.WaitGroup
+	over     bool  // no more requests are served
 	turn     int   // of tidying
 	reapedAt int64 // when, in milliseconds since 1970
+	carried  carried
 
 	away        atomic.Bool
 	pin         atomic.Int64
 	leases      atomic.Int64
 	taken, back atomic.Int64
-	open, held  atomic.Int64
+	numbers     atomic.Int64
 }
 
 // linkKey is a link's id without a pointer in it.
@@ -161,10 +134,12 @@ type held struct {
 	number   int64
 	position int64 // in the log, before the lease's record
 	taken    int64 // when, in milliseconds since 1970
+	end      int64 // of the link's last click in the log
 	left     int32 // hits of the lease that are not used
 	pending  int32 // hits taken from the open lease whose redirect has been neither committed nor released
 	size     int32 // hits of the lease, or of the one that has ended
-	free     int32 // remaining hits of the source
+	free     int32 // remaining hits of the counter
+	epoch    int32 // of the counters, when the counter was valid
 	month    int32
 	life     int32 // how long the lease may be kept, in milliseconds
 	open     bool  // it has not been given back
@@ -200,13 +175,18 @@ type shard struct {
 	// Totals of the open leases: their number, their hits, the oldest position in the log, and the
 	// earliest end of those with a short life. The last two may be too early.
 	open, held, pin, due int64
+	// pending is the number of hits whose redirect has been neither committed nor released.
+	pending int64
 }
 
 // queued is a request in the queue, with the entry of its link.
 type queued struct {
 	Request
 	key      linkKey
+	clicks   Floor
 	position int64 // in the log, before the lease's record
+	waiters  int64
+	done     chan struct{}
 }
 
 // ended is a lease that is to be returned to its source. It has no pointers, because during an
@@ -217,11 +197,13 @@ type ended struct {
 	hits, used int32
 	number     int64
 	position   int64 // in the log, before the lease's record
+	isUnsure   bool
 }
 
 func (e *ended) lease() Lease {
 	return Lease{
 		LinkID: string(e.key[:]), Month: monthOf(e.month), Number: e.number, Hits: int64(e.hits), Used: int64(e.used),
+		IsUnsure: e.isUnsure,
 	}
 }
 
@@ -232,9 +214,16 @@ type closing struct {
 	pending int32
 }
 
-// NewLeases returns Leases. Run takes and returns them.
+// NewLeases returns Leases. Run ends and returns them.
 func NewLeases(c LeasesConfig) *Leases {
-	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxTakes)}
+	l := &Leases{LeasesConfig: c}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.calls.MaxBatch, l.calls.MaxRunning = takeBatch, maxTakes
+	l.floors.MaxBatch, l.floors.MaxRunning = takeBatch, maxTakes
+	l.carried.counted = make(chan struct{})
+	if !c.AwaitsLogs {
+		close(l.carried.counted)
+	}
 	for i := range l.shards {
 		l.shards[i].links, l.shards[i].requests = map[linkKey]held{}, map[requestKey]*queued{}
 		l.shards[i].closing = map[int64]*closing{}
@@ -266,145 +255,161 @@ func (m Month) number() int32 {
 }
 
 // Take takes one hit of the link; false means that none is left. The caller commits the hit once
-// its click is recorded, or releases it. It waits at most visitorWait for each call of the source,
-// which continues after that. During an outage of the source it returns Unavailable at once for a
-// link without a lease.
-func (l *Leases) Take(
-	ctx context.Context, linkID string, m Month, limit int64, now time.Time,
-) (hit Hit, ok bool, err error) {
-	key, err := keyOf(linkID)
+// its click is recorded, or releases it. It waits at most visitorWait. While the counters are unavailable,
+// the hits of open leases are used up; then it returns Unavailable.
+func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok bool, err error) {
+	key, err := keyOf(c.LinkID)
 	if err != nil {
 		return Hit{}, false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, visitorWait)
+	defer cancel()
 	for ; ; now = l.Now() {
-		number, granted, wait, mine := l.try(&key, m, limit, now.UnixMilli())
+		number, granted, wait, isFirst := l.try(&key, c, now.UnixMilli())
 		if wait == nil && !granted {
 			return Hit{}, false, nil
 		}
 		if wait == nil {
 			return Hit{leases: l, key: key, number: number}, true, nil
 		}
-		switch {
-		case mine:
+		if isFirst {
 			l.enqueue(wait)
-		case l.away.Load():
-			return Hit{}, false, errAway
 		}
 		select {
 		case <-wait.done:
-		case <-time.After(visitorWait):
-			return Hit{}, false, fmt.Errorf("waiting for a hit: %w", context.DeadlineExceeded)
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return Hit{}, false, fmt.Errorf("waiting for a hit: %w", ctx.Err())
 		}
-		if wait.Err != nil {
-			return Hit{}, false, wait.Err
-		}
-		if wait.Granted == 0 {
+		switch {
+		case wait.Err != nil:
+			return l.takeInOutage(&key, c, wait.Err)
+		case wait.Granted == 0:
 			return Hit{}, false, nil
 		}
 	}
 }
 
-// try takes a hit from the existing lease, or joins the request for another one. mine means that
+// try takes a hit from the existing lease, or joins the request for another one. isFirst means that
 // the caller has to queue the request.
-func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok bool, wait *queued, mine bool) {
-	month, s := m.number(), l.shard(key)
+func (l *Leases) try(key *linkKey, c *Claim, now int64) (number int64, ok bool, wait *queued, isFirst bool) {
+	month, s := c.Month.number(), l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, known := s.links[*key]
-	if known && h.month == month {
+	if h := s.links[*key]; h.month == month {
 		if h.left > 0 && (now-h.taken < int64(h.life) || l.away.Load()) {
-			h.left--
-			h.pending++
-			s.held--
-			s.links[*key] = h
-			return h.number, true, nil, false
+			return s.use(key, h), true, nil, false
 		}
 		if h.refused && now-h.taken < refusedLife.Milliseconds() {
 			return 0, false, nil, false
 		}
 	}
 	if wait = s.requests[requestKey{*key, month}]; wait == nil {
-		wait = &queued{key: *key, Request: Request{
-			LinkID: string(key[:]), Month: m, Limit: limit, Known: known && h.month == month, done: make(chan struct{}),
+		wait = &queued{key: *key, clicks: c.Floor, done: make(chan struct{}), Request: Request{
+			LinkID: string(key[:]), Month: c.Month, Limit: c.Limit,
 		}}
-		s.requests[requestKey{*key, month}], mine = wait, true
+		s.requests[requestKey{*key, month}], isFirst = wait, true
 	}
 	wait.waiters++
-	return 0, false, wait, mine
+	return 0, false, wait, isFirst
+}
+
+// use takes a hit of an open lease. The shard is locked.
+func (s *shard) use(key *linkKey, h held) (number int64) {
+	h.left--
+	h.pending++
+	s.held--
+	s.pending++
+	s.links[*key] = h
+	return h.number
+}
+
+// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a hit, if so
+// configured. The click is part of the floor, above which the counter continues.
+func (l *Leases) takeInOutage(key *linkKey, c *Claim, err error) (Hit, bool, error) {
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, month := s.links[*key], c.Month.number()
+	if h.open && h.month == month && h.left > 0 {
+		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil
+	}
+	if !l.AdmitsInOutage || !errs.Is(err, errs.Unavailable) {
+		return Hit{}, false, err
+	}
+	if h.month != month { // a lease of another month is returned when its life is over
+		s.drop(&h)
+		l.endLease(s, &h, key)
+		h = held{month: month, end: h.end}
+	}
+	if h.epoch, h.refused = 0, false; !h.open {
+		h.taken = l.Now().UnixMilli()
+	}
+	s.links[*key] = h
+	return Hit{leases: l, key: *key}, true, nil
 }
 
 // errClosed is the error of requests after the shutdown.
 var errClosed = errors.New("no more hits are taken")
 
+// enqueue has a request share the next pipeline.
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
-	var err error
+	l.waiting++
 	switch {
 	case l.over:
-		err = errClosed
-	case l.away.Load():
-		err = errAway
+		q.Err = errClosed
+	case l.waiting > maxWaiting:
+		q.Err = errAway
 	default:
-		l.requests = append(l.requests, q)
+		l.taking.Go(func() { _, _ = l.calls.Do(context.Background(), struct{}{}, q, l.take) })
 	}
 	l.mu.Unlock()
-	if err != nil {
-		q.Err = err
-		l.finish(q)
-		return
+	if q.Err != nil {
+		l.finish(q, 0)
 	}
-	poll.Signal(l.wake)
 }
 
 // LeasesStats are the statistics of Leases.
 type LeasesStats struct {
-	// Open is how many there are, and Held how many hits that are not used. Leases, Taken and
-	// Returned count leases, and the hits that were taken and given back, since the process began.
-	Open, Held, Leases, Taken, Returned int64
-	// Away reports that the source is unavailable.
+	// Open is how many there are, Held how many of their hits are not used, and Pending how many are used by
+	// requests in flight. Leases, Taken and Returned count leases, and the hits that were taken and returned,
+	// since the process began.
+	Open, Held, Pending, Leases, Taken, Returned int64
+	// Away reports that the counters are unavailable.
 	Away bool
 }
 
 // Stats returns the statistics.
 func (l *Leases) Stats() LeasesStats {
-	return LeasesStats{
-		Open:     l.open.Load(),
-		Held:     l.held.Load(),
-		Leases:   l.leases.Load(),
-		Taken:    l.taken.Load(),
-		Returned: l.back.Load(),
-		Away:     l.away.Load(),
+	all := LeasesStats{Leases: l.leases.Load(), Taken: l.taken.Load(), Returned: l.back.Load(), Away: l.away.Load()}
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		all.Open, all.Held, all.Pending = all.Open+s.open, all.Held+s.held, all.Pending+s.pending
+		s.mu.Unlock()
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.returns {
+		all.Held += int64(e.hits - e.used)
+	}
+	return all
 }
 
 // Pin is the position in the log from which on leases are open.
 func (l *Leases) Pin() int64 { return l.pin.Load() }
 
-// Run takes and returns leases until the context ends, and then returns all of them.
+// Run ends leases and returns them until the context ends, and then returns all of them.
 func (l *Leases) Run(ctx context.Context) error {
-	var tidying sync.WaitGroup
-	tidying.Go(func() {
-		for poll.Wait(ctx, reapInterval) == nil {
-			l.reap(ctx, false)
-		}
-	})
-	for {
-		select {
-		case <-l.wake:
-			l.serve(ctx)
-			continue
-		case <-ctx.Done():
-		}
-		break
+	for poll.Wait(ctx, reapInterval) == nil {
+		l.reap(ctx, false)
 	}
-	tidying.Wait()
-	l.taking.Wait() // their context has ended
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()
-	l.serve(ctx) // ends at once, since the queue is closed
+	l.stop()
 	l.taking.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
 	defer cancel()

@@ -22,6 +22,8 @@ import (
 
 var errGone = errs.New(errs.Unavailable, "the source is unavailable")
 
+var discard = slog.New(slog.DiscardHandler)
+
 // tally is a Source in memory, which a test can take away.
 type tally struct {
 	mu      sync.Mutex
@@ -31,8 +33,6 @@ type tally struct {
 	events  []string // calls, without repetition
 	failing error    // what every call returns
 	taking  func(ctx context.Context, requests []*Request) error
-
-	resuming func(ctx context.Context) error
 }
 
 func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
@@ -44,23 +44,23 @@ func (c *tally) called(name string) error {
 	return c.failing
 }
 
-// Take grants what there is, requests that come before an error included: so a database may that takes
-// them one by one.
-func (c *tally) Take(ctx context.Context, requests []*Request) error {
+// Take grants what there is, also of requests whose answer gets lost.
+func (c *tally) Take(ctx context.Context, requests []*Request) {
+	var err error
 	if c.taking != nil {
-		if err := c.taking(ctx, requests); err != nil {
-			return err
-		}
+		err = c.taking(ctx, requests)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.called("take"); err != nil {
-		return err
+	if err == nil {
+		err = c.called("take")
 	}
 	for _, a := range requests {
-		c.grant(a)
+		a.Epoch, a.Err = 1, err
+		if err == nil {
+			c.grant(a)
+		}
 	}
-	return nil
 }
 
 func (c *tally) grant(a *Request) {
@@ -74,7 +74,7 @@ func (c *tally) grant(a *Request) {
 	}
 }
 
-func (c *tally) Return(_ context.Context, leases []Lease) error {
+func (c *tally) Return(_ context.Context, _ string, leases []Lease) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.called("return"); err != nil {
@@ -89,13 +89,14 @@ func (c *tally) Return(_ context.Context, leases []Lease) error {
 	return nil
 }
 
-func (c *tally) Resume(ctx context.Context) error {
-	if c.resuming != nil {
-		return c.resuming(ctx)
-	}
+func (c *tally) Used(context.Context, Month, []string) (map[string]int64, error) { return nil, nil }
+
+func (c *tally) Epoch() int64 { return 1 }
+
+func (c *tally) Ready(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.called("resume")
+	return c.called("ready")
 }
 
 // fail makes every call return the error; nil ends that.
@@ -118,18 +119,28 @@ func (c *tally) want(t *testing.T, when, linkID string, hits int64, leases int) 
 // desk is Leases whose log is the test's.
 type desk struct {
 	*Leases
-	end  atomic.Int64 // of the log
+	testLog
 	said bytes.Buffer
 }
 
-func newDesk(source Source) *desk {
+// testLog is a click log without clicks.
+type testLog struct {
+	end  atomic.Int64
+	room int64
+}
+
+func (*testLog) LogID() string                               { return "log_1" }
+func (l *testLog) Note(Lease) (int64, error)                 { return l.end.Add(10), nil }
+func (l *testLog) Span() (ingested, end, capacity int64)     { return l.end.Load(), l.end.Load(), l.room }
+func (*testLog) Waiting(time.Time) (map[string]int64, error) { return nil, nil }
+
+func withoutClicks(context.Context, []string, time.Time) (map[string]int64, error) { return nil, nil }
+
+func newDesk(source Counters) *desk {
 	d := &desk{}
 	d.Leases = NewLeases(LeasesConfig{
-		What: "hits", Source: source, Numbers: &atomic.Int64{}, Now: time.Now,
-		Log:      slog.New(slog.NewTextHandler(&d.said, nil)),
-		MaxBatch: ledgerBatch,
-		Note:     func(Lease) (int64, error) { return d.end.Add(10), nil },
-		LogEnd:   d.end.Load,
+		Counters: source, ClickLog: &d.testLog, Clicks: withoutClicks, Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(&d.said, nil)),
 	})
 	return d
 }
@@ -169,11 +180,11 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			hit, ok, err := l.Take(ctx, linkID, thisMonth(), limit, l.Now())
+			hit, ok, err := l.Take(ctx, &Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, l.Now())
 			if ok && hit.LeaseNumber() == 0 {
 				err = errors.New("a hit of no lease")
 			}
-			hit.Commit()
+			hit.Commit(0)
 			if ok {
 				given.Add(1)
 			}
@@ -199,7 +210,7 @@ func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 			t.Errorf("somebody who has gone was told %v", err)
 		}
 	}
-	l.serve(t.Context())
+	l.taking.Wait()
 }
 
 // after lets time pass, and everything that happens meanwhile.
@@ -269,7 +280,7 @@ func TestQuota_ReturnsIdleLeases(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, linkID := newTally(), id.New(id.Link)
 				idle, other := newDesk(source), newDesk(source)
-				other.Numbers.Store(1000)
+				other.numbers.Store(1000)
 				hold(t, idle.Leases, linkID, 20, c.limit)
 				run(t, idle.Leases)
 				run(t, other.Leases)
@@ -326,10 +337,10 @@ func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
 		d := newDesk(source)
-		d.LogRoom = 1 << 20
+		d.room = 1 << 20
 		hold(t, d.Leases, linkID, 20, 1000)
 		run(t, d.Leases)
-		d.end.Add(d.LogRoom/maxPinnedPart - 500)
+		d.end.Add(d.room/maxPinnedPart - 500)
 		after(2 * reapInterval)
 		source.want(t, "while there is room", linkID, 20, 1)
 		d.end.Add(1000)
@@ -374,7 +385,7 @@ func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, linkID := newTally(), id.New(id.Link)
 				d := newDesk(source)
-				d.LogRoom = 1 << 20
+				d.room = 1 << 20
 				hold(t, d.Leases, linkID, 20, c.limit)
 				crowd(t, d.Leases, linkID, others)
 				stop := run(t, d.Leases)
@@ -440,17 +451,17 @@ func TestHit_SettlesOnce(t *testing.T) {
 		settle func(d *desk, linkID string, h *Hit)
 		used   int64 // of a limit of 3, of which another node uses 2
 	}{
-		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit() }, 3},
-		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
+		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit(0) }, 3},
+		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(0); h.Release() }, 3},
 		"released":                  {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
 		"released twice":            {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
 		"released after the lease": {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Release() },
 			2},
-		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Commit() }, 3},
+		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Commit(0) }, 3},
 		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() }, 2},
 		"the zero hit": {func(_ *desk, _ string, h *Hit) {
 			new(Hit).Release()
-			new(Hit).Commit()
+			new(Hit).Commit(0)
 			h.Release()
 		}, 2},
 	} {
@@ -461,7 +472,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 				d := newDesk(source)
 				hold(t, d.Leases, linkID, 3, 3)
 				stop := run(t, d.Leases)
-				hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+				hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 3}, time.Now())
 				if !ok || err != nil {
 					t.Fatalf("taking a hit returned %t, %v", ok, err)
 				}
@@ -494,7 +505,7 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
 		d := newDesk(source)
 		run(t, d.Leases)
-		hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+		hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 3}, time.Now())
 		if !ok || err != nil {
 			t.Fatalf("taking a hit returned %t, %v", ok, err)
 		}
@@ -504,7 +515,7 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 		if d.Pin() != 0 {
 			t.Errorf("the log is kept from %d on, want 0", d.Pin())
 		}
-		hit.Commit()
+		hit.Commit(0)
 		after(2 * reapInterval)
 		source.want(t, "when it is settled", linkID, 1, 0)
 		if d.Pin() != d.end.Load() {
@@ -546,15 +557,15 @@ func TestQuota_CountsMonthsSeparately(t *testing.T) {
 		stop := run(t, d.Leases)
 		february := MonthOf(january.End)
 		// requests that are late, and clocks that differ
-		for i, m := range []Month{january, february, january, february, february, {}, february} {
-			hit, ok, err := d.Take(t.Context(), linkID, m, 10, time.Now())
+		for i, m := range []Month{january, february, january, february, february, february} {
+			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: m, Limit: 10}, time.Now())
 			if !ok || err != nil {
 				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
 			}
-			hit.Commit()
+			hit.Commit(0)
 		}
 		stop()
-		want := map[string]int64{linkID + january.String(): 2, linkID + february.String(): 4, linkID: 1}
+		want := map[string]int64{linkID + january.String(): 2, linkID + february.String(): 4}
 		if diff := cmp.Diff(want, source.used); diff != "" || len(source.open) > 0 {
 			t.Errorf("%d leases are open; used (-want +got):\n%s", len(source.open), diff)
 		}
@@ -573,7 +584,7 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 		d := newDesk(source)
 		stop := run(t, d.Leases)
 		var links []string
-		for range 3 * ledgerBatch {
+		for range 3 * takeBatch {
 			links = append(links, id.New(id.Link))
 		}
 		var all sync.WaitGroup
@@ -585,8 +596,8 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most > ledgerBatch {
-			t.Errorf("%d were asked for at once, want %d at most", most, ledgerBatch)
+		if most > takeBatch {
+			t.Errorf("%d were asked for at once, want %d at most", most, takeBatch)
 		}
 		stop()
 		if len(source.open) > 0 {
@@ -599,7 +610,7 @@ func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 	t.Parallel()
 	d := newDesk(newTally())
 	for _, linkID := range []string{"", "lnk_1", id.New(id.Link) + "x", strings.Repeat("x", 1000)} {
-		if _, ok, err := d.Take(t.Context(), linkID, thisMonth(), 1, time.Now()); ok || !errors.Is(err, errLinkID) {
+		if _, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 1}, time.Now()); ok || !errors.Is(err, errLinkID) {
 			t.Errorf("%s: given %t: %v", fmt.Sprintf("%.10q", linkID), ok, err)
 		}
 	}
@@ -623,7 +634,7 @@ func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
 				t.Errorf("%d leased hits given, want 1", got)
 			}
 			began := time.Now()
-			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errors.Is(err, errAway) || time.Since(began) > 0 {
+			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errors.Is(err, errGone) || time.Since(began) > 0 {
 				t.Errorf("a link without a lease waits for %s and gets %v", time.Since(began), err)
 			}
 			after(abundantLife)
@@ -645,141 +656,127 @@ func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
 	})
 }
 
-// TestSource_OtherErrorsAreNoOutage: only the failed requests get the error.
-func TestSource_OtherErrorsAreNoOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID, broken := newTally(), id.New(id.Link), errors.New("broken")
-		d := newDesk(source)
-		run(t, d.Leases)
-		source.taking = func(context.Context, []*Request) error { return broken }
-		if _, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); !errors.Is(err, broken) || d.Stats().Away {
-			t.Errorf("the request gets %v, away is %t", err, d.Stats().Away)
-		}
-		source.taking = nil
-		if got := take(t, d.Leases, linkID, 3, 100); got != 3 {
-			t.Errorf("%d hits given, want 3", got)
-		}
-	})
-}
-
-// TestSource_HangingIsAnOutage: waiting visitors get Unavailable once the source does not respond, the
-// next ones at once, and no calls remain.
-func TestSource_HangingIsAnOutage(t *testing.T) {
+// TestSource_LostAnswerIsNoOutage: a request without an answer is repeated while its visitors wait, and what it
+// was granted returns.
+func TestSource_LostAnswerIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
 		d := newDesk(source)
-		hang := func(ctx context.Context, _ []*Request) error {
-			<-ctx.Done()
-			return ctx.Err()
+		stop := run(t, d.Leases)
+		source.taking = func(_ context.Context, requests []*Request) error {
+			source.mu.Lock()
+			defer source.mu.Unlock()
+			source.grant(requests[0])
+			source.taking = nil
+			return errGone
 		}
-		source.taking = hang
-		source.resuming = func(ctx context.Context) error { return hang(ctx, nil) }
-		run(t, d.Leases)
-		for _, want := range []time.Duration{slowTake + resumeDeadline, 0} {
-			began := time.Now()
-			_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
-			if took := time.Since(began); took != want || !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
-				t.Errorf("it took %s, want %s: %v, away is %t", took, want, err, d.Stats().Away)
-			}
+		if got := take(t, d.Leases, linkID, 3, 100); got != 3 || d.Stats().Away {
+			t.Errorf("%d hits given, want 3; away is %t", got, d.Stats().Away)
 		}
-		if len(d.slots) > 0 {
-			t.Errorf("%d calls are running during the outage", len(d.slots))
-		}
+		stop()
+		source.want(t, "at the end", linkID, 3, 0)
 	})
 }
 
-// TestSource_SlowCallFailsNoOtherLink: a call that takes longer than visitors wait fails those of its
-// link only, and serves the next ones.
+// TestSource_HangingIsAnOutage: waiting visitors get Unavailable once the counters do not respond for a while,
+// those of links with hits do not wait, and no call remains.
+func TestSource_HangingIsAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID, leased := newTally(), id.New(id.Link), id.New(id.Link)
+		d := newDesk(source)
+		hold(t, d.Leases, leased, 1, 100)
+		source.fail(errGone)
+		source.taking = func(ctx context.Context, _ []*Request) error {
+			<-ctx.Done()
+			return errAway
+		}
+		stop := run(t, d.Leases)
+		began := time.Now()
+		_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
+		if took := time.Since(began); took > takeDeadline+retryPause || !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
+			t.Errorf("it took %s: %v, away is %t", took, err, d.Stats().Away)
+		}
+		began = time.Now()
+		if got := take(t, d.Leases, leased, 1, 100); got != 1 || time.Since(began) > 0 {
+			t.Errorf("%d leased hits given after %s, want 1 at once", got, time.Since(began))
+		}
+		stop()
+	})
+}
+
+// TestSource_SlowCallFailsNoOtherLink: as many calls as may run at a time hang, and others get a place when their
+// deadline ends them.
 func TestSource_SlowCallFailsNoOtherLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source, slow := newTally(), id.New(id.Link)
+		source, slow := newTally(), map[string]bool{}
 		d := newDesk(source)
-		d.MaxBatch = 1
-		release := make(chan struct{})
 		source.taking = func(ctx context.Context, requests []*Request) error {
-			if requests[0].LinkID != slow {
-				return nil
+			if slow[requests[0].LinkID] {
+				<-ctx.Done()
+				return errAway
 			}
-			select {
-			case <-release:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return nil
 		}
-		stop := run(t, d.Leases)
+		run(t, d.Leases)
 		var waiting sync.WaitGroup
-		waiting.Go(func() {
-			began := time.Now()
-			given, err := tryTake(t.Context(), d.Leases, slow, 3, 10)
-			if took := time.Since(began); given != 0 || took != visitorWait || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%d hits given after %s: %v", given, took, err)
-			}
-		})
-		synctest.Wait()
-		for range 100 {
-			began := time.Now()
-			if got := take(t, d.Leases, id.New(id.Link), 3, 10); got != 3 || time.Since(began) > takePatience {
-				t.Errorf("%d hits of another link given after %s, want 3", got, time.Since(began))
-			}
+		for range maxTakes {
+			linkID := id.New(id.Link)
+			slow[linkID] = true
+			waiting.Go(func() { _, _ = tryTake(t.Context(), d.Leases, linkID, 1, 10) })
+			after(20 * time.Millisecond)
+		}
+		began := time.Now()
+		if got := take(t, d.Leases, id.New(id.Link), 3, 10); got != 3 || time.Since(began) > takeDeadline {
+			t.Errorf("%d hits of another link given after %s, want 3", got, time.Since(began))
 		}
 		waiting.Wait()
-		if d.Stats().Away {
-			t.Error("a slow call was taken for an outage")
-		}
-		waiting.Go(func() {
-			if got := take(t, d.Leases, slow, 10, 10); got != 10 {
-				t.Errorf("%d hits given after the slow call, want all of the 10", got)
-			}
-		})
-		synctest.Wait()
-		close(release)
-		waiting.Wait()
-		stop()
-		source.want(t, "at the end", slow, 10, 0)
 	})
 }
 
-// TestSource_ReturnsUnansweredGrants: the source grants hits, and then the answer gets lost.
-func TestSource_ReturnsUnansweredGrants(t *testing.T) {
+// TestLeases_AdmitInOutage: if so configured, and the next lease begins above the admitted clicks.
+func TestLeases_AdmitInOutage(t *testing.T) {
 	t.Parallel()
-	for name, answered := range map[string]bool{"no answer": false, "an answer to some": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source)
-				lost := 0
-				source.taking = func(_ context.Context, requests []*Request) error {
-					if lost++; lost > 1 {
-						return nil
-					}
-					source.mu.Lock()
-					defer source.mu.Unlock()
-					for _, a := range requests {
-						if source.grant(a); !answered {
-							a.Granted, a.Left = 0, 0
-						}
-					}
-					return errGone
-				}
-				checks := 0
-				source.resuming = func(context.Context) error {
-					if checks++; checks > 1 {
-						return nil
-					}
-					return errGone
-				}
-				run(t, d.Leases)
-				if given, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); given != 0 || err == nil {
-					t.Errorf("%d hits given: %v", given, err)
-				}
-				after(2 * reapInterval)
-				source.want(t, "when the source is back", linkID, 0, 0)
-			})
-		})
+	synctest.Test(t, func(t *testing.T) {
+		counters, linkID, clicks := NewMemory("log_1"), id.New(id.Link), int64(0)
+		source := &tallied{Counters: counters}
+		d := newDesk(source)
+		d.AdmitsInOutage = true
+		d.Clicks = func(context.Context, []string, time.Time) (map[string]int64, error) {
+			return map[string]int64{linkID: clicks}, nil
+		}
+		run(t, d.Leases)
+		source.gone.Store(true)
+		for range 7 {
+			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 10}, time.Now())
+			if !ok || err != nil || hit.LeaseNumber() != 0 {
+				t.Fatalf("given %t of lease %d: %v", ok, hit.LeaseNumber(), err)
+			}
+			hit.Commit(d.end.Add(1))
+			clicks++
+		}
+		source.gone.Store(false)
+		if got := take(t, d.Leases, linkID, 5, 10); got != 3 {
+			t.Errorf("%d hits given afterwards, want the other 3 of 10", got)
+		}
+	})
+}
+
+// tallied are counters that can be taken away.
+type tallied struct {
+	Counters
+	gone atomic.Bool
+}
+
+func (c *tallied) Take(ctx context.Context, requests []*Request) {
+	if !c.gone.Load() {
+		c.Counters.Take(ctx, requests)
+		return
+	}
+	for _, q := range requests {
+		q.Err = errAway
 	}
 }
 
@@ -797,7 +794,7 @@ func TestQuota_AnswersEveryWaiter(t *testing.T) {
 		stop := run(t, d.Leases)
 		var waiting sync.WaitGroup
 		began := time.Now()
-		for range 2 * ledgerBatch {
+		for range 2 * takeBatch {
 			linkID := id.New(id.Link)
 			waiting.Go(func() {
 				if got, err := tryTake(context.Background(), d.Leases, linkID, 2, 100); got != 0 || err == nil {
@@ -811,7 +808,7 @@ func TestQuota_AnswersEveryWaiter(t *testing.T) {
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %s until everybody was told, want no time", took)
 		}
-		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok ||
+		if _, ok, err := d.Take(context.Background(), &Claim{LinkID: id.New(id.Link), Month: thisMonth(), Limit: 1}, time.Now()); ok ||
 			!errors.Is(err, errClosed) {
 			t.Errorf("after the end: given %t: %v, want %v", ok, err, errClosed)
 		}

@@ -12,14 +12,14 @@ import (
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
 func (l *Leases) reap(ctx context.Context, all bool) {
 	if l.away.Load() {
-		l.checkSource(ctx)
+		l.report(ctx, l.Counters.Ready(ctx))
 	}
-	pin := l.LogEnd()
+	ingested, pin, capacity := l.ClickLog.Span()
 	// Leases from before oldest retain too much of the log, those from before tooOld far too much.
 	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64)
-	if l.LogRoom > 0 {
-		oldest = pin - l.LogRoom/maxPinnedPart
-		tooOld = oldest - l.LogRoom/maxPinnedPart/maxPinnedPart
+	if capacity > 0 {
+		oldest = pin - capacity/maxPinnedPart
+		tooOld = oldest - capacity/maxPinnedPart/maxPinnedPart
 	}
 	now := l.Now().UnixMilli()
 	l.mu.Lock()
@@ -27,14 +27,13 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 	turn, back := l.turn, now < l.reapedAt // the clock was set back: leases from the future have ended
 	l.reapedAt = now
 	l.mu.Unlock()
-	var open, hits int64
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
 		if all || back || len(s.links) < minScanLinks || now >= s.due || s.pin < tooOld || (turn+i)%scanTurns == 0 {
-			l.reapShard(s, oldest, all)
+			l.reapShard(s, ingested, oldest, all)
 		}
-		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
+		pin = min(pin, s.pin)
 		for _, q := range s.requests { // the log may contain requested leases
 			if q.Number > 0 {
 				pin = min(pin, q.position)
@@ -45,28 +44,26 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 		}
 		s.mu.Unlock()
 	}
-	l.open.Store(open)
-	l.held.Store(hits)
 	l.pin.Store(min(pin, l.returnAll(ctx)))
 }
 
-// reapShard ends the leases of a shard whose life is over, forgets idle links, and counts the open
-// leases. The shard is locked.
-func (l *Leases) reapShard(s *shard, oldest int64, all bool) {
+// reapShard ends the leases of a shard whose life is over, forgets idle links whose clicks are ingested, and
+// counts the open leases. The shard is locked.
+func (l *Leases) reapShard(s *shard, ingested, oldest int64, all bool) {
 	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
-	away := l.away.Load() // then leases last until the source is available again
+	away := l.away.Load() // then leases last until the counters are available again
 	s.most = max(s.most, len(s.links))
 	s.clear()
 	for key, h := range s.links {
 		age := now - h.taken
 		switch over := all || !away && (age >= int64(h.life) || age < 0 || h.position < oldest); {
 		case h.open && (over || h.left == 0):
-			l.end(s, &h, &key)
+			l.endLease(s, &h, &key)
 			h.open, h.size, h.left, h.pending = false, h.size-h.left, 0, 0
 			s.links[key] = h
 		case h.open:
 			s.count(&h)
-		case age > int64(h.life)+idle:
+		case age > int64(h.life)+idle && h.end <= ingested:
 			delete(s.links, key)
 		}
 	}
@@ -100,8 +97,8 @@ func (s *shard) shrink() {
 	s.links, s.most = links, len(links)
 }
 
-// returnAll returns ended leases to the source in batches, and reports the oldest position of those
-// that it did not accept. The next call tries these again.
+// returnAll returns ended leases to their counters in batches, and reports the oldest position of those
+// that they did not accept. The next call tries these again.
 func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 	l.mu.Lock()
 	left := l.returns
@@ -125,43 +122,39 @@ func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 }
 
 func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
-	if l.away.Load() {
-		return errAway
-	}
-	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
+	ctx, cancel := context.WithTimeout(ctx, takeDeadline)
 	defer cancel()
 	leases, unused := make([]Lease, len(batch)), int64(0)
 	for i := range batch {
 		leases[i] = batch[i].lease()
-		unused += leases[i].Hits - leases[i].Used
+		if !leases[i].IsUnsure { // it was not counted as taken
+			unused += leases[i].Hits - leases[i].Used
+		}
 	}
-	err := l.Source.Return(ctx, leases)
+	err := l.Counters.Return(ctx, l.ClickLog.LogID(), leases)
 	if err == nil {
 		l.back.Add(unused)
 	}
 	return err
 }
 
-// errAway is the error of requests while the source is unavailable.
+// errAway is the error of requests while the counters are unavailable.
 var errAway = errs.New(errs.Unavailable, "Quotas cannot be checked at the moment. Try again in a moment.")
 
-// checkSource finds out whether the source is available, and logs a change. The end of the context
-// changes nothing.
-func (l *Leases) checkSource(ctx context.Context) {
-	attempt, cancel := context.WithTimeout(ctx, resumeDeadline)
-	defer cancel()
-	err := l.Source.Resume(attempt)
+// report notes and logs that the counters are available, or are not because of an error. The end of the
+// context changes nothing.
+func (l *Leases) report(ctx context.Context, err error) {
 	switch away := err != nil; {
 	case ctx.Err() != nil || l.away.Swap(away) == away:
 	case away:
-		l.Log.ErrorContext(ctx, l.What+" unavailable: only leased hits are admitted", "error", err, "held", l.held.Load())
+		l.Log.ErrorContext(ctx, "monthly hits unavailable: only leased hits are admitted", "error", err)
 	default:
-		l.Log.InfoContext(ctx, l.What+" available again")
+		l.Log.InfoContext(ctx, "monthly hits available again")
 	}
 }
 
-// end returns a lease, once its pending hits are settled. The shard is locked.
-func (l *Leases) end(s *shard, h *held, key *linkKey) {
+// endLease returns a lease, once its pending hits are settled. The shard is locked.
+func (l *Leases) endLease(s *shard, h *held, key *linkKey) {
 	if !h.open {
 		return
 	}

@@ -80,7 +80,7 @@ func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 }
 
 // Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It runs
-// beside redirects: the database has charged all leased hits of the dead processes.
+// beside redirects: the counters contain all leased hits of the dead processes, or else their clicks.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	_, err := r.adoptAll(ctx, r.Dir, false)
 	return err
@@ -132,6 +132,15 @@ func logsIn(dir string) (logs []string, err error) {
 
 func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (clicks int, err error) {
 	found, err := wal.Found(dir)
+	if r.leases != nil {
+		count := func(m hitquota.Month) (map[string]int64, error) { return r.countAll(ctx, found, m) }
+		if problem := r.leases.Carry(ctx, count); problem != nil {
+			for _, j := range found {
+				problem = errors.Join(problem, j.Close()) // for the next time
+			}
+			return 0, errors.Join(err, problem)
+		}
+	}
 	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
 		n, problem := r.adopt(ctx, j, byOperator)
 		if clicks += n; problem != nil {
@@ -165,8 +174,6 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 		}
 		for _, c := range b.Clicks {
 			used[c.HitLease]++
-			used[c.ClickLease]++
-			used[c.TargetLease]++
 		}
 		left := after(position, b.Next, b.Clicks)
 		if len(left) == 0 {
@@ -187,6 +194,21 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 		return adopted, err
 	}
 	return adopted, j.Remove()
+}
+
+// countAll counts the clicks of a month, by link, that logs have and the database does not.
+func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m hitquota.Month) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for _, j := range logs {
+		position, err := r.positionOf(ctx, j.ID())
+		if err != nil {
+			return nil, err
+		}
+		if err := countClicks(j, position, m.Start, counts); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
 }
 
 // positionOf is how far the database has a log.

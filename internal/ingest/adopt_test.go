@@ -201,9 +201,9 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	d := dbtest.MigratedSQLite(t)
 	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(clicktest.Noon)
 	dead := clicktest.NewRecorder(t, d, dir)
-	follow := func(linkID string, hit, grant int64) {
+	follow := func(linkID string, hit int64) {
 		c := clicktest.ClickOf(linkID)
-		c.HitLease, c.ClickLease = hit, grant
+		c.HitLease = hit
 		dead.Record(&c)
 	}
 	note := func(l hitquota.Lease) {
@@ -211,16 +211,15 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 		must.Value(dead.Note(l))(t)
 	}
 	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 1, Hits: 10})
-	note(hitquota.Lease{LinkID: other, Number: 2, Hits: 5}) // of max clicks
-	follow(other, 1, 2)
-	follow(linkID, 1, 0)
-	follow(linkID, 0, 0) // without a counter
+	follow(other, 1)
+	follow(linkID, 1)
+	follow(linkID, 0) // without a counter
 	ingestAll(t, dead)
 	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 3, Hits: 64})
 	for range ingest.MaxBatch { // more than one read buffer
-		follow(linkID, 3, 0)
+		follow(linkID, 3)
 	}
-	follow(other, 1, 2)
+	follow(other, 1)
 	note(hitquota.Lease{LinkID: other, Month: month, Number: 4, Hits: 7}) // never used
 	die(t, dead)
 
@@ -240,7 +239,6 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	}
 	want := map[int64]hitquota.Lease{
 		1: {LinkID: linkID, Month: month, Number: 1, Hits: 10, Used: 3},
-		2: {LinkID: other, Number: 2, Hits: 5, Used: 2},
 		3: {LinkID: linkID, Month: month, Number: 3, Hits: 64, Used: ingest.MaxBatch},
 		4: {LinkID: other, Month: month, Number: 4, Hits: 7},
 	}

@@ -76,9 +76,6 @@ func OpenLog(c LogConfig) (*Log, error) {
 // Close closes a log that no Recorder runs for. Another process adopts it.
 func (l *Log) Close() error { return l.journal.Close() }
 
-// Capacity is how many bytes the log has for all that it retains.
-func (l *Log) Capacity() int64 { return l.MaxBytes }
-
 // LogID names this process's log.
 func (l *Log) LogID() string { return l.journal.ID() }
 
@@ -137,6 +134,36 @@ func (l *Log) lose(err error) {
 
 // End is the position that the log has reached.
 func (l *Log) End() int64 { return l.journal.End() }
+
+// Span returns the position up to which the database has the log, its end, and how many bytes it may retain.
+func (l *Log) Span() (ingested, end, capacity int64) {
+	return l.position.Load(), l.journal.End(), l.MaxBytes
+}
+
+// Waiting counts the clicks since an instant, by link, that the database does not have.
+func (l *Log) Waiting(since time.Time) (map[string]int64, error) {
+	counts := map[string]int64{}
+	if l.position.Load() == l.journal.End() {
+		return counts, nil
+	}
+	return counts, countClicks(l.journal, l.position.Load(), since, counts)
+}
+
+// countClicks adds the clicks of a log behind a position, since an instant, to counts by link.
+func countClicks(j *wal.Log, position int64, since time.Time, counts map[string]int64) error {
+	for {
+		chunk, err := j.Read(position, maxBatch)
+		if err != nil || chunk.Next == position {
+			return err
+		}
+		position = chunk.Next
+		for _, record := range chunk.Records {
+			if c, _, err := parseRecord(record.Data); err == nil && c != nil && !c.ClickedAt.Before(since) {
+				counts[c.LinkID]++
+			}
+		}
+	}
+}
 
 // Lag is how old the oldest click is that the database does not have.
 func (l *Log) Lag() time.Duration {

@@ -18,8 +18,7 @@ const (
 	plainClickRecord = 1 // a click with its time only
 	leaseRecord      = 2
 	clickRecord      = 3
-	// targetClickRecord is a click that a target with a maximum has granted: the number of its lease
-	// comes first.
+	// targetClickRecord is a click of an earlier version, with the number of a lease of a target first.
 	targetClickRecord = 4
 )
 
@@ -30,15 +29,11 @@ var errRecord = errors.New("a record that is neither a click nor a lease")
 
 // appendClick writes the record of a click.
 func appendClick(b []byte, c *click.Click) []byte {
-	if c.TargetLease == 0 {
-		b = append(b, clickRecord)
-	} else {
-		b = binary.AppendVarint(append(b, targetClickRecord), c.TargetLease)
-	}
+	b = append(b, clickRecord)
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.ClickedAt.UnixMicro()))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))
 	b = binary.AppendVarint(b, c.HitLease)
-	b = binary.AppendVarint(b, c.ClickLease)
+	b = append(b, 0) // the number of a lease in earlier versions
 	b = rollup.AppendText(b, c.LinkID)
 	b = rollup.AppendText(b, c.WorkspaceID)
 	b = binary.AppendUvarint(b, uint64(c.Status))
@@ -81,14 +76,15 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	r := reader{rest: data}
 	switch kind := r.byte(); kind {
 	case plainClickRecord, clickRecord, targetClickRecord:
-		var targetLease int64
 		if kind == targetClickRecord {
-			targetLease = r.varint()
+			r.varint()
 		}
-		c := &click.Click{TargetLease: targetLease, ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(),
+		c := &click.Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(),
 			LatencyMs: math.Float64frombits(r.fixed()),
 			Status:    rollup.CommonStatus}
-		c.HitLease, c.ClickLease, c.LinkID, c.WorkspaceID = r.varint(), r.varint(), r.text(), r.text()
+		c.HitLease = r.varint()
+		r.varint() // the number of a lease in earlier versions
+		c.LinkID, c.WorkspaceID = r.text(), r.text()
 		if kind != plainClickRecord {
 			r.visit(c)
 		}

@@ -31,11 +31,10 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 			LinkID:      "l" + drawText(t, "link"),
 			ClickedAt: time.UnixMicro(rapid.Int64Range(stats.Never.UnixMicro(), stats.Never.AddDate(200, 0, 0).UnixMicro()).
 				Draw(t, "time")).UTC(),
-			LatencyMs:  rapid.Float64().Draw(t, "latency"),
-			Status:     rapid.IntRange(0, 999).Draw(t, "status"),
-			Visitor:    rapid.Int64().Draw(t, "visitor"),
-			HitLease:   rapid.Int64().Draw(t, "hit lease"),
-			ClickLease: rapid.Int64().Draw(t, "click lease"),
+			LatencyMs: rapid.Float64().Draw(t, "latency"),
+			Status:    rapid.IntRange(0, 999).Draw(t, "status"),
+			Visitor:   rapid.Int64().Draw(t, "visitor"),
+			HitLease:  rapid.Int64().Draw(t, "hit lease"),
 		}
 		want.Bot = rapid.Bool().Draw(t, "bot")
 		for _, d := range click.VisitDimensions {
@@ -68,7 +67,6 @@ func TestRecord_ReadsOldVersions(t *testing.T) {
 	t.Parallel()
 	aClick := &click.Click{
 		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: dbtest.Noon, LatencyMs: 0.5, Status: 302, HitLease: 300,
-		ClickLease: 7,
 	}
 	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: 300, Hits: 64}
 	for name, c := range map[string]struct {

@@ -58,6 +58,9 @@ type Leases interface {
 	Pin() int64
 	// Recover returns the unused hits of the leases of a process that has died.
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
+	// Carry is called before logs of dead processes are ingested: count returns their clicks of a month that the
+	// database does not have, by link.
+	Carry(ctx context.Context, count func(hitquota.Month) (map[string]int64, error)) error
 }
 
 // RecorderConfig configures a Recorder.
@@ -80,6 +83,7 @@ type Recorder struct {
 	// crowded reports whether many goroutines waited for a processor since the last call.
 	crowded func() bool
 
+	recent                    recent
 	ingested, batches, poison atomic.Int64
 	aside                     int64 // records of this log that were set aside since all were read
 }
@@ -97,6 +101,8 @@ type RecorderStats struct {
 	// written to the database, including those of dead processes, in Batches batches. Waiting is the
 	// number of its clicks that are not in the database yet.
 	Recorded, Ingested, Lost, Batches, Waiting int64
+	// Recent is how many of its clicks it has written lately: within recentSpan, or twice that.
+	Recent int64
 	// Poison counts records that were set aside.
 	Poison int64
 	// Lag is how old the oldest click is that the database does not have.
@@ -108,6 +114,7 @@ type RecorderStats struct {
 // Stats returns the statistics.
 func (r *Recorder) Stats() RecorderStats {
 	return RecorderStats{
+		Recent:   r.recent.count(r.Now()),
 		Recorded: r.recorded.Load(), Ingested: r.ingested.Load(), Lost: r.lost.Load(), Batches: r.batches.Load(),
 		Waiting: max(0, r.recorded.Load()-r.handled.Load()),
 		Poison:  r.poison.Load(), Lag: r.Lag(), LogBytes: r.journal.Bytes(),
@@ -228,8 +235,36 @@ func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 	return true
 }
 
+// recentSpan is longer than floors of hits are used: a floor that was read before clicks were ingested does not
+// contain them.
+const recentSpan = 2 * time.Second
+
+// recent counts clicks of the last spans.
+type recent struct {
+	mu         sync.Mutex
+	began      time.Time
+	last, this int64
+}
+
+// count returns the clicks of this span and the last one, after it has added some.
+func (c *recent) count(now time.Time, more ...int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if age := now.Sub(c.began); age >= recentSpan {
+		if c.last = c.this; age >= 2*recentSpan {
+			c.last = 0
+		}
+		c.began, c.this = now, 0
+	}
+	for _, n := range more {
+		c.this += n
+	}
+	return c.last + c.this
+}
+
 // moveTo says that the database has the batch.
 func (r *Recorder) moveTo(b *batch) {
+	r.recent.count(r.Now(), int64(len(b.Clicks)))
 	r.mu.Lock()
 	r.position.Store(b.Next)
 	if r.handled.Add(int64(len(b.Clicks))); b.Next == r.journal.End() {

@@ -161,7 +161,7 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 		}
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.giveBack(t, l, 1)
+		b.giveBack(t, l)
 		b.grant(t, l, 1)
 		if l = b.update(t, l, Change{MaxClicks: to(&three)}); l.Status(b.now) != routing.Exhausted {
 			t.Errorf("with fewer allowed: %s", l.Status(b.now))

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -35,7 +36,8 @@ type bundle struct {
 	mine    workspace.Membership
 	foreign workspace.Membership
 	me      string
-	leases  int64
+	grants  *hitquota.Grants
+	last    hitquota.Grant
 }
 
 func setup(t testing.TB, d *db.DB) *bundle {
@@ -51,7 +53,8 @@ func setup(t testing.TB, d *db.DB) *bundle {
 		Clicks: clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
-	b.Store = store
+	b.Store, b.grants = store, hitquota.NewGrants(d, clicks.Store, log)
+	clicktest.Run(t, b.grants)
 	b.mine, b.foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
 	b.me = b.mine.AccountID()
 	return b
@@ -75,28 +78,30 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 }
 
 // grant requests one redirect of a link with MaxClicks, and expects want grants.
-func (b *bundle) grant(t *testing.T, l *Link, want int64) {
+func (b *bundle) grant(t *testing.T, l *Link, want int) {
 	t.Helper()
-	b.leases++
-	request := &hitquota.Request{LinkID: l.ID, Want: 1, Number: b.leases}
-	if err := b.grants().Take(t.Context(), []*hitquota.Request{request}); err != nil || request.Granted != want {
-		t.Fatalf("granted %d, want %d: %v", request.Granted, want, err)
+	grant, ok, err := b.grants.Grant(t.Context(), l.ID)
+	if err != nil || ok != (want == 1) {
+		t.Fatalf("granted %t, want %d: %v", ok, want, err)
+	}
+	if ok {
+		b.last = grant
 	}
 }
 
-// giveBack returns a granted redirect: the last one, or an earlier one.
-func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
+// giveBack returns the last granted redirect.
+func (b *bundle) giveBack(t *testing.T, l *Link) {
 	t.Helper()
+	before := b.granted(t, l)
 	for range 2 { // the second time changes nothing
-		lease := hitquota.Lease{LinkID: l.ID, Number: b.leases - but, Hits: 1}
-		must.NoError(t, b.grants().Return(t.Context(), []hitquota.Lease{lease}))
+		b.last.Release()
 	}
+	polltest.Until(t, "the grant has returned", func() bool { return b.granted(t, l) == before-1 })
 }
 
-// grants are the grants of this process.
-func (b *bundle) grants() hitquota.Grants {
-	clicks := b.Clicks.(clicktest.Clicks)
-	return hitquota.NewGrants(&hitquota.Store{DB: b.DB, Clicks: clicks.Store, Now: b.Now}, clicks.LogID())
+func (b *bundle) granted(t *testing.T, l *Link) int64 {
+	t.Helper()
+	return must.Value(b.Get(t.Context(), b.mine, l.ID))(t).Granted
 }
 
 func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {

@@ -157,7 +157,10 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 		return answer, err
 	}
 	defer grant.Release()
-	hit, ok, err := v.Quotas.Hits.Take(ctx, t.LinkID, *month, limit, arrived)
+	hit, ok, err := v.Quotas.Hits.Take(ctx, &hitquota.Claim{
+		LinkID: t.LinkID, Month: *month, Limit: limit,
+		Floor: hitquota.Floor{Clicks: t.MonthClicks, At: time.UnixMicro(t.ReadAt)},
+	}, arrived)
 	if err != nil || !ok {
 		v.request.OverQuota = !ok
 		return answer, err
@@ -169,25 +172,24 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 		return answer, err
 	}
 	c := v.click(&answer)
-	c.HitLease, c.ClickLease, c.TargetLease = hit.LeaseNumber(), grant.LeaseNumber(), targetGrant.LeaseNumber()
-	v.Clicks.Record(&c)
+	c.HitLease = hit.LeaseNumber()
+	end := v.Clicks.Record(&c)
 	targetGrant.Commit()
 	grant.Commit()
-	hit.Commit()
+	hit.Commit(end)
 	return answer, nil
 }
 
 // settle obtains the facts that a decision depends on, one after the other, until it is final. A grant is
 // the last one, so at most one is held.
-func (v *visit) settle(answer routing.Decision) (grant hitquota.Hit, _ routing.Decision, err error) {
+func (v *visit) settle(answer routing.Decision) (grant hitquota.Grant, _ routing.Decision, err error) {
 	for answer.Needs != routing.NeedNone {
 		switch answer.Needs {
 		case routing.NeedVisitKind:
 			v.request.VisitKind = v.visitKind()
 		case routing.NeedGrant:
 			var ok bool
-			grant, ok, err = v.Quotas.Targets.Take(v.http.Context(), answer.Target, hitquota.Month{}, answer.MaxClicks,
-				v.request.Now)
+			grant, ok, err = v.Quotas.Grant(v.http.Context(), answer.Target)
 			switch {
 			case err != nil:
 				return grant, answer, err
@@ -224,11 +226,11 @@ func (v *visit) visitKind() routing.VisitKind {
 
 // takeGrant consumes one of the remaining clicks of a link with MaxClicks. Other links need no
 // grant.
-func (v *visit) takeGrant() (grant hitquota.Hit, ok bool, err error) {
+func (v *visit) takeGrant() (grant hitquota.Grant, ok bool, err error) {
 	if v.target.MaxClicks == 0 {
-		return hitquota.Hit{}, true, nil
+		return hitquota.Grant{}, true, nil
 	}
-	return v.Quotas.Grants.Take(v.http.Context(), v.target.LinkID, hitquota.Month{}, v.target.MaxClicks, v.request.Now)
+	return v.Quotas.Grant(v.http.Context(), v.target.LinkID)
 }
 
 // click returns the click of the redirect. That of a private visitor has neither rule, target nor source: a

@@ -18,6 +18,9 @@ type Target struct {
 	Indexable bool
 	// HitQuota is the workspace's own; a negative one means the instance's.
 	HitQuota int64
+	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the link was
+	// read, in microseconds since 1970.
+	MonthClicks, ReadAt int64
 }
 
 // The flags of a link's entry.
@@ -117,6 +120,8 @@ func appendTarget(b []byte, t *Target) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.End))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.MaxClicks))
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.MonthClicks))
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.ReadAt))
 	b = flat.AppendText(b, t.LinkID)
 	b = flat.AppendText(b, t.WorkspaceID)
 	if t.Compiled != "" {
@@ -175,6 +180,7 @@ func readTarget(r flat.Reader) Target {
 	t.Deleted, t.Disabled = flags&isDeleted != 0, flags&isDisabled != 0
 	t.RedirectStatus = int(r.Number(2))
 	t.Start, t.End, t.MaxClicks = int64(r.Number(8)), int64(r.Number(8)), int64(r.Number(8))
+	t.MonthClicks, t.ReadAt = int64(r.Number(8)), int64(r.Number(8))
 	t.LinkID, t.WorkspaceID = r.Text(), r.Text()
 	if flags&isRouted != 0 {
 		t.Location, t.Compiled = r.Text(), routing.Compiled(r)

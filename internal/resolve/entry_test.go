@@ -14,7 +14,7 @@ func TestEntry_IsAsSmallAsEver(t *testing.T) {
 	t.Parallel()
 	start := time.UnixMicro(1_000_000)
 	link := Target{
-		WorkspaceID: "ws_1",
+		WorkspaceID: "ws_1", MonthClicks: 2, ReadAt: 3,
 		Program: routing.NewProgram("lnk_1", &routing.Settings{
 			RedirectStatus: 302, StartsAt: &start, MaxClicks: new(int64(5)),
 		}, "https://a.example/"),
@@ -27,10 +27,10 @@ func TestEntry_IsAsSmallAsEver(t *testing.T) {
 	}{
 		"link": {linkEntry(subject{"ws_1", "abc"}, &link),
 			"01" + "0477735f31" + "03616263" + "00" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" + "0500000000000000" +
-				"056c6e6b5f31" + "0477735f31" + "68747470733a2f2f612e6578616d706c652f"},
+				"0200000000000000" + "0300000000000000" + "056c6e6b5f31" + "0477735f31" + "68747470733a2f2f612e6578616d706c652f"},
 		"link with routing": {linkEntry(subject{"ws_1", "abc"}, &routed),
 			"01" + "0477735f31" + "03616263" + "04" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" + "0500000000000000" +
-				"056c6e6b5f31" + "0477735f31" + "1268747470733a2f2f612e6578616d706c652f" + "636f6d70696c6564"},
+				"0200000000000000" + "0300000000000000" + "056c6e6b5f31" + "0477735f31" + "1268747470733a2f2f612e6578616d706c652f" + "636f6d70696c6564"},
 		"host": {placeEntry(subject{hosts, "h"}, "ws_1"), "02" + "0140" + "0168" + "77735f31"},
 		"workspace": {workspaceEntry(subject{workspaces, "ws_1"}, -1, false, "", ""),
 			"03" + "0123" + "0477735f31" + "ffffffffffffffff" + "00"},

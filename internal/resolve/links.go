@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -26,11 +30,15 @@ type row struct {
 	DeletedAt    *time.Time
 	DisabledAt   *time.Time
 	NextChangeAt *time.Time
+
+	MonthClicks int64     `bun:",scanonly"`
+	readAt      time.Time // before the query
 }
 
 func (l *row) target() Target {
 	t := Target{
-		WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
+		WorkspaceID: l.WorkspaceID, MonthClicks: l.MonthClicks, ReadAt: l.readAt.UnixMicro(),
+		Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
 	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return t
@@ -64,9 +72,11 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]*row, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadDeadline)
 	defer cancel()
-	rows, err := s.selectRows(ctx, all)
+	readAt := s.Now()
+	rows, err := s.selectRows(ctx, all, readAt)
 	found := make(map[subject]*row, len(rows))
 	for _, l := range rows {
+		l.readAt = readAt
 		found[l.subject(all[0].space == root)] = l
 	}
 	return found, err
@@ -75,7 +85,7 @@ func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]
 // selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once, perhaps when there
 // are hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks
 // up each key by itself.
-func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, err error) {
+func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time) (rows []*row, err error) {
 	spaces, codes := make([]string, len(all)), make([]string, len(all))
 	for i, at := range all {
 		spaces[i], codes[i] = at.space, at.name
@@ -88,6 +98,7 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, 
 			"workspace_id = wanted.workspace_id AND code = wanted.code"
 		keys = append(keys, p.Of(spaces))
 	}
+	q = q.ColumnExpr("?TableColumns").ColumnExpr("? AS month_clicks", monthClicks(p, now))
 	switch {
 	case p != nil:
 		q = q.ModelTableExpr(wanted+" CROSS JOIN LATERAL (SELECT * FROM links WHERE "+by+" OFFSET 0) AS link", keys...)
@@ -102,6 +113,11 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject) (rows []*row, 
 		})
 	}
 	return rows, q.Scan(p.Bind(ctx))
+}
+
+// monthClicks returns the SQL of the clicks of a link in the month of an instant.
+func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
+	return stats.Since("link.id", p.Of(hitquota.MonthOf(now).Start))
 }
 
 // subject returns the subject by which the link was looked up.
@@ -130,7 +146,9 @@ type scheduledRow struct {
 // queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.
 func (s *Resolver) queryScheduled(ctx context.Context, at subject) (entry, error) {
 	var rows []scheduledRow
+	readAt := s.Now()
 	q := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("scheduled.due_at, scheduled.patch").
+		ColumnExpr("? AS month_clicks", monthClicks(nil, readAt)).
 		Join("LEFT JOIN scheduled_changes AS scheduled ON scheduled.link_id = ?TableAlias.id").
 		OrderExpr("scheduled.due_at, scheduled.id")
 	if err := whereSubject(q, at).Scan(ctx); err != nil {
@@ -140,6 +158,7 @@ func (s *Resolver) queryScheduled(ctx context.Context, at subject) (entry, error
 		return "", sql.ErrNoRows
 	}
 	l := rows[0].row
+	l.readAt = readAt
 	states := []scheduledTarget{{Target: l.target()}}
 	for _, change := range rows {
 		if change.DueAt == nil {

@@ -93,12 +93,14 @@ func (s *Store) ByLink(linkIDs []string, from time.Time) *bun.SelectQuery {
 		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
 }
 
-// Since returns the SQL on PostgreSQL of the number of clicks of a link since an instant, which must be the start of a
-// bucket. Both are SQL. The totals tell whether there are any: it is the cheaper lookup.
-func (s *Store) Since(linkID, from string) string {
-	return fmt.Sprintf(`CASE WHEN EXISTS (SELECT FROM click_totals WHERE subject_id = %[1]s AND last_at >= %[2]s)
-		THEN (SELECT coalesce(sum(clicks), 0) FROM click_buckets WHERE subject_id = %[1]s AND starts_at >= %[2]s)::BIGINT
-		ELSE 0 END`, linkID, from)
+// Since returns the SQL of the number of clicks of a link, an SQL expression, since an instant, which must be the
+// start of a bucket. The totals tell whether there are any: it is the cheaper lookup.
+func Since(linkID string, from any) schema.QueryWithArgs {
+	return bun.SafeQuery(fmt.Sprintf(`CASE
+		WHEN EXISTS (SELECT 1 FROM click_totals WHERE subject_id = %[1]s AND last_at >= ?0)
+		THEN (SELECT CAST(coalesce(sum(clicks), 0) AS BIGINT) FROM click_buckets
+			WHERE subject_id = %[1]s AND starts_at >= ?0)
+		ELSE 0 END`, linkID), from)
 }
 
 func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {

@@ -32,7 +32,6 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
 		{Name: "slugs", Every: jobInterval, Run: s.Workspaces.ReleaseSlugs},
 		{Name: "audit log", Every: jobInterval, Run: s.Audit.CleanUp},
-		{Name: "granted hits", Every: jobInterval, Run: s.QuotaStore.ForgetUsage},
 		{Name: "visitors", Every: jobInterval, Run: s.Stats.ForgetVisitors},
 		{Name: "click batches", Every: jobInterval, Run: s.ClickStream.DeleteExpiredBatches},
 		{Name: "click days", Every: jobInterval, Run: s.Stats.Seal},

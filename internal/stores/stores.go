@@ -91,8 +91,8 @@ type Stores struct {
 	VisitorKeys  *ingest.Keys
 	Limits       ratelimit.Limiter
 	OwnHosts     *ownhost.Hosts
-	// QuotaStore reads and removes the records of hits and grants.
-	QuotaStore *hitquota.Store
+	// Grants counts what links and targets with maxClicks have granted.
+	Grants *hitquota.Grants
 	// Recorder and Quotas are nil without a click log.
 	Recorder *ingest.Recorder
 	Quotas   *hitquota.Quotas
@@ -191,7 +191,7 @@ func (s *Stores) openTenants(o Options) {
 // openClicks constructs the quotas and the recorder. The click log comes first: the quotas note
 // leases in it.
 func (s *Stores) openClicks(o Options) (link.Clicks, error) {
-	s.QuotaStore = &hitquota.Store{DB: o.DB, Clicks: s.Stats, Now: o.Now}
+	s.Grants = hitquota.NewGrants(o.DB, s.Stats, o.Log)
 	if o.ClickLogDir == "" {
 		return unrecorded{s.Stats}, nil
 	}
@@ -203,8 +203,11 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 		return nil, err
 	}
 	recorder := ingest.RecorderConfig{DB: o.DB, Log: log}
-	s.Quotas = hitquota.New(hitquota.Config{ClickLog: log, Clicks: s.Stats, DB: o.DB, Log: o.Log, Now: o.Now})
-	s.QuotaStore, recorder.Leases = s.Quotas.Store, s.Quotas
+	s.Quotas = hitquota.New(hitquota.Config{
+		ClickLog: log, Clicks: s.Stats, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
+		AwaitsLogs: true, Log: o.Log, Now: o.Now,
+	})
+	s.Grants, recorder.Leases = s.Quotas.Grants, s.Quotas
 	s.Recorder = ingest.NewRecorder(recorder)
 	return recorded{s.Recorder, s.Stats}, nil
 }

@@ -68,6 +68,11 @@ func (f RecoverFunc) Recover(ctx context.Context, logID string, leases []hitquot
 	return f(ctx, logID, leases)
 }
 
+// Carry has nothing to count.
+func (RecoverFunc) Carry(context.Context, func(hitquota.Month) (map[string]int64, error)) error {
+	return nil
+}
+
 // Pinned retains a log from a position on.
 type Pinned struct {
 	ingest.Leases

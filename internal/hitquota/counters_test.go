@@ -1,0 +1,407 @@
+package hitquota
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/suitetest"
+)
+
+// eachCounters runs a test with every kind of counters. The test gets those of a process, and a function that
+// returns those of another one.
+func eachCounters(t *testing.T, test func(t *testing.T, c Counters, other func() Counters)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		c := NewMemory("log_1")
+		test(t, c, func() Counters { return c })
+	})
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		test(t, NewRedis(k, "log_1"), func() Counters { return NewRedis(k, id.New(id.Log)) })
+	})
+}
+
+// request returns the request of a lease, above a floor.
+func request(linkID string, number, want, limit, floor int64) *Request {
+	return &Request{LinkID: linkID, Month: thisMonth(), Number: number, Want: want, Limit: limit, Floor: floor}
+}
+
+// ask takes hits, and repeats the request as Leases do when the process is new to the server.
+func ask(t *testing.T, c Counters, q *Request) *Request {
+	t.Helper()
+	for range 2 {
+		if c.Take(t.Context(), []*Request{q}); !q.mustLoad {
+			break
+		}
+	}
+	must.NoError(t, q.Err)
+	return q
+}
+
+func TestCounters_GrantUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	eachCounters(t, func(t *testing.T, c Counters, other func() Counters) {
+		linkID := id.New(id.Link)
+		type result struct {
+			Granted, Left int64
+			NeedsFloor    bool
+		}
+		for i, step := range []struct {
+			want, limit, floor int64
+			result
+		}{
+			{3, 10, noFloor, result{NeedsFloor: true}},
+			{3, 10, 2, result{Granted: 3, Left: 5}},
+			{3, 10, noFloor, result{Granted: 3, Left: 2}},
+			{0, 10, 9, result{Left: 1}}, // clicks that no lease has granted
+			{5, 10, noFloor, result{Granted: 1}},
+			{5, 10, 0, result{}},
+			{2, 1 << 50, noFloor, result{Granted: 2, Left: 1<<50 - 12}}, // the quota was raised
+			{2, 10, noFloor, result{}},
+			{1 << 45, 1 << 50, noFloor, result{Granted: 1 << 45, Left: 1<<50 - 12 - 1<<45}},
+		} {
+			q := ask(t, c, request(linkID, int64(i+1), step.want, step.limit, step.floor))
+			if got := (result{q.Granted, q.Left, q.NeedsFloor}); got != step.result {
+				t.Errorf("request %d: %+v, want %+v", i, got, step.result)
+			}
+		}
+		used := must.Value(other().Used(t.Context(), thisMonth(), []string{linkID, id.New(id.Link)}))(t)
+		if diff := cmp.Diff(map[string]int64{linkID: 3}, used); diff != "" { // neither from leases nor clicks
+			t.Errorf("used hits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCounters_TakeBackOnce: from the process or the adopter of its log, with the hits that were granted.
+func TestCounters_TakeBackOnce(t *testing.T) {
+	t.Parallel()
+	eachCounters(t, func(t *testing.T, c Counters, other func() Counters) {
+		linkID, month := id.New(id.Link), thisMonth()
+		ask(t, c, request(linkID, 1, 8, 10, 0))
+		ask(t, c, request(linkID, 2, 8, 10, noFloor)) // is granted 2
+		for i, who := range []Counters{c, other(), c} {
+			must.NoError(t, who.Return(t.Context(), "log_1", []Lease{
+				{LinkID: linkID, Month: month, Number: 1, Hits: 8, Used: 5},
+				{LinkID: linkID, Month: month, Number: 2, Hits: 8},
+				{LinkID: linkID, Month: month, Number: 3, Hits: 8}, // was never granted
+				{LinkID: id.New(id.Link), Month: month, Number: 4, Hits: 8},
+			}))
+			used := must.Value(c.Used(t.Context(), month, []string{linkID}))(t)
+			if used[linkID] != 5 {
+				t.Errorf("return %d: %d hits are used, want 5", i, used[linkID])
+			}
+		}
+		if q := ask(t, c, request(linkID, 5, 8, 10, noFloor)); q.Granted != 5 {
+			t.Errorf("%d hits granted, want the other 5", q.Granted)
+		}
+	})
+}
+
+// TestRedis_GrantsNothingLate: a command that arrives after its lease was given up grants nothing.
+func TestRedis_GrantsNothingLate(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		c, linkID := NewRedis(k, "log_1"), id.New(id.Link)
+		for range 2 {
+			must.NoError(t, c.Return(t.Context(), "log_1", []Lease{
+				{LinkID: linkID, Month: thisMonth(), Number: 1, Hits: 8, IsUnsure: true},
+			}))
+		}
+		if q := ask(t, c, request(linkID, 1, 8, 10, 0)); q.Granted != 0 {
+			t.Errorf("%d hits granted", q.Granted)
+		}
+		if q := ask(t, c, request(linkID, 2, 10, 10, 0)); q.Granted != 10 {
+			t.Errorf("%d hits granted to another lease, want 10", q.Granted)
+		}
+	})
+}
+
+// TestRedis_KeysAreForOperators: a plain number and a hash, which end a day after the month.
+func TestRedis_KeysAreForOperators(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		c, linkID, month := NewRedis(k, "log_1"), id.New(id.Link), thisMonth()
+		ask(t, c, request(linkID, 7, 4, 10, 3))
+		counter, leases := "links:{"+linkID+"}:hits:"+month.String(), "links:{"+linkID+"}:leases:"+month.String()
+		if got := must.Value(k.Get(t.Context(), counter).Result())(t); got != "7" {
+			t.Errorf("%s is %q, want 7", counter, got)
+		}
+		got := must.Value(k.HGetAll(t.Context(), leases).Result())(t)
+		if diff := cmp.Diff(map[string]string{"log_1/7": "4"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", leases, diff)
+		}
+		for _, key := range []string{counter, leases} {
+			left, end := must.Value(k.TTL(t.Context(), key).Result())(t), month.End.Add(24*time.Hour)
+			if late := time.Until(end) - left; late < -2*time.Second || late > 2*time.Second {
+				t.Errorf("%s ends %s before a day after the month", key, late)
+			}
+		}
+	})
+}
+
+// TestRedis_NewServerNeedsFloors: each process notices for itself that a server may have earlier counters, because
+// it has restarted or has replaced another one: it knows no scripts then.
+func TestRedis_NewServerNeedsFloors(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		a, b, linkID := NewRedis(k, "log_1"), NewRedis(k, "log_2"), id.New(id.Link)
+		ask(t, a, request(linkID, 1, 4, 10, 0))
+		ask(t, b, request(linkID, 1, 2, 10, 0))
+		before := [...]int64{a.Epoch(), b.Epoch()}
+		must.NoError(t, k.ScriptFlush(t.Context()).Err())
+		for i, c := range []Counters{a, b} {
+			q := request(linkID, 2, 1, 10, noFloor)
+			if c.Take(t.Context(), []*Request{q}); !q.NeedsFloor || q.Granted != 0 || c.Epoch() == before[i] {
+				t.Errorf("process %d: %+v, want a request for a floor, and another epoch than %d", i, q, before[i])
+			}
+			q.Floor = 7
+			if c.Take(t.Context(), []*Request{q}); q.NeedsFloor || q.Granted != 1 || q.Epoch != c.Epoch() {
+				t.Errorf("process %d with a floor: %+v, want a hit of epoch %d", i, q, c.Epoch())
+			}
+		}
+	})
+}
+
+// model is an instance whose Redis can lose data, with one link.
+type model struct {
+	t       *testing.T
+	random  *rand.Rand
+	redis   *redisx.Client
+	passed  time.Duration
+	linkID  string
+	limit   int64
+	nodes   []*modelNode
+	dead    []*modelNode // whose logs are not adopted yet
+	stored  int64        // clicks in the database
+	pending []modelHit
+
+	counter string // a snapshot
+	leases  map[string]string
+}
+
+type modelHit struct {
+	*modelNode
+	Hit
+}
+
+// modelNode is a process with its click log.
+type modelNode struct {
+	*Leases
+	*model
+	logID   string
+	noted   []Lease
+	used    map[int64]int64 // clicks by lease
+	waiting int64           // clicks that the database does not have
+	end     int64
+}
+
+func (n *modelNode) LogID() string { return n.logID }
+
+func (n *modelNode) Note(l Lease) (int64, error) {
+	n.noted = append(n.noted, l)
+	return n.end, nil
+}
+
+func (n *modelNode) Span() (ingested, end, capacity int64) { return n.end - n.waiting, n.end, 0 }
+
+func (n *modelNode) Waiting(time.Time) (map[string]int64, error) {
+	return map[string]int64{n.linkID: n.waiting}, nil
+}
+
+func (m *model) start() {
+	n := &modelNode{model: m, logID: id.New(id.Log), used: map[int64]int64{}}
+	n.Leases = NewLeases(LeasesConfig{
+		Counters: NewRedis(m.redis, n.logID), ClickLog: n, Log: discard, Now: m.now,
+		Clicks: func(context.Context, []string, time.Time) (map[string]int64, error) {
+			return map[string]int64{m.linkID: m.stored}, nil
+		},
+	})
+	m.nodes = append(m.nodes, n)
+}
+
+func (m *model) now() time.Time { return thisMonth().Start.Add(24*time.Hour + m.passed) }
+
+// admitted is the number of clicks, and of hits whose redirects are in flight.
+func (m *model) admitted() (n int64) {
+	for _, node := range append(m.nodes, m.dead...) {
+		n += node.waiting
+	}
+	return n + m.stored + int64(len(m.pending))
+}
+
+// bound is what linkforge_quota_overshoot_bound adds up to, with the logs of dead processes.
+func (m *model) bound() (n int64) {
+	for _, node := range m.nodes {
+		s := node.Stats()
+		n += s.Held + s.Pending + node.waiting
+	}
+	for _, node := range m.dead {
+		n += node.waiting
+		for _, l := range node.noted {
+			n += l.Hits - node.used[l.Number]
+		}
+	}
+	return n
+}
+
+func (m *model) visit(n *modelNode) {
+	var floor Floor
+	if m.random.IntN(2) == 0 { // the link was read from the database
+		floor = Floor{Clicks: m.stored, At: m.now()}
+	}
+	hit, ok, err := n.Take(m.t.Context(), &Claim{LinkID: m.linkID, Month: thisMonth(), Limit: m.limit, Floor: floor}, m.now())
+	must.NoError(m.t, err)
+	if ok {
+		m.pending = append(m.pending, modelHit{n, hit})
+	}
+}
+
+// settle ends a redirect in flight: most are recorded.
+func (m *model) settle() {
+	if len(m.pending) == 0 {
+		return
+	}
+	i := m.random.IntN(len(m.pending))
+	h := m.pending[i]
+	m.pending = append(m.pending[:i], m.pending[i+1:]...)
+	if m.random.IntN(10) == 0 {
+		h.Release()
+		return
+	}
+	h.waiting++
+	h.end++
+	h.used[h.LeaseNumber()]++
+	h.Commit(h.end)
+}
+
+func (m *model) kill(i int) {
+	n := m.nodes[i]
+	rest := m.pending[:0]
+	for _, h := range m.pending { // their visitors get no answer
+		if h.modelNode != n {
+			rest = append(rest, h)
+		}
+	}
+	m.pending = rest
+	m.nodes, m.dead = append(m.nodes[:i], m.nodes[i+1:]...), append(m.dead, n)
+	m.start()
+}
+
+func (m *model) adopt() {
+	for _, n := range m.dead {
+		m.stored += n.waiting
+		n.waiting = 0
+		for i := range n.noted {
+			n.noted[i].Used = n.used[n.noted[i].Number]
+		}
+		must.NoError(m.t, m.nodes[0].Counters.Return(m.t.Context(), n.logID, n.noted))
+	}
+	m.dead = nil
+}
+
+func (m *model) snapshot() {
+	keys := keysOf(m.linkID, thisMonth())
+	m.counter = m.redis.Get(m.t.Context(), keys[0]).Val()
+	m.leases = m.redis.HGetAll(m.t.Context(), keys[1]).Val()
+}
+
+// lose restarts Redis with the last snapshot, or without data.
+func (m *model) lose() {
+	ctx, keys := m.t.Context(), keysOf(m.linkID, thisMonth())
+	must.NoError(m.t, m.redis.Del(ctx, keys...).Err())
+	if m.random.IntN(3) == 0 || m.counter == "" {
+		return // FLUSHALL: the server is the same
+	}
+	must.NoError(m.t, m.redis.ScriptFlush(ctx).Err())
+	must.NoError(m.t, m.redis.Set(ctx, keys[0], m.counter, 0).Err())
+	for field, hits := range m.leases {
+		must.NoError(m.t, m.redis.HSet(ctx, keys[1], field, hits).Err())
+	}
+}
+
+// TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and kills. While Redis
+// loses nothing, no quota is exceeded, and it is used up to the last hit. After a loss, the link exceeds it by at
+// most the bound at that moment.
+func TestModel_BoundsTheLossOfData(t *testing.T) {
+	t.Parallel()
+	for _, losses := range []int{0, 1, 3} {
+		for schedule := range suitetest.Size(4, 50) {
+			t.Run(fmt.Sprintf("%d losses, schedule %d", losses, schedule), func(t *testing.T) {
+				t.Parallel()
+				seed := rand.Uint64()
+				m := &model{
+					t: t, random: rand.New(rand.NewPCG(seed, 0)), redis: dbtest.Redis(t, ""), linkID: id.New(id.Link),
+					limit: 200,
+				}
+				m.run(losses, seed)
+			})
+		}
+	}
+}
+
+func (m *model) run(losses int, seed uint64) {
+	for range 3 {
+		m.start()
+	}
+	const steps = 1200
+	bound, at := int64(0), map[int]bool{}
+	for range losses {
+		at[steps/8+m.random.IntN(steps/2)] = true
+	}
+	for step := range steps {
+		switch dice := m.random.IntN(100); {
+		case at[step]:
+			bound = max(bound, m.bound())
+			m.lose()
+		case dice < 40:
+			m.visit(m.nodes[m.random.IntN(len(m.nodes))])
+		case dice < 80:
+			m.settle()
+		case dice < 88:
+			n := m.nodes[m.random.IntN(len(m.nodes))]
+			part := m.random.Int64N(n.waiting + 1)
+			n.waiting, m.stored = n.waiting-part, m.stored+part
+		case dice < 94:
+			m.passed += time.Duration(m.random.Int64N(int64(3 * time.Second)))
+			m.nodes[m.random.IntN(len(m.nodes))].reap(m.t.Context(), false)
+		case dice < 96:
+			m.snapshot()
+		case dice < 97:
+			m.kill(m.random.IntN(len(m.nodes)))
+		case dice < 98:
+			m.adopt()
+		}
+		if n := m.admitted(); n > m.limit+bound {
+			m.t.Fatalf("seed %d, step %d: %d admitted, want %d and a bound of %d", seed, step, n, m.limit, bound)
+		}
+	}
+	m.adopt()
+	for idle := 0; idle < 3; idle++ {
+		for len(m.pending) > 0 {
+			m.settle()
+		}
+		for _, n := range m.nodes {
+			m.passed += abundantLife
+			n.reap(m.t.Context(), false)
+			before := m.admitted()
+			for range int(m.limit) + 10 {
+				m.visit(n)
+			}
+			if m.admitted() > before {
+				idle = 0
+			}
+		}
+	}
+	if n := m.admitted(); n > m.limit+bound || losses == 0 && n != m.limit {
+		m.t.Errorf("seed %d: %d admitted at the end, want %d, and at most %d more after a loss", seed, n, m.limit, bound)
+	}
+}

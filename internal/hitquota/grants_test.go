@@ -1,0 +1,137 @@
+package hitquota
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// newLink inserts a link with a maximum, which may be nil.
+func newLink(t *testing.T, d *db.DB, maxClicks *int64) string {
+	t.Helper()
+	linkID := id.New(id.Link)
+	must.Value(d.ExecContext(db.AsSystem(t.Context()), `INSERT INTO links (id, workspace_id, code, root_code, strategy,
+		original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at, max_clicks)
+		VALUES (?0, 'ws_00000000000000000000000000', ?0, ?0, 'RANDOM', ?0, ?0, ?1, 302, ?2, ?2, ?3)`,
+		linkID, []byte(linkID), db.Instant(dbtest.Noon), maxClicks))(t)
+	return linkID
+}
+
+func grantedOf(t *testing.T, d *db.DB, linkID string) (n int64) {
+	t.Helper()
+	must.NoError(t, d.NewSelect().Table("links").Column("granted").Where("id = ?", linkID).Scan(db.AsSystem(t.Context()), &n))
+	return n
+}
+
+// runGrants returns the grants of a process, and a function that ends it.
+func runGrants(t *testing.T, d *db.DB) (g *Grants, stop func()) {
+	t.Helper()
+	g = NewGrants(d, nil, discard)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = g.Run(ctx) })
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return g, stop
+}
+
+// TestGrants_AreExact: for links whose maximum is used up by visitors of two nodes at once, for links without one,
+// and after unused grants have returned.
+func TestGrants_AreExact(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		first, stopFirst := runGrants(t, d)
+		second, stopSecond := runGrants(t, d)
+		links := map[string]int64{}
+		for _, maxClicks := range []int64{0, 1, 7, 30} {
+			links[newLink(t, d, &maxClicks)] = maxClicks
+		}
+		links[newLink(t, d, nil)] = 40
+		var visits sync.WaitGroup
+		for linkID, want := range links {
+			var granted atomic.Int64
+			var unused Grant
+			for i := range 40 {
+				visits.Go(func() {
+					grant, ok, err := []*Grants{first, second}[i%2].Grant(t.Context(), linkID)
+					if err != nil {
+						t.Error(err)
+					}
+					if ok && granted.Add(1) == 1 {
+						unused = grant
+					}
+				})
+			}
+			visits.Wait()
+			if got := granted.Load(); got != want {
+				t.Errorf("%d of 40 visitors got a grant, want %d", got, want)
+			}
+			unused.Release()
+			unused.Release()
+			if want > 0 {
+				polltest.Until(t, "the unused grant returns once", func() bool { return grantedOf(t, d, linkID) == want-1 })
+			}
+		}
+		stopFirst()
+		stopSecond()
+		for linkID, want := range links {
+			if got := grantedOf(t, d, linkID); got != max(0, want-1) {
+				t.Errorf("%d granted, want %d", got, max(0, want-1))
+			}
+		}
+	})
+}
+
+// TestGrants_ReturnForVisitorsWhoHaveGone: the statement continues without its visitor.
+func TestGrants_ReturnForVisitorsWhoHaveGone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		linkID := newLink(t, d, new(int64(5)))
+		g, stop := runGrants(t, d)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+		defer cancel()
+		for range 3 {
+			if _, ok, err := g.Grant(ctx, linkID); ok || err == nil {
+				t.Errorf("granted %t: %v", ok, err)
+			}
+		}
+		stop()
+		if got := grantedOf(t, d, linkID); got != 0 {
+			t.Errorf("%d granted, want none", got)
+		}
+	})
+}
+
+// TestGrants_LockedRowDelaysNoOtherLink: links whose visitors share a statement with those of a locked row get their
+// grants by statements of their own.
+func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	g, _ := runGrants(t, d)
+	locked, other := newLink(t, d, new(int64(5))), newLink(t, d, new(int64(5)))
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		must.Value(tx.ExecContext(ctx, "SELECT FROM links WHERE id = ? FOR UPDATE", locked))(t)
+		granted, err := g.grantShared(db.AsSystem(t.Context()), []string{locked, other})
+		if !db.IsLockTimeout(err) {
+			t.Errorf("%v: %v, want a timeout of the lock", granted, err)
+		}
+		if _, ok, err := g.Grant(t.Context(), other); !ok || err != nil {
+			t.Errorf("the other link: %t, %v", ok, err)
+		}
+		if _, ok, err := g.Grant(t.Context(), locked); ok || !errs.Is(err, errs.Unavailable) && err == nil {
+			t.Errorf("the locked link: %t, %v", ok, err)
+		}
+		return nil
+	}))
+}

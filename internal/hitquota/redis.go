@@ -1,0 +1,185 @@
+package hitquota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/redisx"
+)
+
+// keyRetention is how long the keys of a month outlive it, for late requests.
+const keyRetention = 24 * time.Hour
+
+// takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits, limit,
+// floor (negative: none), lease, expiry of the keys, and leases to register again with their hits. A lease
+// that has ended before its command arrives grants nothing.
+const takeScript = `
+local counter, floor = redis.call('GET', KEYS[1]), tonumber(ARGV[3])
+if not counter and floor < 0 then return {-1, 0} end
+if redis.call('HEXISTS', KEYS[2], ARGV[4]) == 1 then return {0, 0} end
+local before, limit = tonumber(counter or '-1'), tonumber(ARGV[2])
+local used = math.max(before, floor)
+local granted = math.max(0, math.min(tonumber(ARGV[1]), limit - used))
+used = used + granted
+if used ~= before then redis.call('SET', KEYS[1], string.format('%.0f', used), 'EXAT', ARGV[5]) end
+for i = 6, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if granted > 0 then redis.call('HSET', KEYS[2], ARGV[4], string.format('%.0f', granted)) end
+if granted > 0 or #ARGV > 5 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
+return {granted, math.max(0, limit - used)}
+`
+
+// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1 if the
+// lease may still be granted: then 0 hits stay in its place, so that it cannot be granted later.
+var returnScript = redis.NewScript(`
+local hits = redis.call('HGET', KEYS[2], ARGV[1])
+if not hits and ARGV[4] == '1' then
+	redis.call('HSET', KEYS[2], ARGV[1], 0)
+	redis.call('EXPIREAT', KEYS[2], ARGV[3])
+end
+if not hits or hits == '0' then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+local counter, unused = redis.call('GET', KEYS[1]), tonumber(hits) - tonumber(ARGV[2])
+if counter and unused > 0 then
+	redis.call('SET', KEYS[1], string.format('%.0f', math.max(0, tonumber(counter) - unused)), 'KEEPTTL')
+end
+return 1
+`)
+
+// inRedis are the Counters of all nodes.
+//
+// The take script of each process has a text, and so a digest, of its own. Redis neither stores nor
+// replicates scripts, so a server that does not know it (NOSCRIPT) has restarted, or is another one than
+// before: its counters may be those of an earlier instant. That ends the epoch.
+type inRedis struct {
+	*redisx.Client
+	logID string
+	take  *redis.Script
+	epoch atomic.Int64
+}
+
+// NewRedis returns the counters in Redis, for the process with the click log.
+func NewRedis(client *redisx.Client, logID string) Counters {
+	c := &inRedis{Client: client, logID: logID, take: redis.NewScript(takeScript + "-- " + logID)}
+	c.epoch.Store(1)
+	return c
+}
+
+func (c *inRedis) Epoch() int64 { return c.epoch.Load() }
+
+// keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster has them in one slot.
+func keysOf(linkID string, m Month) []string {
+	prefix := "links:{" + linkID + "}:"
+	return []string{prefix + "hits:" + m.String(), prefix + "leases:" + m.String()}
+}
+
+func expiryOf(m Month) int64 { return m.End.Add(keyRetention).Unix() }
+
+func (c *inRedis) Take(ctx context.Context, requests []*Request) {
+	epoch, loads, isLost := c.epoch.Load(), false, false
+	pipe, replies := c.Pipeline(), make([]*redis.Cmd, len(requests))
+	for i, q := range requests {
+		keys, args := keysOf(q.LinkID, q.Month), c.argsOf(q)
+		if q.mustLoad {
+			replies[i], loads = c.take.Eval(ctx, pipe, keys, args...), true
+		} else {
+			replies[i] = c.take.EvalSha(ctx, pipe, keys, args...)
+		}
+	}
+	_, _ = pipe.Exec(ctx)
+	for i, q := range requests {
+		numbers, err := replies[i].Int64Slice()
+		q.Granted, q.Left, q.Epoch, q.NeedsFloor, q.Err = 0, 0, epoch, false, nil
+		switch {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			q.NeedsFloor, q.mustLoad, isLost = true, true, true
+		case err != nil:
+			q.Err = fmt.Errorf("%w: %w", errAway, err)
+		case numbers[0] < 0:
+			q.NeedsFloor, q.mustLoad = true, false
+		default:
+			q.Granted, q.Left, q.mustLoad = numbers[0], numbers[1], false
+		}
+	}
+	if isLost {
+		c.epoch.Add(1)
+	}
+	if loads { // the server may have restarted once more meanwhile
+		epoch = c.epoch.Add(1)
+		for _, q := range requests {
+			q.Epoch = epoch
+		}
+	}
+}
+
+func (c *inRedis) argsOf(q *Request) []any {
+	args := make([]any, 0, 5+2*len(q.Open))
+	args = append(args, q.Want, q.Limit, q.Floor, leaseField(c.logID, q.Number), expiryOf(q.Month))
+	for _, l := range q.Open {
+		args = append(args, leaseField(c.logID, l.Number), l.Hits)
+	}
+	return args
+}
+
+func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) error {
+	call := func(run func(pipe redis.Pipeliner, keys []string, args ...any) *redis.Cmd) error {
+		pipe := c.Pipeline()
+		for _, l := range leases {
+			isUnsure := 0
+			if l.IsUnsure {
+				isUnsure = 1
+			}
+			run(pipe, keysOf(l.LinkID, l.Month), leaseField(logID, l.Number), l.Used, expiryOf(l.Month), isUnsure)
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	}
+	err := call(func(pipe redis.Pipeliner, keys []string, args ...any) *redis.Cmd {
+		return returnScript.EvalSha(ctx, pipe, keys, args...)
+	})
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		err = call(func(pipe redis.Pipeliner, keys []string, args ...any) *redis.Cmd {
+			return returnScript.Eval(ctx, pipe, keys, args...)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%w: returning hits: %w", errAway, err)
+	}
+	return nil
+}
+
+func (c *inRedis) Used(ctx context.Context, m Month, linkIDs []string) (map[string]int64, error) {
+	pipe := c.Pipeline()
+	counters, leases := make([]*redis.StringCmd, len(linkIDs)), make([]*redis.StringSliceCmd, len(linkIDs))
+	for i, linkID := range linkIDs {
+		keys := keysOf(linkID, m)
+		counters[i], leases[i] = pipe.Get(ctx, keys[0]), pipe.HVals(ctx, keys[1])
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("reading used hits: %w", err)
+	}
+	used := make(map[string]int64, len(linkIDs))
+	for i, linkID := range linkIDs {
+		n, err := counters[i].Int64()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading used hits: %w", err)
+		}
+		for _, text := range leases[i].Val() {
+			hits, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("reading open leases: %w", err)
+			}
+			n -= hits
+		}
+		used[linkID] = max(0, n)
+	}
+	return used, nil
+}
