@@ -137,3 +137,20 @@ func openLeases(t *testing.T, b backend, linkID string) int64 {
 	defer k.Close()
 	return must.Value(k.HLen(t.Context(), "links:{"+linkID+"}:leases:"+hitquota.MonthOf(time.Now()).String()).Result())(t)
 }
+
+// TestHitQuota_SurvivesKills: counters of an embedded instance end with its process. The clicks of its log count
+// from the first request on, before they are ingested.
+func TestHitQuota_SurvivesKills(t *testing.T) {
+	t.Parallel()
+	ends := nextMonth(t)
+	s := start(t, embedded(t).inProcesses(), "LINKFORGE_HIT_QUOTA=1000", "LINKFORGE_RATE_LIMITS=off")
+	l := s.tenant(t, "killed").shorten(t, "https://example.com/popular").Link
+	for _, visits := range []int{600, 400} {
+		got := visitAtOnce(t, []*server{s}, l.path(s), visits, ends)
+		if diff := cmp.Diff(map[int]int{http.StatusFound: visits}, got); diff != "" {
+			t.Fatalf("answers (-want +got):\n%s", diff)
+		}
+		s.killAndRestart()
+	}
+	refused(t, s.expect(t, http.StatusTooManyRequests, http.MethodGet, l.path(s)), ends)
+}
