@@ -164,20 +164,22 @@ func (w tenant) shortenMany(t *testing.T, n int, prefix string) (paths []string)
 // linkPassword is the password of the gated links.
 const linkPassword = "correct horse"
 
-// gateMany creates as many links with a password as one call may.
+// gateMany creates 20 links with a password, a few in each call: a call has a deadline.
 func (w tenant) gateMany(t *testing.T, prefix string) (gated []linkView) {
 	t.Helper()
-	links := make([]map[string]any, 20)
-	for i := range links {
-		links[i] = map[string]any{"url": fmt.Sprint(prefix, i), "routing": gatedBy(linkPassword)}
-	}
-	var got struct {
-		CreateLinks struct{ Results []struct{ Link linkView } }
-	}
-	w.must(t, &got, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id shortUrl } } } }`,
-		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
-	for _, r := range got.CreateLinks.Results {
-		gated = append(gated, r.Link)
+	for part := range 5 {
+		links := make([]map[string]any, 4)
+		for i := range links {
+			links[i] = map[string]any{"url": fmt.Sprint(prefix, part, "/", i), "routing": gatedBy(linkPassword)}
+		}
+		var got struct {
+			CreateLinks struct{ Results []struct{ Link linkView } }
+		}
+		w.must(t, &got, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id shortUrl } } } }`,
+			map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
+		for _, r := range got.CreateLinks.Results {
+			gated = append(gated, r.Link)
+		}
 	}
 	return gated
 }
