@@ -59,7 +59,7 @@ var within = map[string][]string{
 	"internal/click":     {"internal/id", "internal/visitor"},
 	"internal/ownhost":   {"internal/urlnorm"},
 	"internal/poll":      {"internal/errs"},
-	"internal/qr":        {"internal/errs", "internal/optional"},
+	"internal/qr":        {"internal/admission", "internal/errs", "internal/memo", "internal/optional"},
 	"internal/rollup":    {"internal/click"},
 	"internal/routing": {
 		"internal/errs", "internal/flat", "internal/id", "internal/optional", "internal/urlnorm", "internal/validate",

@@ -85,7 +85,7 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 		}
 		path := strings.TrimPrefix(l.ShortURL, s.public)
 		want(ask("GET", path, "User-Agent", iPhone), 302, "https://example.com/ios")
-		german := ask("GET", path+"/a%2Fb?x=1", "User-Agent", desktopChrome, "Accept-Language", "de-AT,en;q=0.9")
+		german := ask("GET", path+"/a%2Fb?x=1", "User-Agent", desktopChrome, "Accept-Language", "ja,en;q=0.5,de-AT;q=0.9")
 		want(german, 302, "https://example.com/de/a%2Fb?x=1")
 		cookie := german.header.Get("Set-Cookie")
 		if !strings.HasPrefix(cookie,

@@ -9503,7 +9503,7 @@ type VisitCondition {
   os: [String!]
   "Names of browsers, as in breakdown."
   browser: [String!]
-  "Language tags, compared with the most wanted language."
+  "Language tags, compared with the visitor's first language that a rule of the link names."
   language: [String!]
   "Referring hosts."
   referrer: [String!]
@@ -9531,7 +9531,10 @@ input VisitConditionInput @oneOf {
   os: [String!]
   "Names of browsers, as in breakdown, ignoring case."
   browser: [String!]
-  "BCP 47 tags, compared with the most wanted language alone; de holds for de-AT."
+  """
+  BCP 47 tags, compared with the visitor's first language that a rule of the link names, by preference. de holds for de-AT, zh-TW for
+  zh-Hant-TW, he for iw.
+  """
   language: [String!]
   "Hosts; with a leading dot also all hosts below."
   referrer: [String!]
@@ -9809,7 +9812,7 @@ type VisitReading {
   os: String!
   "The browser."
   browser: String!
-  "The tag of the most wanted language."
+  "The tag of the language that decides: the visitor's first that a rule names, else the most preferred."
   language: String!
   "The referring host."
   referrer: String!

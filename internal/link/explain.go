@@ -167,7 +167,8 @@ func (s *Store) sampleRequestAt(v *routing.Sample, l *Link, at resolve.Address, 
 func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) routing.Visit {
 	v := s.samples().Sample(agent, acceptLanguage, referrer)
 	return routing.Visit{
-		Device: v.Device, OS: v.OS, Browser: v.Browser, Language: v.LanguageTag, Referrer: v.Referrer, Bot: v.Bot,
+		Device: v.Device, OS: v.OS, Browser: v.Browser, Referrer: v.Referrer, Bot: v.Bot,
+		Languages:      visitor.Languages(acceptLanguage),
 		PreviewCrawler: agent != nil && visitor.IsPreviewCrawler(*agent),
 	}
 }

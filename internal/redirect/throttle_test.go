@@ -219,23 +219,27 @@ func BenchmarkHandler_Serve(b *testing.B) {
 	}
 }
 
-// BenchmarkHandler_Routing compares a plain link with one of ten rules, of which only the last holds.
+// BenchmarkHandler_Routing compares a plain link with those of ten rules, of which only the last holds.
 func BenchmarkHandler_Routing(b *testing.B) {
 	target := func(url string, when ...*routing.Condition) *routing.Rule {
 		return &routing.Rule{When: when, Targets: []*routing.Target{{URL: &url}}}
 	}
-	var rules []*routing.Rule
-	for range 9 {
+	var rules, languages []*routing.Rule
+	for _, language := range []string{"de", "fr", "it", "es", "pt-BR", "zh-TW", "zh-CN", "ja", "ko"} {
+		languages = append(languages, target("https://example.com/a", &routing.Condition{Language: []string{language}}))
 		rules = append(rules, target("https://example.com/a", &routing.Condition{Country: []string{"DE", "AT", "CH"}}))
 	}
-	rules = append(rules, target("https://example.com/b"))
-	for name, change := range map[string]*routing.Change{"plain": nil, "ten rules": {Rules: optional.Set(rules)}} {
+	rules, languages = append(rules, target("https://example.com/b")), append(languages, target("https://example.com/b"))
+	for name, change := range map[string]*routing.Change{
+		"plain": nil, "ten rules": {Rules: optional.Set(rules)}, "ten languages": {Rules: optional.Set(languages)},
+	} {
 		b.Run(name, func(b *testing.B) {
 			h := setup(b, dbtest.MigratedSQLite(b))
 			h.Log, h.HitQuota = slog.New(slog.DiscardHandler), 1<<40
 			at := resolve.Address{Code: h.link(b, link.New{URL: "https://example.com/", Routing: change}).Code}
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)
 			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+			r.Header.Set("Accept-Language", "nl-NL,nl;q=0.9,en-US;q=0.8,en;q=0.7")
 			b.ReportAllocs()
 			for b.Loop() {
 				w := discard{header: http.Header{}}

@@ -105,9 +105,12 @@ func (v *visit) prepareRouting() {
 	}
 	read := v.read()
 	v.request.Visit = routing.Visit{
-		Country: read.Country, Device: read.Device, OS: read.OS, Browser: read.Browser, Language: read.LanguageTag,
-		Referrer: read.Referrer, Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
+		Country: read.Country, Device: read.Device, OS: read.OS, Browser: read.Browser, Referrer: read.Referrer,
+		Bot: read.Bot, Private: read.Private, Agent: v.http.UserAgent(),
 		Address: web.ClientAddress(v.http), // conditions may name networks within a subscriber's /64
+	}
+	if v.target.Compiled.ComparesLanguages() {
+		v.request.Visit.Languages = visitor.Languages(v.http.Header.Get("Accept-Language"))
 	}
 	v.request.Cookies, v.request.DrawKey = v.http.Header["Cookie"], v.DrawKey
 	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed

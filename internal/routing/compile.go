@@ -28,6 +28,7 @@ const (
 	hasGate
 	confirmsBots
 	blocksBots
+	hasLanguages
 )
 
 // The kinds of conditions, in the order in which a rule's are evaluated: the cheap ones first, and the
@@ -112,9 +113,17 @@ func (r *Routing) flags() (flags byte) {
 		flags |= blocksBots
 	}
 	for _, rule := range r.Rules {
+		if !rule.isEnabled() {
+			continue
+		}
 		for _, target := range rule.Targets {
-			if rule.isEnabled() && target.MaxClicks != nil {
+			if target.MaxClicks != nil {
 				flags |= hasCappedTarget
+			}
+		}
+		for _, k := range slices.Concat(rule.When, rule.Unless) {
+			if k.Language != nil {
+				flags |= hasLanguages
 			}
 		}
 	}
@@ -234,6 +243,11 @@ func appendCondition(b []byte, k *Condition) []byte {
 	case onQuery:
 		b = append(flat.AppendText(b, k.Query.Name), boolByte(k.Query.Value != nil))
 		return flat.AppendText(b, optional.Value(k.Query.Value))
+	case onLanguage:
+		for _, tag := range k.Language {
+			b = flat.AppendText(b, languageForm(tag, false))
+		}
+		return b
 	case onNetwork:
 		return appendNetworks(b, k.Network)
 	case onWeekly:
@@ -241,7 +255,7 @@ func appendCondition(b []byte, k *Condition) []byte {
 	case onVisit:
 		return append(b, boolByte(*k.Visit == FirstToday))
 	}
-	for _, values := range [][]string{k.Country, k.Device, k.OS, k.Browser, k.Language, k.Referrer} {
+	for _, values := range [][]string{k.Country, k.Device, k.OS, k.Browser, k.Referrer} {
 		b = appendAll(b, values)
 	}
 	return b

@@ -127,10 +127,13 @@ func Explain(p *Program, r *Request) *Explanation {
 	if request.VisitKind == "" {
 		request.VisitKind = NoKind
 	}
+	if len(r.Visit.Languages) > 0 {
+		request.Visit.Language = r.Visit.Languages[0]
+	}
 	t := &trace{program: p, request: &request}
 	d := decide(p, &request, t)
 	e := &t.Explanation
-	e.Status, e.Reason, e.Visit, e.Consumes = d.Status, d.Reason, r.Visit, d.Page == Redirect
+	e.Status, e.Reason, e.Visit, e.Consumes = d.Status, d.Reason, request.Visit, d.Page == Redirect
 	if d.Location != "" {
 		e.Location = &d.Location
 	}
@@ -199,6 +202,13 @@ func (t *trace) addOwnURL() {
 	if t != nil {
 		t.passTo("")
 		t.add(Step{Step: StepLocation, Outcome: Applied, Detail: "It is the link's own URL."})
+	}
+}
+
+// setLanguage sets the language that decides.
+func (t *trace) setLanguage(tag string) {
+	if t != nil {
+		t.request.Visit.Language = tag
 	}
 }
 
@@ -315,7 +325,7 @@ func (r *Request) reading(kind byte) string {
 	case onBrowser:
 		return known("the browser", v.Browser)
 	case onLanguage:
-		return known("the most wanted language", v.Language)
+		return known("the language that decides", v.Language)
 	case onReferrer:
 		return known("the referrer", v.Referrer)
 	case onDuring, onWeekly:

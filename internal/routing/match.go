@@ -11,14 +11,16 @@ import (
 
 // Visit is what conditions see of a visit. Empty strings are unknown.
 type Visit struct {
-	// Country is ISO 3166-1 alpha-2, Language the tag of the most wanted language. The others are as
-	// clicks store them.
+	// Country is ISO 3166-1 alpha-2. Device, OS, Browser and Referrer are as clicks store them.
 	Country  string
 	Device   string
 	OS       string
 	Browser  string
-	Language string
 	Referrer string
+	// Languages are tags, the most preferred first. They are for links that compare them. Language is set by Explain:
+	// the tag that decides, see decidingLanguage.
+	Languages []string
+	Language  string
 	// Bot means that the visit is automated.
 	Bot bool
 	// PreviewCrawler means that it is one of a service that shows previews.
@@ -46,8 +48,8 @@ func matchOf(holds bool) match {
 	return noMatch
 }
 
-// matches reports whether a condition holds.
-func matches(kind byte, values flat.Reader, r *Request) match {
+// matches reports whether a condition holds. The language is the form of the one that decides.
+func matches(kind byte, values flat.Reader, r *Request, language string) match {
 	switch kind {
 	case onBot:
 		return matchOf((values.Byte() == 1) == r.Visit.Bot)
@@ -60,7 +62,7 @@ func matches(kind byte, values flat.Reader, r *Request) match {
 	case onBrowser:
 		return matchOf(hasFold(values, r.Visit.Browser))
 	case onLanguage:
-		return matchOf(hasLanguage(values, r.Visit.Language))
+		return matchOf(hasLanguage(values, language))
 	case onReferrer:
 		return matchOf(hasHost(values, r.Visit.Referrer))
 	case onDuring:
@@ -93,21 +95,6 @@ func matchesVisit(wantsFirst bool, r *Request) match {
 func hasFold(values flat.Reader, text string) bool {
 	for len(values) > 0 {
 		if strings.EqualFold(values.Text(), text) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasLanguage reports whether a list has the tag, or one that it begins with.
-func hasLanguage(values flat.Reader, tag string) bool {
-	for len(values) > 0 {
-		prefix := values.Text()
-		n := len(prefix)
-		if len(tag) < n || !strings.EqualFold(tag[:n], prefix) {
-			continue
-		}
-		if len(tag) == n || n > 0 && tag[n] == '-' {
 			return true
 		}
 	}

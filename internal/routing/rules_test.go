@@ -30,7 +30,7 @@ func TestDecide_ConditionsHold(t *testing.T) {
 	office := &WeeklySchedule{Timezone: "Europe/Berlin", Days: []Weekday{"MONDAY"}, From: "09:00", To: "17:00"}
 	later := noon.Add(time.Hour)
 	visit := Visit{
-		Country: "AT", Device: "mobile", OS: "iOS", Browser: "Safari", Language: "de-AT", Referrer: "news.example.org",
+		Country: "AT", Device: "mobile", OS: "iOS", Browser: "Safari", Languages: []string{"de-AT"}, Referrer: "news.example.org",
 		Address: netip.MustParseAddr("192.0.2.7"),
 	}
 	for name, c := range map[string]struct {

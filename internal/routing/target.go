@@ -18,9 +18,14 @@ func (p *Program) route(r *Request, t *trace) Decision {
 	var buffer forwardingBuffer
 	f, sources, count, rules := p.Compiled.open(&buffer)
 	c := choice{url: p.Location, reason: OwnURL}
+	var language visitLanguage
+	if p.Compiled.ComparesLanguages() {
+		language = decidingLanguage(r.Visit.Languages, rules)
+		t.setLanguage(language.tag)
+	}
 	for len(rules) > 0 {
 		rule := flat.Reader(rules.Text())
-		chosen, ok := p.try(rule, r, t)
+		chosen, ok := p.try(rule, r, language.form, t)
 		if chosen.needs != NeedNone {
 			return Decision{
 				Status: p.redirectStatus(r), Needs: chosen.needs, Rule: chosen.rule, Target: chosen.target,
@@ -67,24 +72,42 @@ type choice struct {
 
 // try returns the target of a compiled rule; ok is false if the rule does not hold or has no available
 // target. If a fact is missing, c.needs names it.
-func (p *Program) try(rule flat.Reader, r *Request, t *trace) (c choice, ok bool) {
-	index, stickiness := int(rule.Byte()), rule.Byte()
-	c.rule, c.reason = rule.Text(), ByRule
+func (p *Program) try(rule flat.Reader, r *Request, language string, t *trace) (c choice, ok bool) {
+	index, stickiness, id := readRule(&rule)
+	c.rule, c.reason = id, ByRule
 	t.startRule(index)
 	for range rule.Byte() {
-		kind, position, isUnless := rule.Byte(), rule.Byte(), rule.Byte() == 1
-		values := flat.Reader(rule.Text())
-		switch matches(kind, values, r) {
+		k := readCondition(&rule)
+		switch matches(k.kind, k.values, r, language) {
 		case undetermined:
 			c.needs = NeedVisitKind
 			return c, false
-		case matchOf(isUnless):
-			t.addFailedCondition(kind, position, isUnless, r)
+		case matchOf(k.isUnless):
+			t.addFailedCondition(k.kind, k.position, k.isUnless, r)
 			return c, false
 		}
 	}
 	t.addMatchedRule()
 	return p.choose(c, stickiness, rule, r, t)
+}
+
+// readRule reads a rule up to the number of its conditions, which follow.
+func readRule(r *flat.Reader) (index int, stickiness byte, id string) {
+	index, stickiness = int(r.Byte()), r.Byte()
+	return index, stickiness, r.Text()
+}
+
+// ruleCondition is a condition of a compiled rule.
+type ruleCondition struct {
+	kind, position byte
+	isUnless       bool
+	values         flat.Reader
+}
+
+func readCondition(r *flat.Reader) (k ruleCondition) {
+	k.kind, k.position, k.isUnless = r.Byte(), r.Byte(), r.Byte() == 1
+	k.values = flat.Reader(r.Text())
+	return k
 }
 
 // target is a destination of a compiled rule.

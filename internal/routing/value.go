@@ -76,7 +76,7 @@ type Condition struct {
 	// OS and Browser are names as clicks store them, in upper or lower case.
 	OS      []string `json:"os,omitzero"`
 	Browser []string `json:"browser,omitzero"`
-	// Language are BCP 47 tags, compared by prefix with the most wanted language.
+	// Language are BCP 47 tags, compared with the language that decides, see decidingLanguage.
 	Language []string `json:"language,omitzero"`
 	// Referrer are hosts; with a leading dot also all hosts below.
 	Referrer []string        `json:"referrer,omitzero"`

@@ -1,38 +1,82 @@
 package visitor
 
 import (
+	"cmp"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// maxLanguages is the number of languages of a request that are read. Browsers send fewer.
-const maxLanguages = 16
+// The limits of what is read of an Accept-Language header. Those of browsers are shorter.
+const (
+	maxLanguages      = 16
+	maxAcceptLanguage = 512
+)
 
-// WantedLanguage returns the primary subtag of the most preferred language of an Accept-Language header,
-// in lower case; empty if there is none.
-func WantedLanguage(header string) string {
-	_, primary := language(header)
-	return primary
+// Languages returns the tags of an Accept-Language header with hyphens, the most preferred first: by quality
+// value, then in the order of the header. Wildcards and languages with the value 0 are none.
+func Languages(header string) []string { return slices.Collect(languages(header)) }
+
+// PreferredLanguage returns the primary subtag of the most preferred language of an Accept-Language header, in
+// lower case; empty if there is none.
+func PreferredLanguage(header string) string {
+	for tag := range languages(header) {
+		primary, _ := primarySubtag(tag)
+		return strings.ToLower(primary)
+	}
+	return ""
 }
 
-// language returns the most preferred language of an Accept-Language header, the first of several
-// equal ones: its tag, with hyphens, and the primary subtag in lower case.
-func language(header string) (tag, primary string) {
-	most := 0.0
-	for range maxLanguages {
-		if header == "" || most >= 1 {
-			break
+// languages yields the tags of a header as Languages does. One with the value 1 is yielded before the rest of the
+// header is read.
+func languages(header string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		type weighted struct {
+			tag    string
+			weight float64
 		}
-		var wanted string
-		wanted, header, _ = strings.Cut(header, ",")
-		wanted, weight, _ := strings.Cut(wanted, ";")
-		wanted = strings.TrimSpace(wanted)
-		subtag, ok := primarySubtag(wanted)
-		if w := parseWeight(strings.TrimSpace(weight)); ok && w > most {
-			tag, primary, most = wanted, subtag, w
+		var less [maxLanguages]weighted // than 1
+		n := 0
+		for entry := range entries(header) {
+			tag, parameter, _ := strings.Cut(entry, ";")
+			tag = strings.TrimSpace(tag)
+			_, isLanguage := primarySubtag(tag)
+			weight := parseWeight(strings.TrimSpace(parameter))
+			if !isLanguage || !(weight > 0) { // it may be NaN
+				continue
+			}
+			tag = strings.ReplaceAll(tag, "_", "-")
+			if weight < 1 {
+				less[n] = weighted{tag, weight}
+				n++
+			} else if !yield(tag) {
+				return
+			}
+		}
+		slices.SortStableFunc(less[:n], func(a, b weighted) int { return cmp.Compare(b.weight, a.weight) })
+		for _, language := range less[:n] {
+			if !yield(language.tag) {
+				return
+			}
 		}
 	}
-	return strings.ReplaceAll(tag, "_", "-"), strings.ToLower(primary)
+}
+
+// entries yields the entries of a header that are read. It leaves out one that the limit cuts off.
+func entries(header string) iter.Seq[string] {
+	if len(header) > maxAcceptLanguage {
+		header = header[:strings.LastIndexByte(header[:maxAcceptLanguage], ',')+1]
+	}
+	return func(yield func(string) bool) {
+		for range maxLanguages {
+			entry, rest, more := strings.Cut(header, ",")
+			if !yield(entry) || !more {
+				return
+			}
+			header = rest
+		}
+	}
 }
 
 // primarySubtag returns the first subtag if it is a language: not "*", "x-private" or "i-klingon".

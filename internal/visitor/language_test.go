@@ -2,11 +2,12 @@ package visitor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func TestLanguage_IsTheMostWanted(t *testing.T) {
+func TestPreferredLanguage_IsTheFirst(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"en":                               "en",
@@ -41,18 +42,34 @@ func TestLanguage_IsTheMostWanted(t *testing.T) {
 		"en;q=" + strings.Repeat("1", 999): "",
 	} {
 		t.Run(fmt.Sprintf("%.80q", header), func(t *testing.T) {
-			if _, got := language(header); got != want {
-				t.Errorf("language(%.80q) = %q, want %q", header, got, want)
+			if got := PreferredLanguage(header); got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-func TestLanguage_KeepsTheTag(t *testing.T) {
+func TestLanguages_AreInOrderOfPreference(t *testing.T) {
 	t.Parallel()
-	for header, want := range map[string]string{"de-AT,en;q=0.9": "de-AT", "en;q=0.5, sr_RS": "sr-RS", "*": ""} {
-		if got, _ := language(header); got != want {
-			t.Errorf("language(%q) = %q, want %q", header, got, want)
-		}
+	for header, want := range map[string][]string{
+		"":                                       nil,
+		"*":                                      nil,
+		"de-AT,en;q=0.9":                         {"de-AT", "en"},
+		"en;q=0.5, sr_RS":                        {"sr-RS", "en"},
+		"de;q=0.5,zh-Hant-TW;q=0.9,fr,it;q=0.9":  {"fr", "zh-Hant-TW", "it", "de"},
+		"fr;q=0.8,de;q=1.0,*;q=0.5,en;q=1":       {"de", "en", "fr"},
+		"en;q=0,de;q=0.000,fr;q=0.001,it;q=-1":   {"fr"},
+		"en;q=nan,de;q=,i-klingon,,12,fr;q=0.1":  {"fr"},
+		"de;q=0.1" + strings.Repeat(",en", 500):  slices.Concat(slices.Repeat([]string{"en"}, 15), []string{"de"}),
+		strings.Repeat("*,", 15) + "de,en":       {"de"},
+		"de,en-" + strings.Repeat("a", 600):      {"de"}, // what the limit cuts off is no language
+		"de," + strings.Repeat(" ", 600) + ",en": {"de"},
+		strings.Repeat("a-", 400) + ",de":        nil,
+	} {
+		t.Run(fmt.Sprintf("%.80q", header), func(t *testing.T) {
+			if got := Languages(header); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }

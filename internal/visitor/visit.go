@@ -26,7 +26,7 @@ type Visit struct {
 	// pages itself, Browser is the app: "Instagram".
 	Browser string
 	OS      string `bun:"os"`
-	// Language is the primary subtag of the most wanted language, in lower case, from 2 to 8 letters:
+	// Language is the primary subtag of the most preferred language, in lower case, from 2 to 8 letters:
 	// "en".
 	Language string
 	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's
@@ -67,8 +67,6 @@ func NewReader(countries *Countries) *Reader {
 type Reading struct {
 	// Visit is without campaign.
 	Visit
-	// LanguageTag is the whole tag of the most wanted language: "de-AT".
-	LanguageTag string
 	// Private visitors have opted out of profiling.
 	Private bool
 }
@@ -96,7 +94,7 @@ func (r *Reader) readHeaders(userAgent, acceptLanguage, from string) (v Reading)
 	agent := r.agents.classify(userAgent)
 	v.Bot, v.Device, v.Browser, v.OS = agent.bot, agent.device, agent.browser, agent.os
 	v.Referrer = referrer(from)
-	v.LanguageTag, v.Language = language(acceptLanguage)
+	v.Language = PreferredLanguage(acceptLanguage)
 	return v
 }
 

@@ -30,10 +30,10 @@ func parseCatalogue(file []byte) (texts map[Language]map[string]string) {
 	return texts
 }
 
-// LanguageOf returns the most wanted language of a request if the catalogue has it, else English. A
+// LanguageOf returns the most preferred language of a request if the catalogue has it, else English. A
 // response that depends on it has Accept-Language in Vary.
 func LanguageOf(r *http.Request) Language {
-	wanted := Language(visitor.WantedLanguage(r.Header.Get("Accept-Language")))
+	wanted := Language(visitor.PreferredLanguage(r.Header.Get("Accept-Language")))
 	if _, ok := catalogue[wanted]; ok {
 		return wanted
 	}
