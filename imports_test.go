@@ -169,7 +169,7 @@ func listImports(t *testing.T) map[string][]string {
 // scopes lists the functions that may use a scope beyond one workspace. All other functions see the
 // rows that Membership.Enter permits.
 var scopes = map[string][]string{
-	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica"},
+	"AsOwner":     {"db.CheckConnection", "db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"link.createByStatement"},
@@ -202,7 +202,7 @@ var scopes = map[string][]string{
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop",
 		"webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.due", "webhook.findClicks", "webhook.findEvents", "webhook.maintain", "webhook.record",
-		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.unclaim",
+		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.targetOf", "webhook.unclaim",
 		"workspace.AdminAddresses",
 	},
 }
