@@ -16,6 +16,7 @@ require (
 
 require (
 	github.com/makiuchi-d/gozxing v0.1.1 // indirect
+	github.com/rs/cors v1.11.1 // indirect
 	github.com/uptrace/bun v1.3.0 // indirect
 	golang.org/x/image v0.48.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect

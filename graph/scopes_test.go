@@ -20,7 +20,7 @@ var unscoped = map[string]string{
 	"RoutingDefaults": "settings of a workspace, as Workspace",
 	"QrStyle":         "settings of a workspace, as Workspace",
 	"PageInfo":        "positions in a page", "UserError": "errors of the caller's own input",
-	"PlatformStats": "public", "RateLimit": "the caller's own",
+	"PlatformStats": "public", "LoginOptions": "public", "RateLimit": "the caller's own",
 	"Session":   "a person's own: a key has none",
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }

@@ -58,10 +58,10 @@ func checkDocument(text string) error {
 	}
 }
 
-// checkParts refuses a request whose query or credentials are not UTF-8.
+// checkParts refuses a request whose query is not UTF-8.
 func checkParts(r *http.Request) error {
 	if !web.IsUTF8(r) {
-		return errEncoding("The query string and the Authorization header")
+		return errEncoding("The query string")
 	}
 	return nil
 }

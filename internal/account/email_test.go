@@ -31,9 +31,9 @@ func TestAccount_IsOneForAllSpellingsOfItsAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		from := Origin{Address: "192.0.2.1"}
-		registered := must.Value(b.Register(t.Context(), "user@b\u00fccher.example", "correct horse", "Ada", from))(t)
+		registered := must.Value(b.Register(t.Context(), "user@b\u00fccher.example", "correct horse", "Ada", from, nil))(t)
 		for _, email := range []string{"USER@xn--bcher-kva.example", "user@bu\u0308cher.example", "User@B\u00dcCHER.example"} {
-			if _, err := b.Register(t.Context(), email, "correct horse", "Eve", from); !errs.Is(err, errs.EmailTaken) {
+			if _, err := b.Register(t.Context(), email, "correct horse", "Eve", from, nil); !errs.Is(err, errs.EmailTaken) {
 				t.Errorf("%s is another account: %v", email, err)
 			}
 			if l, err := b.Login(t.Context(), email, "correct horse", from); err != nil || l.Account.ID != registered.Account.ID {

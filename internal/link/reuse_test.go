@@ -21,11 +21,11 @@ import (
 // reversible are Passwords whose hashes have the password.
 type reversible struct{}
 
-func (reversible) Hash(_ context.Context, _, password string) (string, error) {
+func (reversible) Hash(_ context.Context, password string, _ ...string) (string, error) {
 	return "#" + password, nil
 }
 
-func (reversible) Matches(_ context.Context, _, hash, password string) (bool, error) {
+func (reversible) Matches(_ context.Context, hash, password string, _ ...string) (bool, error) {
 	return hash == "#"+password, nil
 }
 

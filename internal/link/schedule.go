@@ -516,6 +516,9 @@ func (s *Store) ScheduledBy(
 	}
 	now, ids := s.now(), []string{}
 	found = []*ScheduledChange{}
+	if !id.Valid(id.Account, actorID) && !id.Valid(id.Key, actorID) {
+		return found, nil
+	}
 	err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Column("link_id").Where("workspace_id = ?", m.ID()).
 		Where("actor_id = ?", actorID).Where("due_at > ?", now).Order("due_at", "id").Limit(MaxScheduledBy).Scan(ctx, &ids)
 	if err != nil {
@@ -560,13 +563,7 @@ func (s *Store) CountPending(
 	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
 		return 0, err
 	}
-	links := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("workspace_id = ?", m.ID()).
-		Where("next_change_at IS NOT NULL")
-	if len(ids) > 0 {
-		links = links.Where("id IN (?)", bun.In(ids))
-	} else {
-		links = links.Where("external_id IN (?)", bun.In(externalIDs))
-	}
+	links := s.withIDs(m, ids, externalIDs).Column("id").Where("next_change_at IS NOT NULL")
 	n, err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Where("link_id IN (?)", links).Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("counting scheduled changes: %w", err)
@@ -579,17 +576,25 @@ func (s *Store) RoutingBytes(ctx context.Context, m workspace.Membership, ids, e
 	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
 		return 0, err
 	}
-	q := s.DB.NewSelect().Model((*Link)(nil)).ColumnExpr("coalesce(sum(octet_length(CAST(routing AS TEXT))), 0)").
-		Where("workspace_id = ?", m.ID()).Where("routing IS NOT NULL")
-	if len(ids) > 0 {
-		q = q.Where("id IN (?)", bun.In(ids))
-	} else {
-		q = q.Where("external_id IN (?)", bun.In(externalIDs))
-	}
-	if err := q.Scan(ctx, &n); err != nil {
+	err = s.withIDs(m, ids, externalIDs).ColumnExpr("coalesce(sum(octet_length(CAST(routing AS TEXT))), 0)").
+		Where("routing IS NOT NULL").Scan(ctx, &n)
+	if err != nil {
 		return 0, fmt.Errorf("reading the size of routings: %w", err)
 	}
 	return n, nil
+}
+
+// withIDs selects the workspace's links with one of the ids or external ids. It leaves out what can be neither.
+func (s *Store) withIDs(m workspace.Membership, ids, externalIDs []string) *bun.SelectQuery {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
+	var known []string
+	for _, one := range externalIDs {
+		if normal, err := CheckExternalID(one); err == nil {
+			known = append(known, normal)
+		}
+	}
+	return s.DB.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).
+		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(known))
 }
 
 // EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as

@@ -132,11 +132,9 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// IsUTF8 reports whether the path, the query, the form if it has been parsed, and the credentials of a request are
-// UTF-8. Databases and JSON replace or refuse what is not, so that different texts become equal.
+// IsUTF8 reports whether the path, the query and the form, if it has been parsed, of a request are UTF-8. Databases and JSON replace or refuse what is not, so that different texts become equal.
 func IsUTF8(r *http.Request) bool {
-	others := url.Values{r.URL.Path: r.Header["Authorization"]}
-	for _, fields := range []url.Values{r.URL.Query(), r.PostForm, others} {
+	for _, fields := range []url.Values{{r.URL.Path: nil}, r.URL.Query(), r.PostForm} {
 		for name, values := range fields {
 			if !utf8.ValidString(name) || !utf8.ValidString(strings.Join(values, " ")) {
 				return false
