@@ -742,7 +742,7 @@ var onlyFirst = []string{
 }
 
 // priced lists mutations that are charged for the largest possible list of links: they select ids of links only.
-var priced = []string{"Mutation.revertOperation"}
+var priced = []string{"Mutation.claimLinks", "Mutation.removeMember", "Mutation.revertOperation"}
 
 // overview are queries that together show all texts of a tenant.
 var overview = []string{"Query.node", "Query.workspace"}
