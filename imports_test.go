@@ -174,7 +174,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"link.createByStatement"},
 	"AsResolver": {
-		"link.At", "link.ByPastAddress", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query",
+		"link.At", "link.ByPastAddress", "resolve.CatchUp", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",

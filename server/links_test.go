@@ -22,7 +22,7 @@ func TestMaxClicks_AreExact(t *testing.T) {
 		who := nodes[0].tenant(t, "limited")
 		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
 
-		got := visitAtOnce(t, nodes, l.path(nodes[0]), 1000, ends)
+		got := visitAtOnce(t, nodes, l.path(nodes[0]), 1000, 1000, ends)
 		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}

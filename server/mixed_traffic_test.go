@@ -346,10 +346,9 @@ func (l *trafficLink) check(t *testing.T, b backend) int64 {
 	}
 	granted, leases := numberOf(t, b, "SELECT granted FROM links WHERE id = ?", l.id),
 		openLeases(t, b, l.id)
-	const unreturned = 32 // grants of refused visitors that the killed process had not returned, one a client
-	if l.maxClicks > 0 && (granted < total || granted > total+unsure+unreturned) || leases != 0 {
+	if l.maxClicks > 0 && (granted < total || granted > total+unsure) || leases != 0 {
 		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d, up to %d more, and 0", l.kind, granted,
-			l.maxClicks, leases, total, unsure+unreturned)
+			l.maxClicks, leases, total, unsure)
 	}
 	for location, target := range l.destinations {
 		if target.id != "" {

@@ -17,18 +17,18 @@ import (
 )
 
 // hitQuota is the monthly quota of a link.
-const hitQuota = 50
+const hitQuota = 3000
 
 func TestHitQuota_IsExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		ends := nextMonth(t)
-		nodes := startAll(t, b, 2*b.nodes-1, "LINKFORGE_HIT_QUOTA="+strconv.Itoa(hitQuota))
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_HIT_QUOTA="+strconv.Itoa(hitQuota))
 		who := nodes[0].tenant(t, "visited")
 		l := who.shorten(t, "https://example.com/popular").Link
 
-		got := visitAtOnce(t, nodes, l.path(nodes[0]), 5*hitQuota, ends)
-		want := map[int]int{http.StatusFound: hitQuota, http.StatusTooManyRequests: 4 * hitQuota}
+		got := visitAtOnce(t, nodes, l.path(nodes[0]), 40, hitQuota*6/5, ends)
+		want := map[int]int{http.StatusFound: hitQuota, http.StatusTooManyRequests: hitQuota / 5}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
@@ -44,6 +44,7 @@ func TestHitQuota_IsExact(t *testing.T) {
 		if got := chargedOf(t, b, l.ID); got != int64(hitQuota) {
 			t.Errorf("%d hits are charged, want %d", got, hitQuota)
 		}
+		expectCounter(t, b, l.ID, hitQuota, ends)
 		after := who.getLink(t, l.ID)
 		if after.ClickCount != int64(hitQuota) || after.HitQuota.Used != int64(hitQuota) || after.HitQuota.Remaining != 0 {
 			t.Errorf("%d clicks, quota %+v; want %d of %d used", after.ClickCount, after.HitQuota, hitQuota, hitQuota)
@@ -51,37 +52,59 @@ func TestHitQuota_IsExact(t *testing.T) {
 	})
 }
 
-// visitAtOnce follows a short URL n times at once, on all nodes in turn, and returns the number
+// expectCounter checks the key of a link in Redis, as an operator reads it.
+func expectCounter(t *testing.T, b backend, linkID string, want int, ends time.Time) {
+	t.Helper()
+	k := b.openRedis(t)
+	if k == nil {
+		return
+	}
+	defer k.Close()
+	key := "links:{" + linkID + "}:hits:" + ends.Add(-time.Second).Format("2006-01")
+	text, expires := must.Value(k.Get(t.Context(), key).Result())(t), must.Value(k.ExpireTime(t.Context(), key).Result())(t)
+	if at := time.Unix(0, int64(expires)); text != strconv.Itoa(want) || !at.Equal(ends.AddDate(0, 0, 1)) {
+		t.Errorf("%s is %s until %s, want %d until a day after %s", key, text, at.UTC(), want, ends)
+	}
+}
+
+// visitAtOnce follows a short URL n times by a number of threads, on all nodes in turn, and returns the number
 // of responses by status. A visitor who gets 503 has used nothing, and comes again, up to five times.
-func visitAtOnce(t *testing.T, nodes []*server, path string, n int, ends time.Time) map[int]int {
+func visitAtOnce(t *testing.T, nodes []*server, path string, threads, n int, ends time.Time) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
 	statuses := map[int]int{}
-	gate := make(chan struct{})
-	var all sync.WaitGroup
+	visits := make(chan int, n)
 	for i := range n {
+		visits <- i
+	}
+	close(visits)
+	visit := func(i int) {
+		a, err := nodes[i%len(nodes)].get(path)
+		for range 5 {
+			if err != nil || a.status != http.StatusServiceUnavailable {
+				break
+			}
+			a, err = nodes[i%len(nodes)].get(path)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if a.status == http.StatusTooManyRequests {
+			refused(t, a, ends)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		statuses[a.status]++
+	}
+	var all sync.WaitGroup
+	for range threads {
 		all.Go(func() {
-			<-gate
-			a, err := nodes[i%len(nodes)].get(path)
-			for range 5 {
-				if err != nil || a.status != http.StatusServiceUnavailable {
-					break
-				}
-				a, err = nodes[i%len(nodes)].get(path)
+			for i := range visits {
+				visit(i)
 			}
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if a.status == http.StatusTooManyRequests {
-				refused(t, a, ends)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			statuses[a.status]++
 		})
 	}
-	close(gate)
 	all.Wait()
 	return statuses
 }
@@ -146,7 +169,7 @@ func TestHitQuota_SurvivesKills(t *testing.T) {
 	s := start(t, embedded(t).inProcesses(), "LINKFORGE_HIT_QUOTA=1000", "LINKFORGE_RATE_LIMITS=off")
 	l := s.tenant(t, "killed").shorten(t, "https://example.com/popular").Link
 	for _, visits := range []int{600, 400} {
-		got := visitAtOnce(t, []*server{s}, l.path(s), visits, ends)
+		got := visitAtOnce(t, []*server{s}, l.path(s), visits, visits, ends)
 		if diff := cmp.Diff(map[int]int{http.StatusFound: visits}, got); diff != "" {
 			t.Fatalf("answers (-want +got):\n%s", diff)
 		}

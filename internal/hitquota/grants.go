@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -66,7 +67,9 @@ type Grants struct {
 
 	calls    batcher.Batcher[granted, string, *shares]
 	alone    batcher.Batcher[string, string, *shares] // of one subject, after a shared call has failed
+	checks   batcher.Batcher[struct{}, string, []string]
 	granting sync.WaitGroup
+	open     atomic.Int64  // grants that are being taken, or are neither committed nor released
 	wake     chan struct{} // a grant is to be returned
 	mu       sync.Mutex
 	owed     map[string]int64 // grants to return, by subject
@@ -77,6 +80,7 @@ func NewGrants(d *db.DB, clicks Clicks, log *slog.Logger) *Grants {
 	g := &Grants{DB: d, Clicks: clicks, Log: log, wake: make(chan struct{}, 1), owed: map[string]int64{}}
 	g.calls.MaxBatch, g.calls.MaxRunning = grantBatch, maxTakes
 	g.alone.MaxBatch, g.alone.Serial = grantBatch, true
+	g.checks.MaxBatch, g.checks.MaxRunning = grantBatch, maxTakes
 	return g
 }
 
@@ -87,15 +91,31 @@ type Grant struct {
 }
 
 // Commit states that the click has been recorded: a later Release does nothing.
-func (g *Grant) Commit() { g.grants = nil }
+func (g *Grant) Commit() { g.end(0) }
 
 // Release returns the grant unused.
-func (g *Grant) Release() {
+func (g *Grant) Release() { g.end(1) }
+
+func (g *Grant) end(unused int64) {
 	if g.grants == nil {
 		return
 	}
-	g.grants.giveBack(g.subject, 1)
+	g.grants.giveBack(g.subject, unused)
+	g.grants.open.Add(-1)
 	g.grants = nil
+}
+
+// OutstandingGrants is how many grants have no click yet: those of redirects in flight, and unused ones that are
+// to be returned. clicks <= granted <= clicks + those outstanding on all nodes, also after crashes, except that
+// grants stay granted if the answer to their statement was lost.
+func (g *Grants) OutstandingGrants() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.open.Load()
+	for _, owed := range g.owed {
+		n += owed
+	}
+	return n
 }
 
 // Grant takes one of the remaining redirects of a link or target; false means that none is left.
@@ -108,6 +128,7 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 		err error
 	}
 	answers := make(chan answer)
+	g.open.Add(1)
 	g.granting.Go(func() {
 		system := db.AsSystem(context.WithoutCancel(ctx))
 		granted, err := g.calls.Do(system, tableOf(subject), subject, g.grantShared)
@@ -117,11 +138,15 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 		ok := err == nil && granted.take(subject)
 		select {
 		case answers <- answer{ok, err}:
+			if ok {
+				return // the visitor ends it
+			}
 		case <-ctx.Done():
 			if ok {
 				g.giveBack(subject, 1)
 			}
 		}
+		g.open.Add(-1)
 	})
 	select {
 	case a := <-answers:
@@ -170,7 +195,7 @@ func (g *Grants) grantAll(ctx context.Context, subjects []string) (*shares, erro
 	}
 	step := maps.Clone(wanted)
 	for len(step) > 0 {
-		given, err := g.add(ctx, step)
+		given, err := g.add(ctx, g.DB, step)
 		if err != nil {
 			for subject, n := range granted.left {
 				g.giveBack(subject, n)
@@ -193,12 +218,12 @@ func (g *Grants) grantAll(ctx context.Context, subjects []string) (*shares, erro
 }
 
 // add adds grants to the subjects of a table whose maximum permits all of them, and returns these.
-func (g *Grants) add(ctx context.Context, grants map[string]int64) (given []string, err error) {
+func (g *Grants) add(ctx context.Context, conn bun.IDB, grants map[string]int64) (given []string, err error) {
 	changes, of := make([]change, 0, len(grants)), granted{}
 	for _, subject := range slices.Sorted(maps.Keys(grants)) {
 		changes, of = append(changes, change{subject, grants[subject]}), tableOf(subject)
 	}
-	err = updateGranted(g.DB, of, "granted + change.n").With("change", g.DB.NewValues(&changes)).Table("change").
+	err = updateGranted(conn, of, "granted + change.n").With("change", g.DB.NewValues(&changes)).Table("change").
 		Where("? = change.subject_id", bun.Ident(of.table+"."+of.id)).
 		Where("granted + change.n <= max_clicks OR max_clicks IS NULL OR change.n < 0").
 		Returning("?", bun.Ident(of.table+"."+of.id)).Scan(ctx, &given)
@@ -209,6 +234,9 @@ func (g *Grants) add(ctx context.Context, grants map[string]int64) (given []stri
 }
 
 func (g *Grants) giveBack(subject string, n int64) {
+	if n == 0 {
+		return
+	}
 	g.mu.Lock()
 	g.owed[subject] += n
 	g.mu.Unlock()
@@ -235,14 +263,14 @@ func (g *Grants) Run(ctx context.Context) error {
 	return nil
 }
 
-// returnOwed returns the grants to both tables.
+// returnOwed returns the grants to both tables. Those of a commit without an answer may have returned: they stay
+// granted, because a second return would exceed a maximum.
 func (g *Grants) returnOwed(ctx context.Context) (err error) {
 	g.mu.Lock()
 	owed := map[granted]map[string]int64{ofLinks: {}, ofTargets: {}}
 	for subject, n := range g.owed {
 		owed[tableOf(subject)][subject] = -n
 	}
-	clear(g.owed)
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), grantDeadline)
 	defer cancel()
@@ -250,26 +278,50 @@ func (g *Grants) returnOwed(ctx context.Context) (err error) {
 		if len(subjects) == 0 {
 			continue
 		}
-		if _, problem := g.add(ctx, subjects); problem != nil {
+		isSent := false
+		problem := g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			_, err := g.add(ctx, tx, subjects)
+			isSent = err == nil
+			return err
+		})
+		if problem != nil {
 			err = problem
-			g.mu.Lock()
-			for subject, n := range subjects {
-				g.owed[subject] -= n
-			}
-			g.mu.Unlock()
+		}
+		if isSent {
+			g.settle(subjects)
 		}
 	}
 	return err
 }
 
-// Exhausted reports that a link with maxClicks has none left to grant.
+// settle removes returned grants, which are negative, from those that are owed.
+func (g *Grants) settle(returned map[string]int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for subject, n := range returned {
+		if g.owed[subject] += n; g.owed[subject] == 0 {
+			delete(g.owed, subject)
+		}
+	}
+}
+
+// Exhausted reports that a link with maxClicks has none left to grant. Concurrent calls share a statement.
 func (g *Grants) Exhausted(ctx context.Context, linkID string) (bool, error) {
-	exhausted, err := g.DB.NewSelect().Table(ofLinks.table).Where("id = ?", linkID).Where("granted >= max_clicks").
-		Exists(db.AsResolver(ctx))
+	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
+	defer cancel()
+	exhausted, err := g.checks.Do(ctx, struct{}{}, linkID, g.exhausted)
 	if err != nil {
 		return false, fmt.Errorf("reading what is left of a link: %w", err)
 	}
-	return exhausted, nil
+	return slices.Contains(exhausted, linkID), nil
+}
+
+func (g *Grants) exhausted(ctx context.Context, linkIDs []string) (exhausted []string, err error) {
+	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), grantDeadline)
+	defer cancel()
+	err = g.DB.NewSelect().Table(ofLinks.table).Column("id").Where("id IN (?)", bun.In(linkIDs)).
+		Where("granted >= max_clicks").Scan(ctx, &exhausted)
+	return exhausted, err
 }
 
 // RecountGrants sets the granted clicks of links with maxClicks to the clicks that they have. It is

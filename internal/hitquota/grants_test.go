@@ -62,7 +62,8 @@ func TestGrants_AreExact(t *testing.T) {
 		for linkID, want := range links {
 			var granted atomic.Int64
 			var unused Grant
-			for i := range 40 {
+			grants := make([]Grant, 40)
+			for i := range grants {
 				visits.Go(func() {
 					grant, ok, err := []*Grants{first, second}[i%2].Grant(t.Context(), linkID)
 					if err != nil {
@@ -70,6 +71,8 @@ func TestGrants_AreExact(t *testing.T) {
 					}
 					if ok && granted.Add(1) == 1 {
 						unused = grant
+					} else {
+						grants[i] = grant
 					}
 				})
 			}
@@ -80,6 +83,12 @@ func TestGrants_AreExact(t *testing.T) {
 			unused.Release()
 			unused.Release()
 			polltest.Until(t, "the unused grant returns once", func() bool { return grantedOf(t, d, linkID) == want-1 })
+			polltest.Until(t, "the others are outstanding", func() bool {
+				return first.OutstandingGrants()+second.OutstandingGrants() == want-1
+			})
+			for _, g := range grants {
+				g.Commit()
+			}
 		}
 		stopFirst()
 		stopSecond()
@@ -109,6 +118,32 @@ func TestGrants_ReturnForVisitorsWhoHaveGone(t *testing.T) {
 			t.Errorf("%d granted, want none", got)
 		}
 	})
+}
+
+// TestGrants_FailedReturnIsOutstanding: until the database has it.
+func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	linkID := newLink(t, d, new(int64(5)))
+	g := NewGrants(d, nil, discard)
+	grant, ok, err := g.Grant(t.Context(), linkID)
+	if !ok || err != nil {
+		t.Fatalf("granted %t: %v", ok, err)
+	}
+	grant.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	dbtest.WhileLocked(t, d, "links", "id = '"+linkID+"'", func(context.Context) {
+		if err := g.returnOwed(ctx); err == nil || g.OutstandingGrants() != 1 {
+			t.Errorf("%d grants are outstanding, want 1: %v", g.OutstandingGrants(), err)
+		}
+	})
+	for range 2 {
+		must.NoError(t, g.returnOwed(t.Context()))
+	}
+	if got := grantedOf(t, d, linkID); got != 0 || g.OutstandingGrants() != 0 {
+		t.Errorf("%d granted and %d outstanding, want none", got, g.OutstandingGrants())
+	}
 }
 
 // TestGrants_LockedRowDelaysNoOtherLink: links whose visitors share a statement with those of a locked row get their

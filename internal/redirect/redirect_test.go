@@ -191,7 +191,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		hitQuota      int64
-		want          map[int]int // responses to 200 visitors; either refusal counts as both
+		want          map[int]int // responses to 200 visitors
 		raisedQuota   int64
 		statusAfter   int
 		clicks, inAll int64 // at first, and after one more visitor under the raised quota
@@ -207,9 +207,9 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				ten := int64(10)
 				l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &ten})
 				got := b.visitAtOnce(t, l, 200)
-				if c.want[http.StatusTooManyRequests] > 0 { // a visitor may find all grants pending for others
-					got[http.StatusTooManyRequests] += got[http.StatusGone]
-					delete(got, http.StatusGone)
+				if n := got[http.StatusTooManyRequests]; c.want[http.StatusGone] > 0 { // all hits were pending for others
+					got[http.StatusGone] += n
+					delete(got, http.StatusTooManyRequests)
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || b.clicks(t, l) != c.clicks {
 					t.Errorf("%d clicks, want %d; responses (-want +got):\n%s", b.clicks(t, l), c.clicks, diff)
@@ -437,6 +437,30 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 		strings.Contains(w.Body.String(), "links") {
 		t.Errorf("a link that is not cached: %d %s", w.Code, w.Body)
 	}
+}
+
+// TestHandler_RefusedHitTakesNoGrant: a visitor who gets no monthly hit changes no row, so a crash cannot leave a
+// grant without a redirect. Links without any grant left respond 410 all the same.
+func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := dbtest.MigratedPostgres(t)
+		b := setup(t, d)
+		b.HitQuota = 2
+		for most, want := range map[int64]int{2: http.StatusGone, 3: http.StatusTooManyRequests} {
+			l := b.link(t, link.New{URL: fmt.Sprint("https://example.com/", most), MaxClicks: &most})
+			for range b.HitQuota {
+				b.expect(t, "before", http.MethodGet, l.Code, http.StatusFound, true)
+			}
+			dbtest.WhileLocked(t, d, "links", "id = '"+l.ID+"'", func(context.Context) {
+				b.expect(t, fmt.Sprint("maxClicks ", most), http.MethodGet, l.Code, want, false)
+			})
+		}
+		if got := b.Quotas.OutstandingGrants(); got != 0 {
+			t.Errorf("%d grants are outstanding", got)
+		}
+	})
 }
 
 // TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get 503, and

@@ -144,31 +144,31 @@ func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	return answer, err
 }
 
-// follow consumes one of the link's own clicks and one monthly hit, obtains the facts that the decision
-// depends on, and records the click. The link's own clicks come first: a link that is exhausted
-// consumes no monthly hit. A unit that was consumed for a visitor who does not receive the destination
-// is released.
+// follow consumes one monthly hit and one of the link's own clicks, obtains the facts that the decision
+// depends on, and records the click. The hit comes first, because it is taken from memory: a visitor who is
+// refused takes no grant, which would have to return to the database. A unit that was consumed for a visitor
+// who does not receive the destination is released.
 func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	ctx, t, arrived := v.http.Context(), &v.target, v.request.Now
 	month, limit := v.monthOf(arrived), v.HitQuota
 	if t.HitQuota >= 0 {
 		limit = t.HitQuota
 	}
+	hit, ok, err := v.Quotas.Hits.Take(ctx, &hitquota.Claim{
+		LinkID: t.LinkID, Month: *month, Limit: limit,
+		Floor: hitquota.Floor{Clicks: t.MonthClicks, At: time.UnixMicro(t.ReadAt)},
+	}, arrived)
+	if err != nil || !ok {
+		v.request.OverQuota = err == nil
+		return answer, v.checkExhausted(err)
+	}
+	defer hit.Release()
 	grant, ok, err := v.takeGrant()
 	if err != nil || !ok {
 		v.request.Exhausted = !ok
 		return answer, err
 	}
 	defer grant.Release()
-	hit, ok, err := v.Quotas.Hits.Take(ctx, &hitquota.Claim{
-		LinkID: t.LinkID, Month: *month, Limit: limit,
-		Floor: hitquota.Floor{Clicks: t.MonthClicks, At: time.UnixMicro(t.ReadAt)},
-	}, arrived)
-	if err != nil || !ok {
-		v.request.OverQuota = !ok
-		return answer, err
-	}
-	defer hit.Release()
 	targetGrant, answer, err := v.settle(answer)
 	defer targetGrant.Release()
 	if err != nil {
@@ -181,6 +181,19 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	grant.Commit()
 	hit.Commit(end)
 	return answer, nil
+}
+
+// checkExhausted finds out, for a visitor without a hit, whether the link has reached MaxClicks: its page
+// then states that, and not the reason for which the hit was refused.
+func (v *visit) checkExhausted(reason error) (err error) {
+	if v.target.MaxClicks == 0 {
+		return reason
+	}
+	v.request.Exhausted, err = v.Quotas.Exhausted(v.http.Context(), v.target.LinkID)
+	if err != nil || v.request.Exhausted {
+		return err
+	}
+	return reason
 }
 
 // settle obtains the facts that a decision depends on, one after the other, until it is final. A grant is
