@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// recentCalls is the number of admitted calls after which all counts of a Fair are halved, so that they are those of
-// recent calls and their memory is bounded.
-const recentCalls = 1024
-
-// Fair admits calls that have several subjects each, such as a network and a link. Of the calls that wait,
-// it admits first the one whose subjects had the fewest calls lately. A Gate lets one kind of subject take turns: a
-// client that can choose it, by calls from many networks or for many links, has as many turns. Here such calls still
-// have the other subjects in common, and wait for all that have none in common with them.
+// Fair admits calls that have several subjects each, such as a network and a link. It is a self-clocked fair queue: a
+// call waits for the next round, or for a later one if calls with a subject of it wait already, one round for each. So a
+// round has about one call of a subject. A Gate lets one kind of subject take turns: a client that can choose it, by
+// calls from many networks or for many links, has as many turns. Here such calls still have the other subjects in
+// common. A call that has no subject in common with a waiting one is admitted before all calls that arrive later,
+// whatever its subjects did before.
 //
 // Share and Waiting are those of the first subject of a call.
 type Fair struct {
@@ -24,26 +22,26 @@ type Fair struct {
 	used    int64
 	held    map[string]int64 // calls in progress or at rest, by first subject
 	waiting []*call          // in the order of their arrival
-	recent  map[string]int   // admitted calls by subject
-	total   int              // admitted calls
+	round   int              // the latest one of an admitted call
 }
 
 // call is a call that waits.
 type call struct {
 	subjects []string
+	round    int        // calls of lower rounds are admitted first
 	ready    chan error // receives nil when admitted; buffered
 }
 
 // NewFair returns a Fair.
 func NewFair(c Config) *Fair {
-	return &Fair{Config: c, held: map[string]int64{}, recent: map[string]int{}}
+	return &Fair{Config: c, held: map[string]int64{}}
 }
 
 // Enter waits until a call with the subjects is admitted, and returns a function that ends it, to be called once. The
 // first subject then rests: its share stays in use for the given duration, and the capacity does not. The errors are
 // those of Gate.Enter.
 func (f *Fair) Enter(ctx context.Context, subjects ...string) (leave func(rest time.Duration), err error) {
-	c := &call{subjects, make(chan error, 1)}
+	c := &call{subjects: subjects, ready: make(chan error, 1)}
 	f.enqueue(c)
 	limited, cancel := context.WithTimeout(ctx, f.MaxWait)
 	defer cancel()
@@ -62,15 +60,12 @@ func (f *Fair) Enter(ctx context.Context, subjects ...string) (leave func(rest t
 func (f *Fair) enqueue(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ofSubject := 0
-	for _, other := range f.waiting {
-		if other.subjects[0] == c.subjects[0] {
-			ofSubject++
-		}
-	}
-	if ofSubject >= f.Waiting {
+	if f.waitingOf(c.subjects[0]) >= f.Waiting {
 		c.ready <- f.tooMany()
 		return
+	}
+	for _, subject := range c.subjects {
+		c.round = max(c.round, f.round+1+f.waitingOf(subject))
 	}
 	f.waiting = append(f.waiting, c)
 	f.dispatch()
@@ -79,12 +74,22 @@ func (f *Fair) enqueue(c *call) {
 	}
 	last := 0
 	for i, other := range f.waiting {
-		if f.recentOf(other) >= f.recentOf(f.waiting[last]) {
+		if other.round >= f.waiting[last].round {
 			last = i
 		}
 	}
 	f.waiting[last].ready <- f.busy()
 	f.waiting = slices.Delete(f.waiting, last, last+1)
+}
+
+// waitingOf returns the number of waiting calls of a subject.
+func (f *Fair) waitingOf(subject string) (n int) {
+	for _, c := range f.waiting {
+		if slices.Contains(c.subjects, subject) {
+			n++
+		}
+	}
+	return n
 }
 
 // withdraw ends the wait of a call, unless it has been admitted or refused in the meantime.
@@ -128,7 +133,7 @@ func (f *Fair) dispatch() {
 	for f.used < f.Capacity {
 		next := -1
 		for i, c := range f.waiting {
-			if f.held[c.subjects[0]] < f.Share && (next < 0 || f.recentOf(c) < f.recentOf(f.waiting[next])) {
+			if f.held[c.subjects[0]] < f.Share && (next < 0 || c.round < f.waiting[next].round) {
 				next = i
 			}
 		}
@@ -139,31 +144,7 @@ func (f *Fair) dispatch() {
 		f.waiting = slices.Delete(f.waiting, next, next+1)
 		f.used++
 		f.held[c.subjects[0]]++
-		f.count(c)
+		f.round = max(f.round, c.round)
 		c.ready <- nil
-	}
-}
-
-// recentOf returns the recent calls of the subject of a call that had most.
-func (f *Fair) recentOf(c *call) (most int) {
-	for _, subject := range c.subjects {
-		most = max(most, f.recent[subject])
-	}
-	return most
-}
-
-// count counts an admitted call for its subjects.
-func (f *Fair) count(c *call) {
-	for _, subject := range c.subjects {
-		f.recent[subject]++
-	}
-	if f.total++; f.total < recentCalls {
-		return
-	}
-	f.total /= 2
-	for subject, n := range f.recent {
-		if f.recent[subject] = n / 2; n < 2 {
-			delete(f.recent, subject)
-		}
 	}
 }

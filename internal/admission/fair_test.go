@@ -3,8 +3,8 @@ package admission_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,34 +22,89 @@ func fair(capacity int64, queue int) *admission.Fair {
 	})
 }
 
-// TestFair_PrefersRareSubjects: calls of which any subject is frequent wait for the others, whichever subject it is.
-func TestFair_PrefersRareSubjects(t *testing.T) {
+// TestFair_SubjectsTakeTurns: of waiting calls that have a subject in common, whichever it is, each round admits one.
+func TestFair_SubjectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fair(1, 16)
-		for i := range 3 { // guesses from three networks for one link
-			must.Value(f.Enter(t.Context(), fmt.Sprint("network ", i), "guessed"))(t)(0)
-		}
 		leave := must.Value(f.Enter(t.Context(), "network", "link"))(t)
 		var order []string
 		var all sync.WaitGroup
 		for _, subjects := range [][]string{
-			{"another network", "guessed"}, {"network 0", "a link"}, {"third network", "guessed"}, {"visitor", "other"},
+			{"guesser 1", "guessed"}, {"guesser 2", "guessed"}, {"guesser 3", "guessed"}, {"visitor", "a"}, {"visitor", "b"},
+			{"another visitor", "c"},
 		} {
 			all.Go(func() {
 				leave := must.Value(f.Enter(t.Context(), subjects...))(t)
-				order = append(order, subjects[0])
+				order = append(order, fmt.Sprint(subjects))
 				leave(0)
 			})
 			synctest.Wait()
 		}
 		leave(0)
 		all.Wait()
-		want := []string{"visitor", "network 0", "another network", "third network"}
+		want := []string{"[guesser 1 guessed]", "[visitor a]", "[another visitor c]", "[guesser 2 guessed]", "[visitor b]",
+			"[guesser 3 guessed]"}
 		if diff := cmp.Diff(want, order); diff != "" {
 			t.Errorf("order of admission (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestFair_StarvesNoSubject: while clients call again and again, an account with a past waits for at most one call of
+// each of their subjects, also if they change their subjects with each call.
+func TestFair_StarvesNoSubject(t *testing.T) {
+	t.Parallel()
+	const clients = 8
+	for name, c := range map[string]struct {
+		subjects func(client, call int) []string
+		longest  time.Duration // wait of the account, if each call takes a second
+	}{
+		"one link from new networks": {func(client, call int) []string {
+			return []string{fmt.Sprint(client, call), "guessed"}
+		}, 2 * time.Second},
+		"links of their own": {func(client, call int) []string {
+			return []string{fmt.Sprint(client, call), fmt.Sprint("link ", client)}
+		}, (clients + 1) * time.Second},
+		"new links from new networks": {func(client, call int) []string {
+			return []string{fmt.Sprint(client, call), fmt.Sprint("link ", client, call)}
+		}, (clients + 1) * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fair(1, 16)
+				f.MaxWait = time.Minute
+				enter := func(subjects ...string) {
+					leave := must.Value(f.Enter(t.Context(), subjects...))(t)
+					time.Sleep(time.Second)
+					leave(0)
+				}
+				for range 20 {
+					enter("account", "workspace")
+				}
+				var all sync.WaitGroup
+				var ended atomic.Bool
+				for client := range clients {
+					all.Go(func() {
+						for call := 0; !ended.Load(); call++ {
+							enter(c.subjects(client, call)...)
+						}
+					})
+				}
+				for range 5 {
+					synctest.Wait()
+					began := time.Now()
+					enter("account", "workspace")
+					if waited := time.Since(began) - time.Second; waited > c.longest {
+						t.Errorf("the account waited for %s", waited)
+					}
+				}
+				ended.Store(true)
+				all.Wait()
+			})
+		})
+	}
 }
 
 // TestFair_RestsOnlyItsSubject: while a first subject rests, its next call waits, and others do not.
@@ -70,13 +125,13 @@ func TestFair_RestsOnlyItsSubject(t *testing.T) {
 	})
 }
 
-// TestFair_RefusesExcess: a first subject has few waiting calls, and if too many calls wait in all, a frequent subject
-// loses one. A wait ends with the context or after MaxWait, and leaves nothing behind.
+// TestFair_RefusesExcess: a first subject has few waiting calls, and if too many calls wait in all, the subject with the
+// most loses one. A wait ends with the context or after MaxWait, and leaves nothing behind.
 func TestFair_RefusesExcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fair(1, 3)
-		leave := must.Value(f.Enter(t.Context(), "first", "guessed"))(t)
+		leave := must.Value(f.Enter(t.Context(), "first", "link"))(t)
 		got := map[string]error{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
@@ -96,14 +151,14 @@ func TestFair_RefusesExcess(t *testing.T) {
 		enter(t.Context(), "a", "1")
 		enter(t.Context(), "a", "2")
 		enter(t.Context(), "a", "3") // one too many of a
-		enter(t.Context(), "b", "guessed")
+		enter(t.Context(), "b", "1")
 		enter(gone, "c", "4") // makes b's call one too many
 		cancel()
 		synctest.Wait()
 		leave(0)
 		all.Wait()
 		for subjects, want := range map[string]errs.Kind{
-			"[a 3]": errs.RateLimited, "[b guessed]": errs.Unavailable, "[c 4]": errs.Unavailable,
+			"[a 3]": errs.RateLimited, "[b 1]": errs.Unavailable, "[c 4]": errs.Unavailable,
 		} {
 			if err := got[subjects]; !errs.Is(err, want) || errs.From(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", subjects, err)
@@ -118,39 +173,5 @@ func TestFair_RefusesExcess(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		leave(0)
-	})
-}
-
-// TestFair_ForgetsOldCalls: the calls of a subject count less as others follow.
-func TestFair_ForgetsOldCalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := fair(1, 16)
-		call := func(subject string, calls int) {
-			for range calls {
-				must.Value(f.Enter(t.Context(), subject))(t)(0)
-			}
-		}
-		call("former", 100)
-		for i := range 10_000 {
-			call(fmt.Sprint(i), 1)
-		}
-		call("present", 2)
-		leave := must.Value(f.Enter(t.Context(), "first"))(t)
-		var order []string
-		var all sync.WaitGroup
-		for _, subject := range []string{"present", "former"} {
-			all.Go(func() {
-				leave := must.Value(f.Enter(t.Context(), subject))(t)
-				order = append(order, subject)
-				leave(0)
-			})
-			synctest.Wait()
-		}
-		leave(0)
-		all.Wait()
-		if !slices.Equal(order, []string{"former", "present"}) {
-			t.Errorf("admitted in the order %v", order)
-		}
 	})
 }
