@@ -11,8 +11,8 @@ import (
 // call waits for the next round, or for a later one if calls with a subject of it wait already, one round for each. So a
 // round has about one call of a subject. A Gate lets one kind of subject take turns: a client that can choose it, by
 // calls from many networks or for many links, has as many turns. Here such calls still have the other subjects in
-// common. A call that has no subject in common with a waiting one is admitted before all calls that arrive later,
-// whatever its subjects did before.
+// common. Of calls that arrive later, none delays a call whose subjects have no other call waiting, whatever they did
+// before.
 //
 // Share and Waiting are those of the first subject of a call.
 type Fair struct {

@@ -22,7 +22,7 @@ func fair(capacity int64, queue int) *admission.Fair {
 	})
 }
 
-// TestFair_SubjectsTakeTurns: of waiting calls that have a subject in common, whichever it is, each round admits one.
+// TestFair_SubjectsTakeTurns: each round admits one of the waiting calls with a subject in common, be it the first or not.
 func TestFair_SubjectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
