@@ -8,8 +8,8 @@ import (
 )
 
 // Fair admits calls that have several subjects each, such as a network and a link. It is a self-clocked fair queue: a
-// call waits for the next round, or for a later one if calls with a subject of it wait already, one round for each. So a
-// round has about one call of a subject. A Gate lets one kind of subject take turns: a client that can choose it, by
+// call waits for the next round, or for a later one if calls with a subject of it wait already, one round for each. So
+// a round has about one call of a subject. A Gate lets one kind of subject take turns: a client that can choose it, by
 // calls from many networks or for many links, has as many turns. Here such calls still have the other subjects in
 // common. Of calls that arrive later, none delays a call whose subjects have no other call waiting, whatever they did
 // before.

@@ -22,7 +22,7 @@ func fair(capacity int64, queue int) *admission.Fair {
 	})
 }
 
-// TestFair_SubjectsTakeTurns: each round admits one of the waiting calls with a subject in common, be it the first or not.
+// TestFair_SubjectsTakeTurns: each round admits one of the waiting calls with a subject in common.
 func TestFair_SubjectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestFair_RestsOnlyItsSubject(t *testing.T) {
 	})
 }
 
-// TestFair_RefusesExcess: a first subject has few waiting calls, and if too many calls wait in all, the subject with the
-// most loses one. A wait ends with the context or after MaxWait, and leaves nothing behind.
+// TestFair_RefusesExcess: a first subject has few waiting calls, and if too many calls wait in all, the subject with
+// the most loses one. A wait ends with the context or after MaxWait, and leaves nothing behind.
 func TestFair_RefusesExcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
