@@ -59,11 +59,11 @@ func (c *timings) stop() (n int, p99, slowest time.Duration) {
 func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Second) }
 
 // TestRedirect_DoesNotWaitForRedis: Redis accepts connections and answers nothing. Neither redirects nor
-// API operations wait for it, with rate limits on, and all of them succeed.
+// API operations wait for it, with rate limits on, and all of them succeed, as quotas are open.
 func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	b, _, redis := behindProxies(t, "")
-	node := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0")
+	node := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0", "LINKFORGE_QUOTA_OUTAGE=open")
 	who := node.tenant(t, "black")
 	l := who.shorten(t, "https://example.com/known").Link
 	follow := func() string {

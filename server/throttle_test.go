@@ -15,7 +15,8 @@ func TestServer_ThrottlesRedirects(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		admin := freeAddress(t)
-		s := start(t, b.alone(t), "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=6", "LINKFORGE_UNKNOWN_CODES=8",
+		b = b.alone(t)
+		s := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=6", "LINKFORGE_UNKNOWN_CODES=8",
 			"LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8", "LINKFORGE_ADMIN_LISTEN="+admin)
 		who := s.tenant(t, "followed")
 		l := who.shorten(t, "https://example.com/").Link

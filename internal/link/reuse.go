@@ -137,7 +137,8 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 			continue
 		}
 		l := it.first().found
-		isSame, err := b.Passwords.Matches(ctx, it.member.ActorID(), *l.PasswordHash, it.in.Routing.NewPassword().Text)
+		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Routing.NewPassword().Text,
+			it.member.Responsible(), it.member.ID())
 		if err != nil {
 			return err
 		}
