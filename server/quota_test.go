@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,7 +151,7 @@ func (b backend) openRedis(t *testing.T) *redisx.Client {
 	return nil
 }
 
-// openLeases returns the number of open leases of a link.
+// openLeases returns the number of open leases of a link. Requests that had no answer leave leases without hits.
 func openLeases(t *testing.T, b backend, linkID string) int64 {
 	t.Helper()
 	k := b.openRedis(t)
@@ -158,7 +159,8 @@ func openLeases(t *testing.T, b backend, linkID string) int64 {
 		return 0
 	}
 	defer k.Close()
-	return must.Value(k.HLen(t.Context(), "links:{"+linkID+"}:leases:"+hitquota.MonthOf(time.Now()).String()).Result())(t)
+	all := must.Value(k.HVals(t.Context(), "links:{"+linkID+"}:leases:"+hitquota.MonthOf(time.Now()).String()).Result())(t)
+	return int64(len(slices.DeleteFunc(all, func(hits string) bool { return hits == "0" })))
 }
 
 // TestHitQuota_SurvivesKills: counters of an embedded instance end with its process. The clicks of its log count

@@ -58,6 +58,8 @@ type Counters interface {
 	Epoch() int64
 	// Ready returns nil if the counters are available.
 	Ready(ctx context.Context) error
+	// IsDown reports that Take would fail without being sent.
+	IsDown() bool
 }
 
 // memory are the Counters of a single process. They end with it.
@@ -81,6 +83,8 @@ func NewMemory(logID string) Counters {
 func (c *memory) Epoch() int64 { return 1 }
 
 func (c *memory) Ready(context.Context) error { return nil }
+
+func (c *memory) IsDown() bool { return false }
 
 func (c *memory) Take(_ context.Context, requests []*Request) {
 	c.mu.Lock()

@@ -357,16 +357,18 @@ var errClosed = errors.New("no more hits are taken")
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
 	l.waiting++
+	var refused error // from here on, Err belongs to the goroutine that takes the hits
 	switch {
 	case l.over:
-		q.Err = errClosed
+		refused = errClosed
 	case l.waiting > maxWaiting:
-		q.Err = errAway
+		refused = errAway
 	default:
 		l.taking.Go(func() { _, _ = l.calls.Do(context.Background(), struct{}{}, q, l.take) })
 	}
 	l.mu.Unlock()
-	if q.Err != nil {
+	if refused != nil {
+		q.Err = refused
 		l.finish(q, 0)
 	}
 }

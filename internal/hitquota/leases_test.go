@@ -44,6 +44,8 @@ func (c *tally) called(name string) error {
 	return c.failing
 }
 
+func (c *tally) IsDown() bool { return false }
+
 // Take grants what there is, also of requests whose answer gets lost.
 func (c *tally) Take(ctx context.Context, requests []*Request) {
 	var err error
@@ -757,6 +759,9 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 			hit.Commit(d.end.Add(1))
 			clicks++
 		}
+		if n := len(d.returns); n > 0 || d.end.Load() != 7 {
+			t.Errorf("%d leases are to be returned and the log is at %d: requests were recorded in the outage", n, d.end.Load())
+		}
 		source.gone.Store(false)
 		if got := take(t, d.Leases, linkID, 5, 10); got != 3 {
 			t.Errorf("%d hits given afterwards, want the other 3 of 10", got)
@@ -764,11 +769,33 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 	})
 }
 
+// TestLeases_FailingAtOnceEndsEachRequestOnce: requests end before the visitors who have queued them continue.
+func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	source := &tallied{Counters: NewMemory("log_1")}
+	source.gone.Store(true)
+	d := newDesk(source)
+	d.away.Store(true)
+	var visits sync.WaitGroup
+	for range 8 {
+		visits.Go(func() {
+			for range 2000 {
+				if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errs.Is(err, errs.Unavailable) {
+					t.Errorf("%d hits given: %v", got, err)
+				}
+			}
+		})
+	}
+	visits.Wait()
+}
+
 // tallied are counters that can be taken away.
 type tallied struct {
 	Counters
 	gone atomic.Bool
 }
+
+func (c *tallied) IsDown() bool { return c.gone.Load() }
 
 func (c *tallied) Take(ctx context.Context, requests []*Request) {
 	if !c.gone.Load() {

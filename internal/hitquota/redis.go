@@ -72,6 +72,8 @@ func NewRedis(client *redisx.Client, logID string) Counters {
 
 func (c *inRedis) Epoch() int64 { return c.epoch.Load() }
 
+func (c *inRedis) IsDown() bool { return c.IsOpen() }
+
 // keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster has them in one slot.
 func keysOf(linkID string, m Month) []string {
 	prefix := "links:{" + linkID + "}:"

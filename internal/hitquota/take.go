@@ -48,28 +48,24 @@ func (l *Leases) heldOf(key *linkKey) (held, bool) {
 }
 
 // attempt requests hits, and returns the requests that need a floor. Requests without an answer are
-// repeated for a short time, as new leases: a lost answer and a slow command are no outage.
+// repeated for a short time, as new leases: a lost answer and a slow command are no outage. During an outage, none
+// is sent, and so none is recorded in the log and returned afterwards.
 func (l *Leases) attempt(batch []*queued) (blind []*queued) {
 	lastAttempt := time.Now().Add(outageGrace) // not the injected clock: this is about waiting
 	if l.away.Load() {
 		lastAttempt = time.Time{}
 	}
 	for len(batch) > 0 {
-		requests := make([]*Request, len(batch))
-		for i, q := range batch {
-			l.begin(q)
-			requests[i] = &q.Request
-		}
-		ctx, cancel := context.WithTimeout(l.ctx, takeDeadline)
-		l.Counters.Take(ctx, requests)
-		cancel()
+		isSent := l.send(batch)
 		var failed []*queued
 		var err error
 		for _, q := range batch {
 			switch {
 			case q.Err != nil:
 				failed, err = append(failed, q), q.Err
-				l.abandon(q)
+				if isSent {
+					l.abandon(q)
+				}
 			case q.NeedsFloor:
 				blind = append(blind, q)
 			case q.Floor == noFloor && q.Epoch != l.Counters.Epoch(): // the server restarted meanwhile
@@ -92,6 +88,25 @@ func (l *Leases) attempt(batch []*queued) (blind []*queued) {
 		}
 	}
 	return blind
+}
+
+// send sends requests, unless the counters are down.
+func (l *Leases) send(batch []*queued) (isSent bool) {
+	if l.Counters.IsDown() {
+		for _, q := range batch {
+			q.Err = errAway
+		}
+		return false
+	}
+	requests := make([]*Request, len(batch))
+	for i, q := range batch {
+		l.begin(q)
+		requests[i] = &q.Request
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, takeDeadline)
+	defer cancel()
+	l.Counters.Take(ctx, requests)
+	return true
 }
 
 // abandon returns what a request was granted, or may still be.
