@@ -65,8 +65,8 @@ type Grants struct {
 	// Log receives failures to return grants.
 	Log *slog.Logger
 
-	calls    batcher.Batcher[granted, string, *shares]
-	alone    batcher.Batcher[string, string, *shares] // of one subject, after a shared call has failed
+	calls    batcher.Batcher[granted, wish, *shares]
+	alone    batcher.Batcher[string, wish, *shares] // of one subject, after a shared call has failed
 	checks   batcher.Batcher[struct{}, string, []string]
 	granting sync.WaitGroup
 	open     atomic.Int64  // grants that are being taken, or are neither committed nor released
@@ -131,11 +131,13 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 	g.open.Add(1)
 	g.granting.Go(func() {
 		system := db.AsSystem(context.WithoutCancel(ctx))
-		granted, err := g.calls.Do(system, tableOf(subject), subject, g.grantShared)
+		one := wish{ctx, subject}
+		granted, err := g.calls.Do(system, tableOf(subject), one, g.grantShared)
+		ok, err := granted.take(subject, err)
 		if err != nil && (db.IsLockTimeout(err) || !errs.Is(err, errs.Unavailable)) && ctx.Err() == nil { // another subject may be the reason
-			granted, err = g.alone.Do(system, subject, subject, g.grantAll)
+			granted, err = g.alone.Do(system, subject, one, g.grantAll)
+			ok, err = granted.take(subject, err)
 		}
-		ok := err == nil && granted.take(subject)
 		select {
 		case answers <- answer{ok, err}:
 			if ok {
@@ -159,22 +161,41 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 	}
 }
 
-// shares are the grants of a statement, which its callers divide.
-type shares struct {
-	mu   sync.Mutex
-	left map[string]int64
+// wish is the request of a visitor for a grant, with the context of the visitor.
+type wish struct {
+	ctx     context.Context
+	subject string
 }
 
-func (s *shares) take(subject string) bool {
+// shares are the grants of a call, which its callers divide. If a statement has failed, err is the outcome of the
+// subjects that were still asked for more.
+type shares struct {
+	mu     sync.Mutex
+	left   map[string]int64
+	failed map[string]int64
+	err    error
+}
+
+// take takes a grant of the subject from the outcome of a call.
+func (s *shares) take(subject string, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left[subject]--
-	return s.left[subject] >= 0
+	if s.left[subject] > 0 {
+		s.left[subject]--
+		return true, nil
+	}
+	if s.failed[subject] > 0 {
+		return false, s.err
+	}
+	return false, nil
 }
 
 // grantShared is grantAll that does not wait long for the row of one of several subjects.
-func (g *Grants) grantShared(ctx context.Context, subjects []string) (*shares, error) {
-	return g.grantAll(db.WithShortLockTimeout(ctx), subjects)
+func (g *Grants) grantShared(ctx context.Context, wishes []wish) (*shares, error) {
+	return g.grantAll(db.WithShortLockTimeout(ctx), wishes)
 }
 
 // change is a number of grants to add to a subject.
@@ -183,24 +204,24 @@ type change struct {
 	N         int64
 }
 
-// grantAll takes a grant for each of the subjects, of which some may be the same. A conditional statement
-// decides; subjects that have fewer grants left are asked for half as many, until one of them has none.
-// The context has the scope of the system.
-func (g *Grants) grantAll(ctx context.Context, subjects []string) (*shares, error) {
+// grantAll takes a grant for each visitor who still waits. A conditional statement decides; subjects that have fewer
+// grants left are asked for half as many, until one of them has none. If a later statement fails, what the earlier ones
+// have granted holds. The context has the scope of the system.
+func (g *Grants) grantAll(ctx context.Context, wishes []wish) (*shares, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()
 	wanted, granted := map[string]int64{}, &shares{left: map[string]int64{}}
-	for _, subject := range subjects {
-		wanted[subject]++
+	for _, w := range wishes {
+		if w.ctx.Err() == nil {
+			wanted[w.subject]++
+		}
 	}
 	step := maps.Clone(wanted)
 	for len(step) > 0 {
 		given, err := g.add(ctx, g.DB, step)
 		if err != nil {
-			for subject, n := range granted.left {
-				g.giveBack(subject, n)
-			}
-			return nil, fmt.Errorf("granting redirects: %w", err)
+			granted.failed, granted.err = step, fmt.Errorf("granting redirects: %w", err)
+			break
 		}
 		for subject, n := range step {
 			if slices.Contains(given, subject) {

@@ -2,6 +2,7 @@ package hitquota
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,7 +148,8 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 }
 
 // TestGrants_LockedRowDelaysNoOtherLink: links whose visitors share a statement with those of a locked row get their
-// grants by statements of their own.
+// grants by statements of their own, and keep what an earlier statement of the call has granted. Visitors who have gone
+// get none.
 func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -155,9 +157,14 @@ func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 	locked, other := newLink(t, d, new(int64(5))), newLink(t, d, new(int64(5)))
 	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		must.Value(tx.ExecContext(ctx, "SELECT FROM links WHERE id = ? FOR UPDATE", locked))(t)
-		granted, err := g.grantShared(db.AsSystem(t.Context()), []string{locked, other})
-		if !db.IsLockTimeout(err) {
-			t.Errorf("%v: %v, want a timeout of the lock", granted, err)
+		here, gone := wish{t.Context(), locked}, wish{subject: other}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		gone.ctx = ended
+		many := append(slices.Repeat([]wish{here}, 50), gone, wish{t.Context(), other})
+		granted := must.Value(g.grantShared(db.AsSystem(t.Context()), many))(t)
+		if !db.IsLockTimeout(granted.err) || granted.failed[locked] == 0 || granted.failed[other] != 0 || granted.left[other] != 1 {
+			t.Errorf("%+v, want a timeout of the lock and one grant", granted)
 		}
 		if _, ok, err := g.Grant(t.Context(), other); !ok || err != nil {
 			t.Errorf("the other link: %t, %v", ok, err)

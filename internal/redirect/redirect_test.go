@@ -494,6 +494,7 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 			}
 			all.Wait()
 		})
+		polltest.Until(t, "grants of visitors who have gone return", func() bool { return b.Quotas.OutstandingGrants() == 0 })
 		var redirected atomic.Int64
 		for range 20 {
 			all.Go(func() {
