@@ -153,7 +153,7 @@ func TestRedis_KeysAreForOperators(t *testing.T) {
 func TestRedis_NewServerNeedsFloors(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		a, b, linkID := NewRedis(k, "log_1"), NewRedis(k, "log_2"), id.New(id.Link)
+		a, b, linkID := NewRedis(k, id.New(id.Log)), NewRedis(k, id.New(id.Log)), id.New(id.Link) // others know no script of theirs
 		ask(t, a, request(linkID, 1, 4, 10, 0))
 		ask(t, b, request(linkID, 1, 2, 10, 0))
 		before := [...]int64{a.Epoch(), b.Epoch()}

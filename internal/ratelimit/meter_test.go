@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // meters returns the meters of nodes that share a Redis.
@@ -130,4 +133,23 @@ func TestMeter_ReservationEndsWithItsWindow(t *testing.T) {
 	if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || a.Left != 999 {
 		t.Errorf("%+v: %v", a, err)
 	}
+}
+
+// TestLimiter_CountsAttemptsOfClientsWhoHaveGone: charges and refunds stay in step, so that no attempt is to spare.
+func TestLimiter_CountsAttemptsOfClientsWhoHaveGone(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		l, once := New(k, slog.New(slog.DiscardHandler), time.Now), Rate{Name: "once", Attempts: 1, Window: time.Minute}
+		subject := id.New(id.Account)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 3 {
+			must.NoError(t, l.Charge(gone, once, subject))
+			l.Refund(gone, Counter{once, subject})
+		}
+		must.NoError(t, l.Charge(t.Context(), once, subject))
+		if err := l.Charge(gone, once, subject); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("the second attempt: %v", err)
+		}
+	})
 }

@@ -119,7 +119,7 @@ func (l Limiter) Refund(ctx context.Context, charged ...Counter) {
 		return
 	}
 	for _, c := range charged {
-		l.add(context.WithoutCancel(ctx), c.Rate, c.Subject, -1)
+		l.add(ctx, c.Rate, c.Subject, -1)
 	}
 }
 
@@ -147,9 +147,10 @@ func (l Limiter) Reset(ctx context.Context, r Rate, subject string) {
 }
 
 // add adds delta to a counter, and returns its value and its remaining lifetime. It creates a
-// missing counter, whose window has ended, together with its expiry.
+// missing counter, whose window has ended, together with its expiry. It ignores the end of the context: a refund would
+// otherwise revert a charge that Redis never had, and leave attempts to spare.
 func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rateDeadline)
 	defer cancel()
 	key := r.key(subject)
 	pipe := l.kv.TxPipeline()
