@@ -132,11 +132,13 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 	g.granting.Go(func() {
 		system := db.AsSystem(context.WithoutCancel(ctx))
 		one := wish{ctx, subject}
-		granted, err := g.calls.Do(system, tableOf(subject), one, g.grantShared)
+		granted, err := g.calls.Do(system, tableOf(subject), one, g.grantAll)
 		ok, err := granted.take(subject, err)
-		if err != nil && (db.IsLockTimeout(err) || !errs.Is(err, errs.Unavailable)) && ctx.Err() == nil { // another subject may be the reason
+		retry := db.IsLockTimeout(err) || err != nil && !errs.Is(err, errs.Unavailable) // another subject may be the reason
+		for retry && ctx.Err() == nil {
 			granted, err = g.alone.Do(system, subject, one, g.grantAll)
 			ok, err = granted.take(subject, err)
+			retry = db.IsLockTimeout(err)
 		}
 		select {
 		case answers <- answer{ok, err}:
@@ -193,11 +195,6 @@ func (s *shares) take(subject string, err error) (bool, error) {
 	return false, nil
 }
 
-// grantShared is grantAll that does not wait long for the row of one of several subjects.
-func (g *Grants) grantShared(ctx context.Context, wishes []wish) (*shares, error) {
-	return g.grantAll(db.WithShortLockTimeout(ctx), wishes)
-}
-
 // change is a number of grants to add to a subject.
 type change struct {
 	SubjectID string
@@ -206,9 +203,10 @@ type change struct {
 
 // grantAll takes a grant for each visitor who still waits. A conditional statement decides; subjects that have fewer
 // grants left are asked for half as many, until one of them has none. If a later statement fails, what the earlier ones
-// have granted holds. The context has the scope of the system.
+// have granted holds. The context has the scope of the system. PostgreSQL itself ends the wait for a row: it would go
+// on when only the context ends, and grant when the row is free.
 func (g *Grants) grantAll(ctx context.Context, wishes []wish) (*shares, error) {
-	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
+	ctx, cancel := context.WithTimeout(db.WithShortLockTimeout(ctx), grantDeadline)
 	defer cancel()
 	wanted, granted := map[string]int64{}, &shares{left: map[string]int64{}}
 	for _, w := range wishes {

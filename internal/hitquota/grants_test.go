@@ -162,7 +162,7 @@ func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 		cancel()
 		gone.ctx = ended
 		many := append(slices.Repeat([]wish{here}, 50), gone, wish{t.Context(), other})
-		granted := must.Value(g.grantShared(db.AsSystem(t.Context()), many))(t)
+		granted := must.Value(g.grantAll(db.AsSystem(t.Context()), many))(t)
 		if !db.IsLockTimeout(granted.err) || granted.failed[locked] == 0 || granted.failed[other] != 0 || granted.left[other] != 1 {
 			t.Errorf("%+v, want a timeout of the lock and one grant", granted)
 		}
