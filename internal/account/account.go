@@ -133,7 +133,7 @@ func (s *Store) Register(
 		}
 		scope = db.AsSystem(ctx) // the account is not a member yet
 	}
-	if a.PasswordHash, err = s.Passwords.Hash(ctx, from.Address, password); err != nil {
+	if a.PasswordHash, err = s.Passwords.Hash(ctx, password, from.Address); err != nil {
 		return Login{}, err
 	}
 	var verification mailed

@@ -47,7 +47,7 @@ func (s *Store) authenticate(ctx context.Context, a *Account, password string, b
 	if err != nil {
 		return err
 	}
-	matches, err := s.Passwords.Matches(ctx, by.address, a.PasswordHash, password)
+	matches, err := s.Passwords.Matches(ctx, a.PasswordHash, password, by.address)
 	if matches || err != nil { // a password that was not compared reveals nothing to an attacker
 		s.Limits.Refund(ctx, charged...)
 	}

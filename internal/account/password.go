@@ -67,7 +67,7 @@ func NewPasswords(cost int) *Passwords {
 func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // Hash hashes a password. It returns RateLimited or Unavailable.
-func (p *Passwords) Hash(ctx context.Context, subject, password string) (string, error) {
+func (p *Passwords) Hash(ctx context.Context, password, subject string) (string, error) {
 	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (p *Passwords) Hash(ctx context.Context, subject, password string) (string,
 
 // Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
 // hash, which never matches.
-func (p *Passwords) Matches(ctx context.Context, subject, hash, password string) (bool, error) {
+func (p *Passwords) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
 	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return false, err
@@ -126,7 +126,7 @@ func (s *Store) newPassword(ctx context.Context, address, email, password string
 	if err := checkPassword(password, email); err != nil {
 		return "", errs.From(err).At("newPassword")
 	}
-	return s.Passwords.Hash(ctx, address, password)
+	return s.Passwords.Hash(ctx, password, address)
 }
 
 // checkPassword refuses short and common passwords and the user's own address.

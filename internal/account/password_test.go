@@ -112,8 +112,8 @@ func TestPassword_IsOpaqueString(t *testing.T) {
 		"p\u00e4sswort lang": "pa\u0308sswort\u00a0lang", "\u3000 \uac00 x\u2009y": "  \u1100\u1161 x y", "\u212bngstr\u00f6m": "\u00c5ngstro\u0308m",
 	} {
 		for _, c := range [][2]string{{stored, sent}, {sent, stored}} {
-			hash := must.Value(p.Hash(t.Context(), "a", c[0]))(t)
-			if same, err := p.Matches(t.Context(), "a", hash, c[1]); !same || err != nil {
+			hash := must.Value(p.Hash(t.Context(), c[0], "a"))(t)
+			if same, err := p.Matches(t.Context(), hash, c[1], "a"); !same || err != nil {
 				t.Errorf("%q is not %q: %v", c[1], c[0], err)
 			}
 		}
@@ -140,7 +140,7 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
 	cheap := NewPasswords(bcrypt.MinCost)
-	hash := must.Value(cheap.Hash(t.Context(), "an address", password))(t)
+	hash := must.Value(cheap.Hash(t.Context(), password, "an address"))(t)
 	for name, c := range map[string]struct {
 		hash string
 		want int
@@ -169,19 +169,19 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 func TestPassword_AddressesTakeTurns(t *testing.T) {
 	t.Parallel()
 	p := NewPasswords(bcrypt.MinCost + 4)
-	hash := must.Value(p.Hash(t.Context(), "an address", password))(t)
+	hash := must.Value(p.Hash(t.Context(), password, "an address"))(t)
 	var done atomic.Int64
 	flood := make(chan error, 40)
 	for range 40 {
 		go func() {
-			_, err := p.Matches(t.Context(), "flood", hash, password)
+			_, err := p.Matches(t.Context(), hash, password, "flood")
 			done.Add(1)
 			flood <- err
 		}()
 	}
 	polltest.Until(t, "the flood waits", func() bool { _, waiting := p.gate.Stats(); return waiting >= 8 })
 	before := done.Load()
-	if good, err := p.Matches(t.Context(), "victim", hash, password); err != nil || !good {
+	if good, err := p.Matches(t.Context(), hash, password, "victim"); err != nil || !good {
 		t.Errorf("the victim: %t, %v", good, err)
 	}
 	if passed := done.Load() - before; passed > 40-8 {
