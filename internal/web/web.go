@@ -132,16 +132,17 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// IsUTF8 reports whether the path, the query and the form, if it has been parsed, of a request are UTF-8. Databases and JSON replace or refuse what is not, so that different texts become equal.
+// IsUTF8 reports whether the path, the query and the form, if it has been parsed, of a request are UTF-8. Databases
+// and JSON replace or refuse what is not, so that different texts become equal.
 func IsUTF8(r *http.Request) bool {
-	for _, fields := range []url.Values{{r.URL.Path: nil}, r.URL.Query(), r.PostForm} {
+	for _, fields := range []url.Values{r.URL.Query(), r.PostForm} {
 		for name, values := range fields {
 			if !utf8.ValidString(name) || !utf8.ValidString(strings.Join(values, " ")) {
 				return false
 			}
 		}
 	}
-	return true
+	return utf8.ValidString(r.URL.Path)
 }
 
 // RequireUTF8 refuses requests that are not UTF-8.
