@@ -12,7 +12,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -265,7 +264,7 @@ func single(results []Result, err error) (*Link, error) {
 // lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes
 // scheduled changes that are due, so that the caller changes the present state.
 func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
+	ids = validIDs(ids)
 	var links []*Link
 	// All transactions lock links in the order of their ids, to avoid deadlocks.
 	q := tx.NewSelect().Model(&links).Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).Order("id")

@@ -586,7 +586,7 @@ func (s *Store) RoutingBytes(ctx context.Context, m workspace.Membership, ids, e
 
 // withIDs selects the workspace's links with one of the ids or external ids. It leaves out what can be neither.
 func (s *Store) withIDs(m workspace.Membership, ids, externalIDs []string) *bun.SelectQuery {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
+	ids = validIDs(ids)
 	var known []string
 	for _, one := range externalIDs {
 		if normal, err := CheckExternalID(one); err == nil {
