@@ -27,6 +27,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		},
 		id.Link:       c.linkNodes,
 		id.Click:      c.clickNodes,
+		id.Delivery:   c.deliveryNodes,
 		id.Domain:     nodesOf(c.Domains.Rows().ByID, domainIDs),
 		id.Event:      nodesOf(c.Workspaces.EventsByID, eventIDs),
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
@@ -103,7 +104,7 @@ func (c *Config) spacesOf(
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
 		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
 		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf, c.Links.Changes().WorkspacesOf,
-		c.UTMTemplates.Rows().WorkspacesOf,
+		c.UTMTemplates.Rows().WorkspacesOf, c.Webhooks.DeliveryRows().WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {

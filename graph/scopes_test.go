@@ -94,8 +94,6 @@ var ways = map[string]string{
 	"LinkVersion": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { versions(first: 1) { edges { node {
 		%s } } } } } } } }`,
-	"WebhookDelivery": `query ($w: ID!) { workspace(by: {id: $w}) { webhooks { edges { node { deliveries { edges { node {
-		%s } } } } } } } }`,
 	"ScheduledChange": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
 	"CodePreview": `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,

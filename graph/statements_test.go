@@ -252,7 +252,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &templates, &sessions, &webhooks} {
 		e.insert(t, rows)
 	}
-	e.hook = webhooks[0].ID
+	e.hook = webhooks[most-1].ID // the newest
 	for i, one := range people {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
 		must.NoError(t, err)

@@ -150,18 +150,40 @@ func (r *webhookResolver) Deliveries(
 	) (page.Page[*webhook.Delivery], error) {
 		return r.Webhooks.Deliveries(ctx, m, w.ID, statuses, p)
 	}
-	var ids, events []string
-	edges, info, err := list(ctx, w.In, id.Delivery, first, after, load,
-		func(d *webhook.Delivery) (string, string) { return d.ID, "" },
+	var rows []*webhook.Delivery
+	edges, info, err := list(ctx, w.In, id.Delivery, first, after, load, deliveryIDs,
 		func(cursor string, d *webhook.Delivery) *gen.WebhookDeliveryEdge {
-			if ids = append(ids, d.ID); d.Type != audit.LinkClicked {
-				events = append(events, d.EventID)
-			}
+			rows = append(rows, d)
 			return &gen.WebhookDeliveryEdge{Cursor: cursor, Node: d}
 		})
-	loader.Of(ctx).In(w.In).Attempts.Expect(ids)
-	loader.Of(ctx).In(w.In).Events.Expect(events)
+	expectParts(ctx, w.In, rows)
 	return &gen.WebhookDeliveryConnection{Edges: edges, PageInfo: info}, err
+}
+
+func deliveryIDs(d *webhook.Delivery) (deliveryID, accountID string) { return d.ID, "" }
+
+// deliveryNodes is the nodeLoader of deliveries.
+func (c *Config) deliveryNodes(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]scalar.Node, error) {
+	load := func(ctx context.Context, m workspace.Membership, ids ...string) ([]*webhook.Delivery, error) {
+		rows, err := c.Webhooks.DeliveriesByID(ctx, m, ids...)
+		expectParts(ctx, m, rows)
+		return rows, err
+	}
+	return nodesOf(load, deliveryIDs)(ctx, m, ids...)
+}
+
+// expectParts expects the attempts and events of deliveries to be requested.
+func expectParts(ctx context.Context, m workspace.Membership, deliveries []*webhook.Delivery) {
+	var ids, events []string
+	for _, d := range deliveries {
+		if ids = append(ids, d.ID); d.Type != audit.LinkClicked {
+			events = append(events, d.EventID)
+		}
+	}
+	loader.Of(ctx).In(m).Attempts.Expect(ids)
+	loader.Of(ctx).In(m).Events.Expect(events)
 }
 
 func (r *deliveryResolver) Event(ctx context.Context, d *webhook.Delivery) (*workspace.LoggedEvent, error) {

@@ -6360,11 +6360,7 @@ scalar Int64
 
 "An object with a globally unique id."
 interface Node {
-  """
-  The global id. Its prefix names the type: clk_ for Click, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for
-  ApiKey, lnk_ for Link, mem_ for Member, sch_ for ScheduledChange, ses_ for Session, usr_ for User, utm_ for UtmTemplate, whk_ for
-  Webhook, ws_ for Workspace. Ids of other types, such as rul_ and tgt_ of a link's routing, identify them within their object.
-  """
+  "The global id. Its prefix names the type, see Query.node."
   id: ID!
 }
 
@@ -6446,7 +6442,10 @@ type Query {
   loginOptions: LoginOptions!
   """
   Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
-  they can list with their role or scopes, and users their own account and sessions.
+  they can list with their role or scopes, and users their own account and sessions. The prefix of an id names the type: clk_ for
+  Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
+  Member, sch_ for ScheduledChange, ses_ for Session, usr_ for User, utm_ for UtmTemplate, whk_ for Webhook, ws_ for Workspace.
+  Ids of rules and targets are local to their link.
   """
   node(
     "The global id of any type that implements Node."
@@ -8594,7 +8593,10 @@ type ScheduledChange implements Node {
 
 "One recorded change."
 type Event {
-  "The id: evt_ and 26 characters; also its cursor, the webhook-id of its deliveries, and its id in the audit log."
+  """
+  The id: evt_ and 26 characters; also its cursor, the webhook-id of its deliveries, and its id in the audit log: node finds the
+  AuditEvent.
+  """
   id: ID!
   "The type."
   type: EventType!
@@ -8745,7 +8747,7 @@ type WebhookEdge {
 }
 
 "One event, or one batch of clicks, for one webhook."
-type WebhookDelivery {
+type WebhookDelivery implements Node {
   "The id: dlv_ and 26 characters."
   id: ID!
   "The webhook-id header: the event's id, or the first click's."
@@ -9419,7 +9421,7 @@ input LinkCardInput {
 
 "One rule of a link."
 type RoutingRule {
-  "The id: rul_ and 26 characters. It stays while the list of rules is edited."
+  "The id: rul_ and 26 characters, local to the link: node does not find it. It stays while the list of rules is edited."
   id: ID!
   "Its name."
   name: String
@@ -9455,7 +9457,7 @@ input RoutingRuleInput {
 
 "One destination of a rule."
 type RoutingTarget {
-  "The id: tgt_ and 26 characters. It stays while the target is edited."
+  "The id: tgt_ and 26 characters, local to the link: node does not find it. It stays while the target is edited."
   id: ID!
   "Its name."
   name: String
@@ -40506,6 +40508,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Workspace(ctx, sel, obj)
+	case webhook.Delivery:
+		return ec._WebhookDelivery(ctx, sel, &obj)
+	case *webhook.Delivery:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._WebhookDelivery(ctx, sel, obj)
 	case webhook.Webhook:
 		return ec._Webhook(ctx, sel, &obj)
 	case *webhook.Webhook:
@@ -47865,7 +47874,7 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var webhookDeliveryImplementors = []string{"WebhookDelivery"}
+var webhookDeliveryImplementors = []string{"WebhookDelivery", "Node"}
 
 func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.SelectionSet, obj *webhook.Delivery) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryImplementors)

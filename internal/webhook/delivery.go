@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -106,28 +107,37 @@ type Attempt struct {
 // maxAttempts is how many attempts of a delivery are stored.
 const maxAttempts = 20
 
+// DeliveryRows returns the collection of all deliveries of a workspace, without their bodies.
+func (s *Store) DeliveryRows() workspace.Collection[Delivery] {
+	return workspace.Collection[Delivery]{
+		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Delivery, Column: "id", Omit: []string{"body", "click_ids"},
+	}
+}
+
 // Deliveries returns one page of the deliveries of a webhook, newest first; no statuses select all. It
 // returns Forbidden.
 func (s *Store) Deliveries(
 	ctx context.Context, m workspace.Membership, webhookID string, statuses []DeliveryStatus, r page.Request,
 ) (page.Page[*Delivery], error) {
-	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
-	if err != nil {
-		return page.Page[*Delivery]{}, err
-	}
-	var rows []*Delivery
-	q := s.DB.NewSelect().Model(&rows).ExcludeColumn("body", "click_ids").Where("workspace_id = ?", m.ID()).
-		Where("webhook_id = ?", webhookID)
+	rows := s.DeliveryRows()
+	rows.Where, rows.Args = "webhook_id = ?", []any{webhookID}
 	if len(statuses) > 0 {
-		q = q.Where("status IN (?)", bun.In(statuses))
+		rows.Where, rows.Args = rows.Where+" AND status IN (?)", append(rows.Args, bun.In(statuses))
 	}
-	if err := page.Limit(q, r, "delivery.id").Scan(ctx); err != nil {
-		return page.Page[*Delivery]{}, fmt.Errorf("listing deliveries: %w", err)
+	p, err := rows.List(ctx, m, r)
+	for _, d := range p.Items {
+		d.In = m
 	}
+	return p, err
+}
+
+// DeliveriesByID returns the deliveries with the ids. Unknown ids are missing from the result. It returns Forbidden.
+func (s *Store) DeliveriesByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Delivery, error) {
+	rows, err := s.DeliveryRows().ByID(ctx, m, ids...)
 	for _, d := range rows {
 		d.In = m
 	}
-	return page.Cut(r, rows), nil
+	return rows, err
 }
 
 // WaitingOf returns the number of waiting deliveries of webhooks, with those that will be created of events which have

@@ -26,6 +26,8 @@ type Collection[T any] struct {
 	// Where limits the rows that are listed; empty lists all rows.
 	Where string
 	Args  []any
+	// Omit are the columns that are not read.
+	Omit []string
 	// Missing is the error message for an ID that does not exist.
 	Missing string
 }
@@ -63,7 +65,7 @@ func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (con
 	if err != nil {
 		return ctx, nil, err
 	}
-	q := c.DB.NewSelect().Model(into).Where("workspace_id = ?", m.ID())
+	q := c.DB.NewSelect().Model(into).ExcludeColumn(c.Omit...).Where("workspace_id = ?", m.ID())
 	if c.Where != "" {
 		q = q.Where(c.Where, c.Args...)
 	}
