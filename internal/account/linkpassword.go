@@ -55,13 +55,18 @@ func NewLinkPasswords(cost int) *LinkPasswords {
 	return p
 }
 
-// Hash hashes a password.
-func (p *LinkPasswords) Hash(ctx context.Context, password string, subjects ...string) (string, error) {
+// Hash hashes a password. It returns the present hash, if there is one and it is that of the password.
+func (p *LinkPasswords) Hash(ctx context.Context, present, password string, subjects ...string) (string, error) {
 	leave, err := p.turns.Enter(ctx, subjects...)
 	if err != nil {
 		return "", err
 	}
 	defer leave(0)
+	if present != "" {
+		if isSame, err := compare(present, password); isSame || err != nil {
+			return present, err
+		}
+	}
 	return bcryptOf(password, p.cost)
 }
 

@@ -14,8 +14,8 @@ import (
 func TestLinkPasswords_RememberRightOnes(t *testing.T) {
 	t.Parallel()
 	p := NewLinkPasswords(bcrypt.MinCost)
-	hash := must.Value(p.Hash(t.Context(), password, "an account", "ws"))(t)
-	other := must.Value(p.Hash(t.Context(), password, "an account", "ws"))(t)
+	hash := must.Value(p.Hash(t.Context(), "", password, "an account", "ws"))(t)
+	other := must.Value(p.Hash(t.Context(), "", password, "an account", "ws"))(t)
 	if hash == other {
 		t.Fatal("two links with a password have the same hash")
 	}
@@ -48,8 +48,22 @@ func TestLinkPasswords_RememberRightOnes(t *testing.T) {
 func TestLinkPasswords_AreCheaper(t *testing.T) {
 	t.Parallel()
 	p := NewLinkPasswords(LinkPasswordCost)
-	hash := must.Value(p.Hash(t.Context(), password, "an account"))(t)
+	hash := must.Value(p.Hash(t.Context(), "", password, "an account"))(t)
 	if cost := must.Value(bcrypt.Cost([]byte(hash)))(t); cost < 10 || cost != PasswordCost-2 {
 		t.Errorf("cost %d", cost)
+	}
+}
+
+// TestLinkPasswords_HashInOneTurn: hashing keeps the present hash of the same password, and never lets its account rest.
+func TestLinkPasswords_HashInOneTurn(t *testing.T) {
+	t.Parallel()
+	p := NewLinkPasswords(bcrypt.MinCost)
+	present := must.Value(p.Hash(t.Context(), "", password, "an account"))(t)
+	p.turns.MaxWait = 1
+	for _, given := range []string{"another " + password, password, "another " + password} {
+		hash := must.Value(p.Hash(t.Context(), present, given, "an account"))(t)
+		if (hash == present) != (given == password) || !must.Value(compare(hash, given))(t) {
+			t.Errorf("%q: %s, before %s", given, hash, present)
+		}
 	}
 }

@@ -20,8 +20,9 @@ const maxPasswords = 20
 
 // Passwords is what this package needs of account.LinkPasswords.
 type Passwords interface {
-	// Hash hashes a password, Matches compares one. Calls with a subject in common wait for each other.
-	Hash(ctx context.Context, password string, subjects ...string) (string, error)
+	// Hash hashes a password, unless the present hash is that of it; Matches compares one. Calls with a subject in common
+	// wait for each other.
+	Hash(ctx context.Context, present, password string, subjects ...string) (string, error)
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
 
@@ -99,18 +100,11 @@ func (s *Store) presentPasswords(
 func (s *Store) hashPassword(
 	ctx context.Context, m workspace.Membership, p *routing.Password, present routing.Password,
 ) (err error) {
-	if present.Hash != "" {
-		isSame, err := s.Passwords.Matches(ctx, present.Hash, p.Text, m.Responsible(), m.ID())
-		if err != nil {
-			return err
-		}
-		if isSame {
-			p.ID, p.Hash = present.ID, present.Hash
-			return nil
-		}
+	p.ID = present.ID
+	p.Hash, err = s.Passwords.Hash(ctx, present.Hash, p.Text, m.Responsible(), m.ID())
+	if p.Hash != present.Hash {
+		p.ID = rand.Text()[:passwordIDLength]
 	}
-	p.ID = rand.Text()[:passwordIDLength]
-	p.Hash, err = s.Passwords.Hash(ctx, p.Text, m.Responsible(), m.ID())
 	return err
 }
 

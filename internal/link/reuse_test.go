@@ -21,7 +21,7 @@ import (
 // reversible are Passwords whose hashes have the password.
 type reversible struct{}
 
-func (reversible) Hash(_ context.Context, password string, _ ...string) (string, error) {
+func (reversible) Hash(_ context.Context, _, password string, _ ...string) (string, error) {
 	return "#" + password, nil
 }
 
@@ -226,6 +226,40 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 			if created != wantCreated {
 				t.Errorf("%s: %d calls have created the link, want %d", name, created, wantCreated)
 			}
+		}
+	})
+}
+
+// oneTurn are Passwords that take one turn for each password that a call sets.
+type oneTurn struct {
+	reversible
+	hashed int
+}
+
+func (p *oneTurn) Hash(ctx context.Context, present, password string, subjects ...string) (string, error) {
+	p.hashed++
+	return p.reversible.Hash(ctx, present, password, subjects...)
+}
+
+func (*oneTurn) Matches(context.Context, string, string, ...string) (bool, error) {
+	return false, errs.New(errs.Unavailable, "A second turn.")
+}
+
+// TestStore_SetsAPasswordInOneTurn sets the password of a link, the same, and another: it has a new name if it differs.
+func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, passwords := setup(t, d), &oneTurn{}
+		b.Passwords = passwords
+		l, _ := b.create(t, New{URL: "https://example.com/"})
+		names := map[string]string{}
+		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
+			l := must.Value(b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
+			name, isSame := l.Routing.Gate.PasswordID, i == 1
+			if (names[name] == text) != isSame || *l.PasswordHash != "#"+text || passwords.hashed != i+1 {
+				t.Errorf("%d: %s has the name %s, after %v, in %d turns", i, text, name, names, passwords.hashed)
+			}
+			names[name] = text
 		}
 	})
 }

@@ -25,7 +25,7 @@ type plainPasswords struct {
 	subjects [][]string
 }
 
-func (p *plainPasswords) Hash(_ context.Context, password string, subjects ...string) (string, error) {
+func (p *plainPasswords) Hash(_ context.Context, _, password string, subjects ...string) (string, error) {
 	p.record(subjects)
 	return "hash of " + password, nil
 }
