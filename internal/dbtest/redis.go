@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // formation bounds the start of servers on a busy machine.
@@ -185,6 +187,49 @@ func (s *RedisServer) Do(t testing.TB, command string) {
 	if err := s.node.do(args...); err != nil {
 		t.Fatalf("%s: %v", command, err)
 	}
+}
+
+// LoseAnswers returns a function after which the next answer to a client gets lost, and its connection ends. The client
+// has no connections yet, and is not of a cluster.
+func LoseAnswers(t testing.TB, k *redisx.Client) (lose func()) {
+	d := &dropped{}
+	k.AddHook(d)
+	return func() {
+		t.Helper()
+		if err := k.Ping(t.Context()).Err(); err != nil { // opens a connection
+			t.Fatal(err)
+		}
+		d.next.Store(true)
+	}
+}
+
+// dropped is a hook that loses the next answer.
+type dropped struct{ next atomic.Bool }
+
+func (d *dropped) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		return droppedConn{conn, d}, err
+	}
+}
+
+func (*dropped) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (*dropped) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+type droppedConn struct {
+	net.Conn
+	*dropped
+}
+
+func (c droppedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.next.CompareAndSwap(true, false) {
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 // Cluster is a Redis cluster of one test.

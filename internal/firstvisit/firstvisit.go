@@ -34,12 +34,13 @@ func (v *Visits) Mark(ctx context.Context, linkID string, visitor int64, at time
 	day := click.DayOf(at)
 	key := fmt.Sprintf("visit:%d:%s:%s", day, linkID, strconv.FormatUint(uint64(visitor), 36))
 	end := time.Unix((day+1)*int64(click.Day/time.Second), 0)
-	reply, err := v.Redis.SetArgs(ctx, key, 1, redis.SetArgs{Mode: "NX", ExpireAt: end}).Result()
+	set := redis.NewStatusCmd(ctx, "set", key, 1, "exat", end.Unix(), "nx")
+	err := v.Redis.Process(ctx, redisx.Once(set))
 	if err == redis.Nil {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("marking a first visit: %w", err)
 	}
-	return reply == "OK", nil
+	return set.Val() == "OK", nil
 }

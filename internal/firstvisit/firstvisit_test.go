@@ -42,3 +42,15 @@ func TestMark_OneVisitIsFirst(t *testing.T) {
 		t.Error("the next day is not another day")
 	}
 }
+
+// TestMark_LostAnswerIsNoReturn: the client library does not send the command again, which would find its own mark.
+func TestMark_LostAnswerIsNoReturn(t *testing.T) {
+	t.Parallel()
+	k := dbtest.Redis(t, "")
+	loseAnswer := dbtest.LoseAnswers(t, k)
+	loseAnswer()
+	visits := &firstvisit.Visits{Redis: k, Timeout: time.Minute}
+	if _, err := visits.Mark(t.Context(), "lnk_1", 8, time.Now()); err == nil {
+		t.Error("a visit whose answer was lost is known")
+	}
+}

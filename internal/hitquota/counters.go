@@ -24,7 +24,8 @@ type Request struct {
 	NeedsFloor bool
 	// Epoch is that of the counters at which the counter was valid.
 	Epoch int64
-	// Err is set if the counters did not answer. They may have granted hits.
+	// Err is errFault if nothing was granted. Other errors mean that the counters did not answer, and that they may
+	// have granted hits.
 	Err error
 
 	mustLoad bool // the server does not have the script
@@ -56,8 +57,6 @@ type Counters interface {
 	Used(ctx context.Context, m Month, linkIDs []string) (map[string]int64, error)
 	// Epoch is another number after the counters may have lost data.
 	Epoch() int64
-	// Ready returns nil if the counters are available.
-	Ready(ctx context.Context) error
 	// IsDown reports that Take would fail without being sent.
 	IsDown() bool
 }
@@ -81,8 +80,6 @@ func NewMemory(logID string) Counters {
 }
 
 func (c *memory) Epoch() int64 { return 1 }
-
-func (c *memory) Ready(context.Context) error { return nil }
 
 func (c *memory) IsDown() bool { return false }
 

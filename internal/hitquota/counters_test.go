@@ -125,6 +125,36 @@ func TestRedis_GrantsNothingLate(t *testing.T) {
 	})
 }
 
+// TestRedis_GrantsOnce: the client library sends a pipeline again if its connection ends.
+func TestRedis_GrantsOnce(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(testing.TB) string{
+		"miniredis": func(testing.TB) string { return "" },
+		"redis":     func(t testing.TB) string { return dbtest.ServerURL(t, dbtest.RedisURL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := dbtest.Redis(t, url(t))
+			loseAnswer := dbtest.LoseAnswers(t, k)
+			c, linkID := NewRedis(k, id.New(id.Log)), id.New(id.Link)
+			ask(t, c, request(linkID, 1, 2, 10, 0))
+			loseAnswer()
+			if q := ask(t, c, request(linkID, 2, 3, 10, noFloor)); q.Granted != 3 || q.Left != 5 {
+				t.Errorf("%d hits granted and %d left, want 3 and 5", q.Granted, q.Left)
+			}
+			lease := Lease{LinkID: linkID, Month: thisMonth(), Number: 2, Hits: 3, IsUnsure: true}
+			loseAnswer()
+			must.NoError(t, c.Return(t.Context(), "log_1", []Lease{lease}))
+			must.NoError(t, c.Return(t.Context(), c.(*inRedis).logID, []Lease{lease}))
+			for number, want := range map[int64]int64{2: 0, 3: 8} { // the command arrives once more
+				if q := ask(t, c, request(linkID, number, 9, 10, noFloor)); q.Granted != want {
+					t.Errorf("%d hits granted as lease %d, want %d", q.Granted, number, want)
+				}
+			}
+		})
+	}
+}
+
 // TestRedis_KeysAreForOperators: a plain number and a hash, which end a day after the month.
 func TestRedis_KeysAreForOperators(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/batcher"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -335,7 +334,7 @@ func (l *Leases) takeInOutage(key *linkKey, c *Claim, err error) (Hit, bool, err
 	if h.open && h.month == month && h.left > 0 {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil
 	}
-	if !l.AdmitsInOutage || !errs.Is(err, errs.Unavailable) {
+	if !l.AdmitsInOutage || !l.away.Load() {
 		return Hit{}, false, err
 	}
 	if h.month != month { // a lease of another month is returned when its life is over

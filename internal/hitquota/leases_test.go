@@ -15,9 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 var errGone = errs.New(errs.Unavailable, "the source is unavailable")
@@ -44,7 +46,11 @@ func (c *tally) called(name string) error {
 	return c.failing
 }
 
-func (c *tally) IsDown() bool { return false }
+func (c *tally) IsDown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failing != nil
+}
 
 // Take grants what there is, also of requests whose answer gets lost.
 func (c *tally) Take(ctx context.Context, requests []*Request) {
@@ -94,12 +100,6 @@ func (c *tally) Return(_ context.Context, _ string, leases []Lease) error {
 func (c *tally) Used(context.Context, Month, []string) (map[string]int64, error) { return nil, nil }
 
 func (c *tally) Epoch() int64 { return 1 }
-
-func (c *tally) Ready(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.called("ready")
-}
 
 // fail makes every call return the error; nil ends that.
 func (c *tally) fail(err error) {
@@ -628,7 +628,7 @@ func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
 		hold(t, d.Leases, linkID, 10, 100)
 		stop := run(t, d.Leases)
 		source.fail(errGone)
-		if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errors.Is(err, errGone) || !d.Stats().Away {
+		if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
 			t.Errorf("the first request gets %v, away is %t", err, d.Stats().Away)
 		}
 		for range 5 {
@@ -636,7 +636,7 @@ func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
 				t.Errorf("%d leased hits given, want 1", got)
 			}
 			began := time.Now()
-			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errors.Is(err, errGone) || time.Since(began) > 0 {
+			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errs.Is(err, errs.Unavailable) || time.Since(began) > 0 {
 				t.Errorf("a link without a lease waits for %s and gets %v", time.Since(began), err)
 			}
 			after(abundantLife)
@@ -689,9 +689,9 @@ func TestSource_HangingIsAnOutage(t *testing.T) {
 		source, linkID, leased := newTally(), id.New(id.Link), id.New(id.Link)
 		d := newDesk(source)
 		hold(t, d.Leases, leased, 1, 100)
-		source.fail(errGone)
 		source.taking = func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
+			source.fail(errGone)
 			return errAway
 		}
 		stop := run(t, d.Leases)
@@ -765,6 +765,45 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 		source.gone.Store(false)
 		if got := take(t, d.Leases, linkID, 5, 10); got != 3 {
 			t.Errorf("%d hits given afterwards, want the other 3 of 10", got)
+		}
+	})
+}
+
+// TestLeases_AdmitOnlyInOutage: not while the database cannot be read for a floor.
+func TestLeases_AdmitOnlyInOutage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(NewMemory("log_1"))
+	d.AdmitsInOutage = true
+	d.Clicks = func(context.Context, []string, time.Time) (map[string]int64, error) { return nil, errGone }
+	if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errors.Is(err, errGone) {
+		t.Errorf("%d hits given: %v", got, err)
+	}
+}
+
+// TestLeases_BrokenKeyIsNoOutage: neither for hits that are taken nor for those that return.
+func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		d := newDesk(NewRedis(k, "log_1"))
+		broken, returning := id.New(id.Link), id.New(id.Link)
+		breakKey := func() {
+			must.NoError(t, k.Set(t.Context(), keysOf(broken, thisMonth())[1], "text", time.Minute).Err())
+		}
+		breakKey()
+		if _, err := tryTake(t.Context(), d.Leases, broken, 1, 10); !errors.Is(err, errFault) || d.Stats().Away {
+			t.Errorf("a hit of a broken key: %v; away is %t", err, d.Stats().Away)
+		}
+		must.NoError(t, k.Del(t.Context(), keysOf(broken, thisMonth())[1]).Err())
+		for _, linkID := range []string{broken, returning} {
+			hold(t, d.Leases, linkID, 3, 1000)
+		}
+		breakKey()
+		d.reap(t.Context(), true)
+		if used := must.Value(d.Counters.Used(t.Context(), thisMonth(), []string{returning}))(t); used[returning] != 0 {
+			t.Errorf("%d hits are used", used[returning])
+		}
+		if open := k.HLen(t.Context(), keysOf(returning, thisMonth())[1]).Val(); open != 0 || d.Stats().Held != 0 {
+			t.Errorf("%d leases did not return: %+v", open, d.Stats())
 		}
 	})
 }

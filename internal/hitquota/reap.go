@@ -11,8 +11,8 @@ import (
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
 func (l *Leases) reap(ctx context.Context, all bool) {
-	if l.away.Load() {
-		l.report(ctx, l.Counters.Ready(ctx))
+	if l.away.Load() && !l.Counters.IsDown() {
+		l.report(ctx, nil)
 	}
 	ingested, pin, capacity := l.ClickLog.Span()
 	// Leases from before oldest retain too much of the log, those from before tooOld far too much.
@@ -138,8 +138,12 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 	return err
 }
 
-// errAway is the error of requests while the counters are unavailable.
-var errAway = errs.New(errs.Unavailable, "Quotas cannot be checked at the moment. Try again in a moment.")
+// errAway is the error of requests while the counters are unavailable, errFault that of a link whose counter alone
+// cannot be used.
+var (
+	errAway  = errs.New(errs.Unavailable, "Quotas cannot be checked at the moment. Try again in a moment.")
+	errFault = errs.New(errs.Unavailable, "The quota of the link cannot be checked. Contact the operator.")
+)
 
 // report notes and logs that the counters are available, or are not because of an error. The end of the
 // context changes nothing.

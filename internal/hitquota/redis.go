@@ -17,14 +17,15 @@ import (
 const keyRetention = 24 * time.Hour
 
 // takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits, limit,
-// floor (negative: none), lease, expiry of the keys, and leases to register again with their hits. A lease
-// that has ended before its command arrives grants nothing.
+// floor (negative: none), lease, expiry of the keys, and leases to register again with their hits. A command that
+// is executed again has the same result. A lease that was returned as unsure grants nothing.
 const takeScript = `
 local counter, floor = redis.call('GET', KEYS[1]), tonumber(ARGV[3])
 if not counter and floor < 0 then return {-1, 0} end
-if redis.call('HEXISTS', KEYS[2], ARGV[4]) == 1 then return {0, 0} end
 local before, limit = tonumber(counter or '-1'), tonumber(ARGV[2])
 local used = math.max(before, floor)
+local hits = redis.call('HGET', KEYS[2], ARGV[4])
+if hits then return {tonumber(hits), math.max(0, limit - used)} end
 local granted = math.max(0, math.min(tonumber(ARGV[1]), limit - used))
 used = used + granted
 if used ~= before then redis.call('SET', KEYS[1], string.format('%.0f', used), 'EXAT', ARGV[5]) end
@@ -34,16 +35,16 @@ if granted > 0 or #ARGV > 5 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
 return {granted, math.max(0, limit - used)}
 `
 
-// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1 if the
-// lease may still be granted: then 0 hits stay in its place, so that it cannot be granted later.
+// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1 if the lease is
+// unsure: then 0 hits stay in its place. Nothing else stops a command that is still in a socket, or is sent again.
 var returnScript = redis.NewScript(`
 local hits = redis.call('HGET', KEYS[2], ARGV[1])
-if not hits and ARGV[4] == '1' then
+if ARGV[4] == '1' then
 	redis.call('HSET', KEYS[2], ARGV[1], 0)
 	redis.call('EXPIREAT', KEYS[2], ARGV[3])
 end
 if not hits or hits == '0' then return 0 end
-redis.call('HDEL', KEYS[2], ARGV[1])
+if ARGV[4] ~= '1' then redis.call('HDEL', KEYS[2], ARGV[1]) end
 local counter, unused = redis.call('GET', KEYS[1]), tonumber(hits) - tonumber(ARGV[2])
 if counter and unused > 0 then
 	redis.call('SET', KEYS[1], string.format('%.0f', math.max(0, tonumber(counter) - unused)), 'KEEPTTL')
@@ -100,6 +101,8 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) {
 		switch {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			q.NeedsFloor, q.mustLoad, isLost = true, true, true
+		case err != nil && c.isFault(err):
+			q.Err = fmt.Errorf("%w: %w", errFault, err)
 		case err != nil:
 			q.Err = fmt.Errorf("%w: %w", errAway, err)
 		case numbers[0] < 0:
@@ -128,31 +131,36 @@ func (c *inRedis) argsOf(q *Request) []any {
 	return args
 }
 
+// Return reports no error of a link whose keys an operator has broken: its hits cannot return, those of others do.
 func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) error {
-	call := func(run func(pipe redis.Pipeliner, keys []string, args ...any) *redis.Cmd) error {
+	var err error
+	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{
+		returnScript.EvalSha, returnScript.Eval,
+	} {
 		pipe := c.Pipeline()
 		for _, l := range leases {
-			isUnsure := 0
-			if l.IsUnsure {
-				isUnsure = 1
-			}
-			run(pipe, keysOf(l.LinkID, l.Month), leaseField(logID, l.Number), l.Used, expiryOf(l.Month), isUnsure)
+			run(ctx, pipe, keysOf(l.LinkID, l.Month), leaseField(logID, l.Number), l.Used, expiryOf(l.Month), l.IsUnsure)
 		}
-		_, err := pipe.Exec(ctx)
-		return err
+		replies, _ := pipe.Exec(ctx)
+		err = nil
+		isUnknown := false
+		for _, reply := range replies {
+			isUnknown = isUnknown || redis.HasErrorPrefix(reply.Err(), "NOSCRIPT")
+			if reply.Err() != nil && !c.isFault(reply.Err()) {
+				err = fmt.Errorf("%w: returning hits: %w", errAway, reply.Err())
+			}
+		}
+		if !isUnknown {
+			break
+		}
 	}
-	err := call(func(pipe redis.Pipeliner, keys []string, args ...any) *redis.Cmd {
-		return returnScript.EvalSha(ctx, pipe, keys, args...)
-	})
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		err = call(func(pipe redis.Pipeliner, keys []string, args ...any) *redis.Cmd {
-			return returnScript.Eval(ctx, pipe, keys, args...)
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("%w: returning hits: %w", errAway, err)
-	}
-	return nil
+	return err
+}
+
+// isFault reports whether Redis has refused a command for a reason that lies in the keys of its link.
+func (c *inRedis) isFault(err error) bool {
+	_, isReply := errors.AsType[redis.Error](err)
+	return isReply && !c.IsDown()
 }
 
 func (c *inRedis) Used(ctx context.Context, m Month, linkIDs []string) (map[string]int64, error) {

@@ -2,6 +2,7 @@ package hitquota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,6 +62,8 @@ func (l *Leases) attempt(batch []*queued) (blind []*queued) {
 		var err error
 		for _, q := range batch {
 			switch {
+			case errors.Is(q.Err, errFault):
+				l.finish(q, 0)
 			case q.Err != nil:
 				failed, err = append(failed, q), q.Err
 				if isSent {
@@ -80,7 +83,9 @@ func (l *Leases) attempt(batch []*queued) (blind []*queued) {
 			break
 		}
 		if batch = failed; time.Now().After(lastAttempt) || poll.Wait(l.ctx, retryPause) != nil {
-			l.report(l.ctx, err)
+			if l.Counters.IsDown() {
+				l.report(l.ctx, err)
+			}
 			for _, q := range batch {
 				l.finish(q, 0)
 			}

@@ -81,6 +81,15 @@ func tuned(options *redis.Options, pool int) *redis.Options {
 	return options
 }
 
+// Once returns a command that the client library does not send again if its connection ends or refuses it: the server
+// may have executed it. Pipelines that contain one are not sent again either.
+func Once(cmd redis.Cmder) redis.Cmder { return once{cmd} }
+
+type once struct{ redis.Cmder }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
 // Sharded says that this is a cluster: no transaction spans keys of two slots.
 func (c *Client) Sharded() bool {
 	_, yes := c.UniversalClient.(*redis.ClusterClient)
