@@ -153,17 +153,3 @@ func TestLimiter_CountsAttemptsOfClientsWhoHaveGone(t *testing.T) {
 		}
 	})
 }
-
-// TestLimiter_CountsOnce: the client library does not send an increment again whose answer was lost.
-func TestLimiter_CountsOnce(t *testing.T) {
-	t.Parallel()
-	k := dbtest.Redis(t, "")
-	loseAnswer := dbtest.LoseAnswers(t, k)
-	l, rate := New(k, slog.New(slog.DiscardHandler), time.Now), Rate{Name: "test", Attempts: 10, Window: time.Minute}
-	must.NoError(t, l.Charge(t.Context(), rate, "subject"))
-	loseAnswer()
-	must.NoError(t, l.Charge(t.Context(), rate, "subject"))
-	if a := must.Value(l.Spend(t.Context(), rate, "subject", 1))(t); a.Left < 7 {
-		t.Errorf("%d attempts left, want 7 at least", a.Left)
-	}
-}

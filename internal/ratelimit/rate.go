@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // rateDeadline bounds each call of Redis.
@@ -156,9 +155,7 @@ func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (
 	key := r.key(subject)
 	pipe := l.kv.TxPipeline()
 	pipe.SetNX(ctx, key, 0, r.Window)
-	sum := redis.NewIntCmd(ctx, "incrby", key, delta)
-	_ = pipe.Process(ctx, redisx.Once(sum)) // it is queued
-	ttl := pipe.PTTL(ctx, key)
+	sum, ttl := pipe.IncrBy(ctx, key, delta), pipe.PTTL(ctx, key)
 	if _, err := pipe.Exec(ctx); err != nil {
 		l.warn(ctx, r, err)
 		return l.local.add(key, delta, r.Window)
