@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
@@ -59,6 +60,15 @@ var seriesCost = map[stats.Interval]int{stats.Hour: 200, stats.Day: 30, stats.We
 // its size times its items.
 func costs() gen.ComplexityRoot {
 	var c gen.ComplexityRoot
+	costObjects(&c)
+	costLinks(&c)
+	costBatches(&c)
+	costRouting(&c)
+	return c
+}
+
+// costObjects sets the cost of fields of users, workspaces and webhooks, except those of links and stats.
+func costObjects(c *gen.ComplexityRoot) {
 	c.Query.Nodes = func(child int, ids []string) int { return 1 + child*min(max(len(ids), 1), page.Max) }
 	c.User.Sessions = listCost
 	c.User.Workspaces = func(child int, _ *bool, first *int, _ *string) int { return pageCost(child, first, nil) }
@@ -78,6 +88,10 @@ func costs() gen.ComplexityRoot {
 	c.Workspace.Events = func(child int, first *int, _ *string, _ []audit.Action, _ *string) int {
 		return pageCost(child, first, nil)
 	}
+}
+
+// costLinks sets the cost of the lists, history and stats of links.
+func costLinks(c *gen.ComplexityRoot) {
 	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
 	c.RemoveMemberPayload.ScheduledChanges = func(child int) int { return versionCost + link.MaxScheduledBy*child }
 	c.Link.ScheduledChanges = func(child int) int { return 1 + typicalRules*child }
@@ -107,7 +121,6 @@ func costs() gen.ComplexityRoot {
 		}
 		return cost
 	}
-	costRouting(&c)
 	c.Link.HitQuota = func(int) int { return hitQuotaCost }
 	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textCost, textCost, textCost
 	c.LinkVersion.URL, c.LinkVersion.Note = textCost, textCost
@@ -117,11 +130,15 @@ func costs() gen.ComplexityRoot {
 	c.Event.FieldChanges, c.AuditEvent.FieldChanges, c.LinkVersion.Changes = changesCost, changesCost, changesCost
 	c.ScheduledChange.Changes = changesCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
+}
+
+// costBatches sets the cost of bulk calls, of transactions of their own and of requests to other servers.
+func costBatches(c *gen.ComplexityRoot) {
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
 		size, rules := 0, 0
 		for _, l := range in.Links {
 			size += textSize(l.URL, optional.Value(l.Title), optional.Value(l.Note), l.Tags) + pairsSize(l.Metadata)
-			rules += routingCost(l.Routing)
+			rules += changeCost(l.Routing)
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
 	}
@@ -130,7 +147,7 @@ func costs() gen.ComplexityRoot {
 		for _, l := range in.Links {
 			size += textSize(optional.Value(l.URL), optional.Value(l.Title.Value()), optional.Value(l.Note.Value()),
 				l.Tags.Value()) + pairsSize(l.Metadata.Value())
-			rules += routingCost(l.Routing.Value())
+			rules += changeCost(l.Routing.Value())
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
 	}
@@ -139,10 +156,11 @@ func costs() gen.ComplexityRoot {
 		for _, l := range in.Links {
 			size += textSize(l.URL, optional.Value(l.Title.Value()), optional.Value(l.Note.Value()), l.Tags.Value()) +
 				pairsSize(l.Metadata.Value())
-			rules += routingCost(l.Routing.Value())
+			rules += changeCost(l.Routing.Value())
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
 	}
+	c.Mutation.CreateAnonymousLink = func(child int, _ gen.CreateAnonymousLinkInput) int { return claimCost + child }
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
 	c.Mutation.RevertOperation = func(child int, _ gen.RevertOperationInput) int { return batchCost(child, link.MaxBatch) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int {
@@ -150,7 +168,6 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Mutation.VerifyDomain = func(child int, _ gen.VerifyDomainInput) int { return checkCost + child }
 	c.Mutation.CheckLink = func(child int, _ gen.CheckLinkInput) int { return checkCost + child }
-	return c
 }
 
 const (
@@ -163,10 +180,14 @@ const (
 	pixelsPerPoint = 10_000
 	// The work of a routing is measured in values of conditions: valuesPerPoint of them cost a point. A target costs as
 	// much as valuesPerTarget, a test as valuesPerTest and the number of rules. storedBytesPerPoint is how many bytes of
-	// stored routings add a point to a bulk call.
+	// stored routings add a point to a change, and workPerReadPoint how much work of routings adds one to a page.
 	valuesPerPoint, valuesPerTarget, valuesPerTest = 25, 10, 25
+	workPerReadPoint                               = 500
 	storedBytesPerPoint                            = 1024
 	typicalRules                                   = 3
+	// passwordCost is the cost of a password: comparing it with the present one and hashing it. A call may set
+	// twenty, which cost less than the maximum of an operation.
+	passwordCost = 400
 	// rowFieldsOfRouting is how many fields of a routing are free: they are in the row of the link.
 	rowFieldsOfRouting = 9
 )
@@ -176,15 +197,15 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.Query.ExplainRedirect = func(child int, _ gen.LinkBy, _ *routing.Sample, in *gen.LinkRoutingInput) int {
 		return explainCost + routingCost(in) + child
 	}
-	c.Mutation.CreateLink = func(child int, in gen.CreateLinkInput) int { return 1 + routingCost(in.Routing) + child }
+	c.Mutation.CreateLink = func(child int, in gen.CreateLinkInput) int { return 1 + changeCost(in.Routing) + child }
 	c.Mutation.UpdateLink = func(child int, in gen.UpdateLinkInput) int {
-		return 1 + routingCost(in.Routing.Value()) + child
+		return 1 + changeCost(in.Routing.Value()) + child
 	}
 	c.Mutation.UpsertLink = func(child int, in gen.UpsertLinkInput) int {
-		return 1 + routingCost(in.Link.Routing.Value()) + child
+		return 1 + changeCost(in.Link.Routing.Value()) + child
 	}
 	c.Mutation.ScheduleLinkChange = func(child int, in gen.ScheduleLinkChangeInput) int {
-		return scheduleCost + routingCost(in.Change.Routing.Value()) + child
+		return scheduleCost + changeCost(in.Change.Routing.Value()) + child
 	}
 	c.Link.Routing = func(child int) int { return max(1, child-rowFieldsOfRouting) }
 	c.LinkRouting.Query = func(int) int { return 1 }
@@ -244,34 +265,65 @@ func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error
 	return err
 }
 
-// chargePending takes the cost of validating links after their pending changes from the caller's budget. It
-// returns RateLimited.
-func (r *resolver) chargePending(ctx context.Context, m workspace.Membership, ids, externalIDs []string) error {
-	if len(ids)+len(externalIDs) == 0 {
-		return nil
-	}
-	n, err := r.Links.CountPending(ctx, m, ids, externalIDs)
-	if err == nil && n > 0 {
-		err = r.cost.ChargeWork(ctx, pendingCost*int(n))
-	}
-	return err
-}
-
-// chargeStored takes the cost of reading and checking the stored routings of links from the caller's budget: a bulk call
-// may have many large ones. It returns RateLimited.
-func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, ids, externalIDs []string) error {
-	if len(ids)+len(externalIDs) == 0 {
-		return nil
-	}
-	n, err := r.Links.RoutingBytes(ctx, m, ids, externalIDs)
-	if points := int(n) / storedBytesPerPoint; err == nil && points > 0 {
+// chargeStored takes from the caller's budget what changes of links read and check: the stored routings of the first
+// ones, and the pending changes of the second. It returns RateLimited.
+func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, routed, pending link.Keys) error {
+	size, err := r.Links.SizeOf(ctx, m, routed, pending)
+	if points := int(size.RoutingBytes)/storedBytesPerPoint + pendingCost*int(size.Pending); err == nil && points > 0 {
 		err = r.cost.ChargeWork(ctx, points)
 	}
 	return err
 }
 
-// routingCost is the cost of checking a change of a routing: its values, the URLs of its targets, and its tests, each of
-// which tries the rules.
+// chargeRead takes what reading the routings of links or versions costs from the caller's budget: a page may have a
+// hundred large ones. It returns RateLimited.
+func chargeRead[T any](ctx context.Context, b transport.Budget, items []T, of func(T) *routing.Routing) error {
+	work := 0
+	for _, item := range items {
+		work += storedWork(of(item))
+	}
+	if points := work / workPerReadPoint; points > 0 {
+		return b.ChargeWork(ctx, points)
+	}
+	return nil
+}
+
+func routingOf(l *link.Link) *routing.Routing { return l.Routing }
+
+// storedWork is the work of reading a routing, in values.
+func storedWork(r *routing.Routing) int {
+	if r == nil {
+		return 0
+	}
+	work := valuesPerTest * len(r.Tests)
+	for _, rule := range r.Rules {
+		work += valuesPerTarget * len(rule.Targets)
+		for _, c := range slices.Concat(rule.When, rule.Unless) {
+			work += valuesOf(c.Country, c.Device, c.OS, c.Browser, c.Language, c.Referrer, c.Network)
+		}
+	}
+	return work
+}
+
+// valuesOf is the number of values of a condition, and one for the condition.
+func valuesOf(lists ...[]string) int {
+	n := 1
+	for _, values := range lists {
+		n += len(values)
+	}
+	return n
+}
+
+// changeCost is the cost of storing a change of a routing: that of checking it, and of hashing a password.
+func changeCost(in *gen.LinkRoutingInput) int {
+	if in != nil && in.Gate.Value() != nil && in.Gate.Value().Password.Value() != nil {
+		return passwordCost + routingCost(in)
+	}
+	return routingCost(in)
+}
+
+// routingCost is the cost of checking a change of a routing: its values, the URLs of its targets, and its tests, each
+// of which tries the rules.
 func routingCost(in *gen.LinkRoutingInput) int {
 	if in == nil {
 		return 0
@@ -281,8 +333,7 @@ func routingCost(in *gen.LinkRoutingInput) int {
 	for _, rule := range rules {
 		work += valuesPerTarget * len(rule.Targets)
 		for _, c := range slices.Concat(rule.When, rule.Unless) {
-			work += 1 + len(c.Country) + len(c.Device) + len(c.OS) + len(c.Browser) + len(c.Language) + len(c.Referrer) +
-				len(c.Network)
+			work += valuesOf(c.Country, c.Device, c.OS, c.Browser, c.Language, c.Referrer, c.Network)
 		}
 	}
 	return (work + len(tests)*(valuesPerTest+len(rules))) / valuesPerPoint

@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/bcrypt"
 
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
@@ -201,4 +205,55 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 			t.Errorf("%s, want %d: %s", c.name, c.want, r.text)
 		}
 	}
+}
+
+// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by what is stored.
+func TestCost_ChargesStoredRoutings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
+		ada := b.person(t, "ada")
+		w := ada.workspace.ID()
+		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
+			map[string]any{"url": "https://example.com/", "externalId": "1", "routing": map[string]any{"rules": rules(40,
+				1, 25, "country")}}}})
+		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
+		size := must.Value(b.Links.SizeOf(t.Context(), ada.workspace, link.Keys{IDs: []string{linkID}}, link.Keys{}))(t)
+		read, changed := 40*(valuesPerTarget+1+25)/workPerReadPoint, int(size.RoutingBytes)/storedBytesPerPoint
+		if read == 0 || changed == 0 {
+			t.Fatalf("%s: %+v", r.text, size)
+		}
+		for name, c := range map[string]struct {
+			operation string
+			want      int
+		}{
+			"page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
+				5 + read},
+			"node": {`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 2 + read},
+			"versions": {`query ($id: ID!) { node(id: $id) { ... on Link { versions(first: 1) { edges { node { number } }
+				} } } }`, 15 + 2*read},
+			"change": {`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`, 3 + changed},
+			"password": {`mutation ($id: ID!) { updateLink(input: {id: $id, routing: {gate: {password: "correct horse"}}}) {
+				link { code } } }`, 3 + changed + passwordCost},
+			"explain": {`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
+				status } }`,
+				1 + explainCost},
+			"batch": {`mutation ($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, note: "n"}]}) {
+				operationId } }`, 2 + changed},
+			"upsert": {`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
+				url: "https://example.com/"}]}) { operationId } }`, 2 + changed},
+		} {
+			variables := map[string]any{}
+			for name, value := range map[string]string{"id": linkID, "w": w} {
+				if strings.Contains(c.operation, "$"+name) {
+					variables[name] = value
+				}
+			}
+			got, r := b.askBill(t, ada.token, c.operation, variables)
+			if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != c.want {
+				t.Errorf("%s, want %d: %s", name, c.want, r.text)
+			}
+		}
+	})
 }

@@ -2,12 +2,16 @@ package graph
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // extension prepares the operations of the executor for the resolvers.
@@ -61,10 +65,19 @@ func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseH
 	return next(ctx)
 }
 
+// manyLinks loads links, and takes the cost of reading them from the caller's budget.
+func (c *Config) manyLinks(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*link.Link, error) {
+	found, err := c.Links.Many(ctx, m, ids...)
+	if err == nil {
+		err = chargeRead(ctx, c.budget("cost", c.CostRate), slices.Collect(maps.Values(found)), routingOf)
+	}
+	return found, err
+}
+
 // sources are the functions that load batches.
 func (c *Config) sources() loader.Sources {
 	return loader.Sources{
-		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
+		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
 		Scheduled: c.Links.Scheduled, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.Webhooks.Events,

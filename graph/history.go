@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -37,6 +38,10 @@ func (r *linkResolver) Versions(
 	if err != nil {
 		return nil, err
 	}
+	of := func(v *link.Version) *routing.Routing { return v.Routing }
+	if err := chargeRead(ctx, r.cost, p.Items, of); err != nil {
+		return nil, err
+	}
 	edges := make([]*gen.LinkVersionEdge, 0, len(p.Items))
 	accounts := []string{}
 	for i, v := range p.Items {
@@ -51,6 +56,35 @@ func (r *linkResolver) Versions(
 
 func (r *linkResolver) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {
 	return r.Links.AsOf(ctx, l, at)
+}
+
+func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error) {
+	if _, err := account.Current(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.Links.CheckNotFuture(at); err != nil {
+		return nil, err
+	}
+	address, err := r.Links.Resolver.ParseShortURL(shortURL)
+	if err != nil {
+		return ifFound[link.Version](nil, err)
+	}
+	then, err := r.Links.ByPastAddress(ctx, address, at)
+	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
+		then, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.membership(ctx, then.WorkspaceID)
+	if err != nil {
+		return ifFound[link.Version](nil, err)
+	}
+	l, err := r.Links.Get(ctx, m, then.ID)
+	if err != nil {
+		return ifFound[link.Version](nil, err)
+	}
+	return r.Links.ResolvedAt(ctx, l, address, at)
 }
 
 // visibleActor returns the id of an actor, if the caller may list the members.
@@ -83,7 +117,8 @@ func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*acco
 
 func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInput) (*gen.RevertLinkPayload, error) {
 	revert := func(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
-		if err := (*resolver)(r).chargePending(ctx, m, []string{linkID}, nil); err != nil {
+		one := link.Keys{IDs: []string{linkID}}
+		if err := (*resolver)(r).chargeStored(ctx, m, one, one); err != nil {
 			return nil, err
 		}
 		return r.Links.Revert(ctx, m, linkID, in.Version, in.UpdatedAt)

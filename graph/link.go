@@ -124,7 +124,7 @@ func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInpu
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		if err := (*resolver)(r).chargeStored(ctx, m, in.Ids, nil); err != nil {
+		if err := (*resolver)(r).chargeStored(ctx, m, link.Keys{IDs: in.Ids}, link.Keys{}); err != nil {
 			return nil, err
 		}
 		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
@@ -152,13 +152,6 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 		changes = append(changes, changeOf(*one))
 	}
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		var ids []string
-		for _, c := range changes {
-			ids = append(ids, c.ID)
-		}
-		if err := (*resolver)(r).chargeStored(ctx, m, ids, nil); err != nil {
-			return nil, err
-		}
 		if err := r.chargeChanges(ctx, m, changes...); err != nil {
 			return nil, err
 		}
@@ -169,15 +162,15 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 	return &gen.UpdateLinksPayload{Results: results, OperationID: operationID}, err
 }
 
-// chargeChanges is chargePending for the links that changes may affect.
+// chargeChanges is chargeStored for changes.
 func (r *mutationResolver) chargeChanges(ctx context.Context, m workspace.Membership, changes ...link.Change) error {
-	var ids []string
+	var all, pending link.Keys
 	for _, c := range changes {
-		if c.NeedsValidStates() {
-			ids = append(ids, c.ID)
+		if all.IDs = append(all.IDs, c.ID); c.NeedsValidStates() {
+			pending.IDs = append(pending.IDs, c.ID)
 		}
 	}
-	return (*resolver)(r).chargePending(ctx, m, ids, nil)
+	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
 func changeOf(in gen.UpdateLinkInput) link.Change {
@@ -268,35 +261,6 @@ func (r *queryResolver) linkAt(ctx context.Context, shortURL string) (*link.Link
 		return ifFound[link.Link](nil, err)
 	}
 	return ifFound(r.Links.Get(ctx, m, at.ID))
-}
-
-func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error) {
-	if _, err := account.Current(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.Links.CheckNotFuture(at); err != nil {
-		return nil, err
-	}
-	address, err := r.Links.Resolver.ParseShortURL(shortURL)
-	if err != nil {
-		return ifFound[link.Version](nil, err)
-	}
-	then, err := r.Links.ByPastAddress(ctx, address, at)
-	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
-		then, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := r.membership(ctx, then.WorkspaceID)
-	if err != nil {
-		return ifFound[link.Version](nil, err)
-	}
-	l, err := r.Links.Get(ctx, m, then.ID)
-	if err != nil {
-		return ifFound[link.Version](nil, err)
-	}
-	return r.Links.ResolvedAt(ctx, l, address, at)
 }
 
 func (r *queryResolver) PreviewCode(ctx context.Context, workspaceID, url string) (*link.Preview, error) {

@@ -38,13 +38,9 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	if err != nil {
 		return nil, err
 	}
-	links, externalIDs := make([]*link.Upsert, 0, len(in.Links)), make([]string, 0, len(in.Links))
+	links := make([]*link.Upsert, 0, len(in.Links))
 	for _, fields := range in.Links {
 		links = append(links, upsertOf(m, fields))
-		externalIDs = append(externalIDs, fields.ExternalID)
-	}
-	if err := (*resolver)(r).chargeStored(ctx, m, nil, externalIDs); err != nil {
-		return nil, err
 	}
 	if err := r.chargeUpserts(ctx, m, links...); err != nil {
 		return nil, err
@@ -62,15 +58,15 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	return &gen.UpsertLinksPayload{Results: results, OperationID: link.UpsertOperation(upserted)}, err
 }
 
-// chargeUpserts is chargePending for the links that upserts may affect.
+// chargeUpserts is chargeStored for upserts.
 func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Membership, upserts ...*link.Upsert) error {
-	var externalIDs []string
+	var all, pending link.Keys
 	for _, u := range upserts {
-		if u.Fields.NeedsValidStates() {
-			externalIDs = append(externalIDs, u.ExternalID)
+		if all.ExternalIDs = append(all.ExternalIDs, u.ExternalID); u.Fields.NeedsValidStates() {
+			pending.ExternalIDs = append(pending.ExternalIDs, u.ExternalID)
 		}
 	}
-	return (*resolver)(r).chargePending(ctx, m, nil, externalIDs)
+	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
 func upsertOf(m workspace.Membership, in *gen.UpsertLinkFields) *link.Upsert {

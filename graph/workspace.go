@@ -156,6 +156,9 @@ func (r *workspaceResolver) Links(
 		}
 	}
 	p, err := r.LinkList.List(ctx, *m, filter, request)
+	if err == nil {
+		err = chargeRead(ctx, r.cost, p.Items, routingOf)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -555,40 +555,36 @@ func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledCh
 	return loaded.states()
 }
 
-// CountPending returns how many changes are pending of the workspace's links with one of the ids, or of the
-// external ids.
-func (s *Store) CountPending(
-	ctx context.Context, m workspace.Membership, ids, externalIDs []string,
-) (n int64, err error) {
-	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
-		return 0, err
-	}
-	links := s.withIDs(m, ids, externalIDs).Column("id").Where("next_change_at IS NOT NULL")
-	n, err = s.DB.NewSelect().Model((*ScheduledChange)(nil)).Where("link_id IN (?)", links).Count(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("counting scheduled changes: %w", err)
-	}
-	return n, nil
+// Keys identify links of a workspace.
+type Keys struct{ IDs, ExternalIDs []string }
+
+// Stored is the size of the stored parts of links that a change of them reads.
+type Stored struct {
+	RoutingBytes int64 // of routings as JSON
+	Pending      int64 // changes
 }
 
-// RoutingBytes returns the stored size of the routings of the workspace's links with one of the ids or external ids.
-func (s *Store) RoutingBytes(ctx context.Context, m workspace.Membership, ids, externalIDs []string) (n int64, err error) {
+// SizeOf returns the size of the routings of the first links, and of the pending changes of the second.
+func (s *Store) SizeOf(ctx context.Context, m workspace.Membership, routed, pending Keys) (size Stored, err error) {
 	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
-		return 0, err
+		return size, err
 	}
-	err = s.withIDs(m, ids, externalIDs).ColumnExpr("coalesce(sum(octet_length(CAST(routing AS TEXT))), 0)").
-		Where("routing IS NOT NULL").Scan(ctx, &n)
+	changes := s.DB.NewSelect().Model((*ScheduledChange)(nil)).ColumnExpr("count(*)").
+		Where("link_id IN (?)", s.withIDs(m, pending).Column("id").Where("next_change_at IS NOT NULL"))
+	err = s.withIDs(m, routed).Where("routing IS NOT NULL").
+		ColumnExpr("coalesce(sum(octet_length(CAST(routing AS TEXT))), 0)").ColumnExpr("(?)", changes).
+		Scan(ctx, &size.RoutingBytes, &size.Pending)
 	if err != nil {
-		return 0, fmt.Errorf("reading the size of routings: %w", err)
+		return size, fmt.Errorf("reading the size of links: %w", err)
 	}
-	return n, nil
+	return size, nil
 }
 
-// withIDs selects the workspace's links with one of the ids or external ids. It leaves out what can be neither.
-func (s *Store) withIDs(m workspace.Membership, ids, externalIDs []string) *bun.SelectQuery {
-	ids = validIDs(ids)
+// withIDs selects the workspace's links with one of the keys. It leaves out what can be none.
+func (s *Store) withIDs(m workspace.Membership, keys Keys) *bun.SelectQuery {
+	ids := validIDs(keys.IDs)
 	var known []string
-	for _, one := range externalIDs {
+	for _, one := range keys.ExternalIDs {
 		if normal, err := CheckExternalID(one); err == nil {
 			known = append(known, normal)
 		}
