@@ -36,19 +36,23 @@ var (
 type purpose struct {
 	name string
 	life time.Duration
-	// subject and reason are texts of the message; mutation is what consumes the token.
-	subject, reason, mutation string
+	// subject and request are texts of the message.
+	subject, request string
+	// hasPage means that the message has the URL of PasswordPage with the token, and not the token alone.
+	hasPage bool
 }
 
 // The messages contain no user-supplied text, such as a name: their addresses are not verified.
 var (
 	verifyEmail = purpose{
-		name: "VERIFY_EMAIL", life: 24 * time.Hour, mutation: "verifyEmail", subject: "Confirm your e-mail address",
-		reason: "An account on %s was made with this e-mail address. To confirm that it is yours",
+		name: "VERIFY_EMAIL", life: 24 * time.Hour, subject: "Confirm your e-mail address",
+		request: "An account on %s was made with this e-mail address. To confirm that it is yours, call the mutation " +
+			"verifyEmail with this token:",
 	}
 	resetPassword = purpose{
-		name: "RESET_PASSWORD", life: time.Hour, mutation: "resetPassword", subject: "Choose a new password",
-		reason: "Somebody wants to choose a new password for your account on %s. If that is you",
+		name: "RESET_PASSWORD", life: time.Hour, subject: "Choose a new password", hasPage: true,
+		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or call the " +
+			"mutation resetPassword with the token behind the #:",
 	}
 )
 
@@ -251,14 +255,18 @@ func dropMailed(ctx context.Context, tx bun.Tx, accountID string, p purpose) err
 
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
-// mail sends the token to the account's address. A front end calls the mutation with it.
+// mail sends the token to the account's address.
 func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
 	if s.Mail == nil {
 		return
 	}
-	s.Mail.Send(ctx, a.Email, m.purpose.subject, fmt.Sprintf(m.purpose.reason+", call the mutation %s with this token:"+
+	token := m.token
+	if m.purpose.hasPage {
+		token = s.linkOf(m).URL
+	}
+	s.Mail.Send(ctx, a.Email, m.purpose.subject, fmt.Sprintf(m.purpose.request+
 		"\n\n%s\n\nIt is good once, until %s. If you do not know what this is about, do nothing.\n",
-		s.PublicURL, m.purpose.mutation, m.token, m.expires.Format("2006-01-02 15:04 MST")))
+		s.PublicURL, token, m.expires.Format("2006-01-02 15:04 MST")))
 }
 
 func errMailed() error {

@@ -163,6 +163,11 @@ func TestMailedToken_HasOnePurpose(t *testing.T) {
 		verification := box.last(t, 1)
 		b.request(t)
 		reset := box.last(t, 2)
+		for i, line := range []string{"\n" + verification + "\n", "\nhttps://sho.rt/password#" + reset + "\n"} {
+			if got := box.messages[i].text; !strings.Contains(got, line) {
+				t.Errorf("no line %q in %s", line, got)
+			}
+		}
 		for _, token := range []string{
 			reset, "", "mailed_", registered.RefreshToken, registered.Token, "\x00\xff", strings.Repeat("x", 1<<16),
 			strings.ToLower(verification),
