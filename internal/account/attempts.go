@@ -65,19 +65,18 @@ func (s *Store) authenticate(ctx context.Context, a *Account, password string, b
 
 // chargeAttempt counts an attempt as wrong until it is refunded. It returns RateLimited, and then
 // has counted nothing.
-func (s *Store) chargeAttempt(ctx context.Context, by attempt) (charged []ratelimit.Counter, err error) {
+func (s *Store) chargeAttempt(ctx context.Context, by attempt) (charged []ratelimit.Charged, err error) {
 	perAddress := ratelimit.Counter{Rate: wrongPerAddress, Subject: by.address}
 	if by.session != "" {
-		charged = []ratelimit.Counter{perAddress, {Rate: wrongOfSession, Subject: by.session}}
-		return charged, s.Limits.ChargeAll(ctx, charged...)
+		return s.Limits.ChargeAll(ctx, perAddress, ratelimit.Counter{Rate: wrongOfSession, Subject: by.session})
 	}
 	from, site := by.email+" "+by.address, web.Site(by.address)
-	charged = []ratelimit.Counter{perAddress, {Rate: wrongFromAddress, Subject: from}}
+	all := []ratelimit.Counter{perAddress, {Rate: wrongFromAddress, Subject: from}}
 	if site != "" {
-		charged = append(charged, ratelimit.Counter{Rate: wrongPerSite, Subject: site},
+		all = append(all, ratelimit.Counter{Rate: wrongPerSite, Subject: site},
 			ratelimit.Counter{Rate: wrongFromSite, Subject: by.email + " " + site})
 	}
-	if err := s.Limits.ChargeAll(ctx, charged...); err != nil {
+	if charged, err = s.Limits.ChargeAll(ctx, all...); err != nil {
 		return nil, err
 	}
 	wide, err := s.Limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfAccount, Subject: by.email},

@@ -31,9 +31,10 @@ func TestLimiter_CountsOnTheNodeWithoutRedis(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	l.Refund(t.Context(), Counter{rate, "a"}) // of an attempt that was counted in Redis
-	must.NoError(t, charge("a"))
-	l.Refund(t.Context(), Counter{rate, "a"})
+	for _, isLocal := range []bool{true, false} { // of an ended window, or in Redis
+		l.Refund(t.Context(), Charged{Counter{rate, "a"}, isLocal})
+	}
+	l.Refund(t.Context(), must.Value(l.ChargeAll(t.Context(), Counter{rate, "a"}))(t)...)
 	must.NoError(t, charge("a"))
 	must.NoError(t, charge("a"))
 	*now = now.Add(20 * time.Second)
@@ -57,11 +58,11 @@ func TestLimiter_ChargesAllOrNone(t *testing.T) {
 	l, _ := withoutRedis(t)
 	once, wide := Rate{Name: "once", Attempts: 1, Window: time.Minute}, Rate{Name: "wide", Attempts: 2, Window: time.Minute}
 	must.NoError(t, l.Charge(t.Context(), once, "used up"))
-	if err := l.ChargeAll(t.Context(), Counter{wide, "a"}, Counter{wide, "b"}, Counter{once, "used up"}); err == nil {
+	if _, err := l.ChargeAll(t.Context(), Counter{wide, "a"}, Counter{wide, "b"}, Counter{once, "used up"}); err == nil {
 		t.Error("charged although one counter refuses")
 	}
 	for range 2 {
-		must.NoError(t, l.ChargeAll(t.Context(), Counter{wide, "a"}, Counter{wide, "b"}))
+		must.Value(l.ChargeAll(t.Context(), Counter{wide, "a"}, Counter{wide, "b"}))(t)
 	}
 	for _, c := range []struct {
 		from    string

@@ -91,7 +91,7 @@ func (m *Meter) budget(key budgetKey) *budget {
 // fill reserves attempts.
 func (m *Meter) fill(ctx context.Context, p *budget, r Rate, subject string, attempts int64) {
 	want := max(attempts-p.available, r.Attempts/reservationDivisor)
-	count, left := m.add(ctx, r, subject, want)
+	count, left, _ := m.count(ctx, r, subject, want)
 	p.available += min(want, max(0, r.Attempts-(count-want)))
 	p.left, p.until = max(0, r.Attempts-count), m.Now().Add(left)
 }

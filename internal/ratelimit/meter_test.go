@@ -144,12 +144,49 @@ func TestLimiter_CountsAttemptsOfClientsWhoHaveGone(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 3 {
-			must.NoError(t, l.Charge(gone, once, subject))
-			l.Refund(gone, Counter{once, subject})
+			l.Refund(gone, must.Value(l.ChargeAll(gone, Counter{once, subject}))(t)...)
 		}
 		must.NoError(t, l.Charge(t.Context(), once, subject))
 		if err := l.Charge(gone, once, subject); !errs.Is(err, errs.RateLimited) {
 			t.Errorf("the second attempt: %v", err)
+		}
+	})
+}
+
+// TestLimiter_RefundsWhereItCharged: Redis becomes unavailable or available, or the window ends, before a refund.
+func TestLimiter_RefundsWhereItCharged(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		down, _ := withoutRedis(t)
+		up, once := down, Rate{Name: "once", Attempts: 1, Window: time.Minute}
+		up.kv = k
+		end := func(l Limiter, subject string) { l.Reset(t.Context(), once, subject) }
+		for name, c := range map[string]struct {
+			charge, refund, then Limiter
+			end                  func(Limiter, string)
+			refused              bool // at the next attempt
+		}{
+			"in Redis":                  {up, up, up, nil, false},
+			"without Redis":             {down, down, down, nil, false},
+			"in Redis, then without":    {up, down, up, nil, true},
+			"without, then with":        {down, up, up, nil, false},
+			"without, then with, there": {down, up, down, nil, false},
+			"in Redis, window ended":    {up, up, up, end, false},
+			"without, window ended":     {down, down, down, end, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				subject := Counter{once, id.New(id.Account)}
+				charged := must.Value(c.charge.ChargeAll(t.Context(), subject))(t)
+				if c.end != nil {
+					c.end(c.charge, subject.Subject)
+				}
+				c.refund.Refund(t.Context(), charged...)
+				for i, refused := range []bool{c.refused, true} {
+					if err := c.then.Charge(t.Context(), once, subject.Subject); errs.Is(err, errs.RateLimited) != refused {
+						t.Errorf("attempt %d: %v", i+1, err)
+					}
+				}
+			})
 		}
 	})
 }

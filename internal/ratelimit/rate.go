@@ -54,6 +54,12 @@ type Counter struct {
 	Subject string
 }
 
+// Charged is a counter that took an attempt.
+type Charged struct {
+	Counter
+	isLocal bool // in the memory of the node
+}
+
 // Allowance is the rest of a rate.
 type Allowance struct {
 	// Known is false if rates are off.
@@ -62,6 +68,8 @@ type Allowance struct {
 	// Left is the number of remaining attempts, Reset the duration until the counter expires.
 	Left  int64
 	Reset time.Duration
+
+	isLocal bool // as that of Charged
 }
 
 // Charge counts one attempt of a subject, such as an account or an address, before the attempt, so
@@ -72,23 +80,30 @@ func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 }
 
 // ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited.
-func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) error {
-	for i, c := range all {
-		if err := l.Charge(ctx, c.Rate, c.Subject); err != nil {
-			l.Refund(ctx, all[:i]...)
-			return err
+func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) (charged []Charged, err error) {
+	for _, c := range all {
+		one, err := l.charge(ctx, c)
+		if err != nil {
+			l.Refund(ctx, charged...)
+			return nil, err
 		}
+		charged = append(charged, one)
 	}
-	return nil
+	return charged, nil
 }
 
 // ChargeEither charges one attempt to the wide counter or, once that is used up, to the last one, and returns the
 // charged one. So the attempts of many subjects leave each of them one of its own.
-func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter) (Counter, error) {
-	if l.Charge(ctx, wide.Rate, wide.Subject) == nil {
-		return wide, nil
+func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter) (Charged, error) {
+	if charged, err := l.charge(ctx, wide); err == nil {
+		return charged, nil
 	}
-	return last, l.Charge(ctx, last.Rate, last.Subject)
+	return l.charge(ctx, last)
+}
+
+func (l Limiter) charge(ctx context.Context, c Counter) (Charged, error) {
+	a, err := l.Spend(ctx, c.Rate, c.Subject, 1)
+	return Charged{c, a.isLocal}, err
 }
 
 // Spend counts several attempts like Charge, and returns the remaining allowance.
@@ -96,12 +111,13 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	if l.Off {
 		return Allowance{}, nil
 	}
-	count, left := l.add(ctx, r, subject, attempts)
+	count, left, isLocal := l.count(ctx, r, subject, attempts)
 	a := Allowance{
-		Known: true,
-		Rate:  r,
-		Left:  max(0, r.Attempts-count),
-		Reset: max(left, time.Second).Round(time.Second),
+		Known:   true,
+		Rate:    r,
+		Left:    max(0, r.Attempts-count),
+		Reset:   max(left, time.Second).Round(time.Second),
+		isLocal: isLocal,
 	}
 	if count <= r.Attempts {
 		return a, nil
@@ -113,13 +129,18 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 }
 
-// Refund reverts charges, for an attempt that does not count. It ignores the end of the context.
-func (l Limiter) Refund(ctx context.Context, charged ...Counter) {
+// Refund reverts charges, for an attempt that does not count. A charge that Redis took stays if Redis is unavailable now,
+// and of a window that has ended nothing is reverted. It ignores the end of the context.
+func (l Limiter) Refund(ctx context.Context, charged ...Charged) {
 	if l.Off {
 		return
 	}
 	for _, c := range charged {
-		l.add(ctx, c.Rate, c.Subject, -1)
+		if c.isLocal {
+			l.local.add(c.Rate.key(c.Subject), -1, c.Rate.Window)
+		} else if count, _, err := l.add(ctx, c.Rate, c.Subject, -1); err == nil && count < 0 {
+			_, _, _ = l.add(ctx, c.Rate, c.Subject, 1) // which begins a window: no attempt is to spare
+		}
 	}
 }
 
@@ -146,10 +167,23 @@ func (l Limiter) Reset(ctx context.Context, r Rate, subject string) {
 	}
 }
 
-// add adds delta to a counter, and returns its value and its remaining lifetime. It creates a
+// count adds attempts to a counter, in the memory of the node if Redis is unavailable.
+func (l Limiter) count(
+	ctx context.Context, r Rate, subject string, attempts int64,
+) (count int64, left time.Duration, isLocal bool) {
+	count, left, err := l.add(ctx, r, subject, attempts)
+	if err != nil {
+		count, left = l.local.add(r.key(subject), attempts, r.Window)
+	}
+	return count, left, err != nil
+}
+
+// add adds delta to a counter in Redis, and returns its value and its remaining lifetime. It creates a
 // missing counter, whose window has ended, together with its expiry. It ignores the end of the context: a refund would
 // otherwise revert a charge that Redis never had, and leave attempts to spare.
-func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration) {
+func (l Limiter) add(
+	ctx context.Context, r Rate, subject string, delta int64,
+) (count int64, left time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rateDeadline)
 	defer cancel()
 	key := r.key(subject)
@@ -158,9 +192,9 @@ func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (
 	sum, ttl := pipe.IncrBy(ctx, key, delta), pipe.PTTL(ctx, key)
 	if _, err := pipe.Exec(ctx); err != nil {
 		l.warn(ctx, r, err)
-		return l.local.add(key, delta, r.Window)
+		return 0, 0, err
 	}
-	return sum.Val(), ttl.Val()
+	return sum.Val(), ttl.Val(), nil
 }
 
 // warn logs a failure of Redis, but none while its circuit breaker is open, which has its own log.

@@ -174,13 +174,13 @@ func (v *visit) guess(hash, password string) (state routing.GateState, retryAfte
 }
 
 // charge counts an attempt as wrong until it is refunded. It returns RateLimited, and then has counted nothing.
-func (v *visit) charge(ctx context.Context, link, network, site string) (charged []ratelimit.Counter, err error) {
+func (v *visit) charge(ctx context.Context, link, network, site string) (charged []ratelimit.Charged, err error) {
 	limits, from := v.Gates.Limits, link+" "+network
-	charged = []ratelimit.Counter{{Rate: wrongFromNetwork, Subject: from}}
+	all := []ratelimit.Counter{{Rate: wrongFromNetwork, Subject: from}}
 	if site != "" {
-		charged = append(charged, ratelimit.Counter{Rate: wrongFromSite, Subject: link + " " + site})
+		all = append(all, ratelimit.Counter{Rate: wrongFromSite, Subject: link + " " + site})
 	}
-	if err := limits.ChargeAll(ctx, charged...); err != nil {
+	if charged, err = limits.ChargeAll(ctx, all...); err != nil {
 		return nil, err
 	}
 	wide, err := limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfLink, Subject: link},
