@@ -93,7 +93,8 @@ func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 			"ftp://a.example"} {
 			links = append(links, map[string]any{"url": url})
 		}
-		links = append(links, map[string]any{"url": "https://spa.example/#a", "title": "A", "routing": map[string]any{"forwardPath": true}},
+		links = append(links, map[string]any{"url": "https://spa.example/#a", "title": "A",
+			"routing": map[string]any{"forwardPath": true}},
 			map[string]any{"url": "https://spa.example/#a", "maxClicks": 1})
 		const query = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
 			results { created sameDestination ignored link { originalUrl } errors { code field } } } }`
@@ -112,7 +113,8 @@ func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 			}
 		}
 		const single = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { ignored } }`
-		in := map[string]any{"workspaceId": ada.workspace.ID(), "url": "https://spa.example/#a", "note": "n", "tags": []string{"x"}}
+		in := map[string]any{"workspaceId": ada.workspace.ID(), "url": "https://spa.example/#a", "note": "n",
+			"tags": []string{"x"}}
 		if got := b.ask(t, ada.token, single, "in", in).text; got != `{"data":{"createLink":{"ignored":["note","tags"]}}}` {
 			t.Error("createLink:", got)
 		}

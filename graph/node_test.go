@@ -49,7 +49,8 @@ var listedNodes = map[string]string{
 	"User":            `{ me { id __typename } }`,
 	"UtmTemplate":     ofWorkspace(`utmTemplates(first: $n) { edges { node { id __typename } } }`),
 	"Webhook":         ofWorkspace(`webhooks(first: $n) { edges { node { id __typename } } }`),
-	"WebhookDelivery": ofWorkspace(`webhooks(first: 1) { edges { node { deliveries(first: $n) { edges { node { id __typename } } ` +
+	"WebhookDelivery": ofWorkspace(`webhooks(first: 1) { edges { node { deliveries(first: $n) { edges { node {
+		id __typename } } ` +
 		`} } } }`),
 	"Workspace": `query ($w: ID!) { workspace(by: {id: $w}) { id __typename } }`,
 }
@@ -116,7 +117,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 		ExpiresAt: now.Add(time.Hour),
 	})
 	hook := &webhook.Webhook{
-		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
+		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
+		Host:  "hooks.example.com",
 		Types: []audit.Action{audit.LinkCreated}, Tags: []string{}, Status: webhook.Paused, Secret: []byte("s"),
 		CreatedAt: now, ClicksAt: now, CreatedBy: w.ada.accountID,
 	}
@@ -136,7 +138,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 // eventOf returns the id of the first event about an object.
 func (w *nodeWorld) eventOf(t *testing.T, targetID string) (eventID string) {
 	t.Helper()
-	must.NoError(t, w.db.NewSelect().Model((*audit.Event)(nil)).Column("id").Where("target_id = ?", targetID).Order("id").Limit(1).
+	must.NoError(t, w.db.NewSelect().Model((*audit.Event)(nil)).Column("id").Where("target_id = ?",
+		targetID).Order("id").Limit(1).
 		Scan(db.AsSystem(t.Context()), &eventID))
 	return eventID
 }

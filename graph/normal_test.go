@@ -31,8 +31,10 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 				}
 			}
 		}
-		want(ask(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, strategy: RANDOM, url: "https://example.com/`+decomposed+`",
-			externalId: $t, title: $t, note: $t, tags: [$t], metadata: [{key: "k", value: $t}]}) { link { originalUrl title note tags
+		want(ask(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, strategy: RANDOM,
+			url: "https://example.com/`+decomposed+`",
+			externalId: $t, title: $t, note: $t, tags: [$t], metadata: [{key: "k", value: $t}]}) { link {
+				originalUrl title note tags
 			externalId metadata { value } } errors { message } } }`, decomposed),
 			`"originalUrl":"https://example.com/`+decomposed+`"`, `"title":"`+composed+`"`, `"note":"`+composed+`"`,
 			`"tags":["`+composed+`"]`, `"externalId":"`+composed+`"`, `"value":"`+composed+`"`)
@@ -40,7 +42,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			want(ask(`query ($w: ID!, $t: String!) { link(by: {external: {workspaceId: $w, externalId: $t}}) { code }
 				workspace(by: {id: $w}) {
 				a: links(filter: {tags: [$t]}) { totalCount } b: links(filter: {search: $t}) { totalCount }
-				c: links(filter: {externalIds: [$t]}) { totalCount } d: links(filter: {metadata: {key: "k", value: $t}}) { totalCount }
+				c: links(filter: {externalIds: [$t]}) { totalCount } d: links(filter: {metadata: {key: "k", value: $t}}) {
+					totalCount }
 				e: links(filter: {withoutTags: [$t]}) { totalCount } } }`, text), `"code":`, `"a":{"totalCount":1}`,
 				`"b":{"totalCount":1}`, `"c":{"totalCount":1}`, `"d":{"totalCount":1}`, `"e":{"totalCount":0}`)
 			want(ask(`mutation ($w: ID!, $t: String!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: $t,
@@ -48,24 +51,30 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 				`"externalId":"`+composed+`"`)
 		}
 		r := b.ask(t, ada.token, `mutation ($w: ID!, $a: String!, $b: String!) { upsertLinks(input: {workspaceId: $w, links: [
-			{externalId: $a, url: "https://example.com/a"}, {externalId: $b, url: "https://example.com/b"}]}) { errors { message } } }`,
+			{externalId: $a, url: "https://example.com/a"}, {externalId: $b, url: "https://example.com/b"}]}) { errors {
+				message } } }`,
 			"w", ada.workspace.ID(), "a", composed, "b", decomposed)
 		want(r, "occurs twice")
-		if r := b.ask(t, ada.token, `mutation ($w: ID!, $a: String!, $b: String!) { createLinks(input: {workspaceId: $w, links: [
-			{externalId: $a, url: "https://example.com/c", strategy: RANDOM}, {externalId: $b, url: "https://example.com/c", strategy: RANDOM}]}) {
+		if r := b.ask(t, ada.token, `mutation ($w: ID!, $a: String!, $b: String!) {
+			createLinks(input: {workspaceId: $w, links: [
+			{externalId: $a, url: "https://example.com/c", strategy: RANDOM},
+			{externalId: $b, url: "https://example.com/c", strategy: RANDOM}]}) {
 			results { errors { code } } } }`, "w", ada.workspace.ID(), "a", "n\u00e9w", "b", "ne\u0301w"); strings.Count(r.text,
 			"EXTERNAL_ID_TAKEN") != 1 {
 			t.Errorf("two links with one external id: %s", r.text)
 		}
 		want(ask(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, url: $t, title: "a\u202eb\u2066c",
-			routing: {endedUrl: $t, rules: [{targets: [{url: $t}]}]}}) { link { originalUrl title routing { endedUrl rules { targets {
+			routing: {endedUrl: $t, rules: [{targets: [{url: $t}]}]}}) { link { originalUrl title routing {
+				endedUrl rules { targets {
 			url } } } } errors { message } } }`, "\ufeff\u200b https://example.com/trimmed\u00a0\u2028\r\n\x00"),
 			`"originalUrl":"https://example.com/trimmed"`, `"title":"abc"`, `"endedUrl":"https://example.com/trimmed"`,
 			`"url":"https://example.com/trimmed"`)
-		want(ask(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, url: "https://example.com/fold", title: $t})
+		want(ask(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w,
+			url: "https://example.com/fold", title: $t})
 			{ link { code } errors { message } } }`, "ΟΔΟΣ Straße İzmir ﬁn"), `"code":`)
 		for _, text := range []string{"οδος", "οδοσ", "STRASSE", "straẞe", "izmir", "ızmır", "ＦＩＮ"} {
-			want(ask(`query ($w: ID!, $t: String!) { workspace(by: {id: $w}) { links(filter: {search: $t}) { totalCount } } }`, text),
+			want(ask(`query ($w: ID!, $t: String!) { workspace(by: {id: $w}) { links(filter: {search: $t}) { totalCount }
+				} }`, text),
 				`"totalCount":1`)
 		}
 	})

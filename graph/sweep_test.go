@@ -49,7 +49,8 @@ func (m measured) perPoint() time.Duration { return m.took / time.Duration(max(m
 func TestCost_FollowsTheWork(t *testing.T) { //nolint:paralleltest // it measures the time of the process
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
-	s := &sweep{bundle: b, token: ada.token, workspaceID: ada.workspace.ID(), schema: gen.NewExecutableSchema(gen.Config{}).Schema()}
+	s := &sweep{bundle: b, token: ada.token, workspaceID: ada.workspace.ID(),
+		schema: gen.NewExecutableSchema(gen.Config{}).Schema()}
 	s.prepare(t)
 	calls := s.routings()
 	if suitetest.Exhaustive() {
@@ -101,7 +102,8 @@ func (s *sweep) measure(t *testing.T, c call) measured {
 	}
 	if refused := tooExpensive.FindStringSubmatch(text); refused != nil {
 		m.points = must.Value(strconv.Atoi(refused[1]))(t)
-	} else if w.Code != http.StatusOK || strings.Contains(text, `"code":"INVALID`) && !strings.Contains(text, "must have at most") {
+	} else if w.Code != http.StatusOK || strings.Contains(text, `"code":"INVALID`) && !strings.Contains(text,
+		"must have at most") {
 		t.Errorf("%s: %d %.400s", c.name, w.Code, text)
 	}
 	return m
@@ -147,8 +149,9 @@ func queryRules(n int) (all []any) {
 func tests(n int) (all []any) {
 	for range n {
 		all = append(all, map[string]any{"status": 302, "visit": map[string]any{
-			"country": "US", "userAgent": strings.Repeat("Mozilla/5.0 (X11; Linux) ", 8), "acceptLanguage": strings.Repeat("fr,", 60),
-			"query": strings.Repeat("a=b&", 50)}})
+			"country": "US", "userAgent": strings.Repeat("Mozilla/5.0 (X11; Linux) ", 8),
+			"acceptLanguage": strings.Repeat("fr,", 60),
+			"query":          strings.Repeat("a=b&", 50)}})
 	}
 	return all
 }
@@ -158,7 +161,8 @@ func large(of int) map[string]any {
 	return map[string]any{"rules": rules(50, 1, 25, "country"), "tests": tests(of)}
 }
 
-const createAll = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id } errors { code message } }
+const createAll = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id } errors {
+	code message } }
 	errors { code message } } }`
 
 // prepare creates 105 links with large routings.
@@ -167,7 +171,8 @@ func (s *sweep) prepare(t *testing.T) {
 	for part := range suitetest.Size(1, 7) {
 		var links []any
 		for i := range 15 {
-			links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/%d/%d/%s", part, i, strings.Repeat("u", 2000)),
+			links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/%d/%d/%s", part, i,
+				strings.Repeat("u", 2000)),
 				"title": strings.Repeat("t", 200), "note": strings.Repeat("n", 2000), "routing": large(50)})
 		}
 		var got struct {
@@ -199,7 +204,8 @@ func (s *sweep) routings() (all []call) {
 		add("explain, values of "+kind, explain, of(map[string]any{"rules": rules(45, 20, 100, kind)}))
 	}
 	add("explain, large with 50 tests", explain, of(large(50)))
-	add("explain, query conditions with 50 tests", explain, of(map[string]any{"rules": queryRules(50), "tests": tests(50)}))
+	add("explain, query conditions with 50 tests", explain, of(map[string]any{"rules": queryRules(50),
+		"tests": tests(50)}))
 	add("explain, 50 tests", explain, of(map[string]any{"tests": tests(50)}))
 	add("explain, stored", explain, of(nil))
 	var links, changes, retitled []any
@@ -211,15 +217,18 @@ func (s *sweep) routings() (all []call) {
 	in := func(links []any) map[string]any {
 		return map[string]any{"in": map[string]any{"workspaceId": s.workspaceID, "links": links}}
 	}
-	const update = `mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) { results { errors { code message } } errors { code message } } }`
+	const update = `mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) { results { errors { code message }
+		} errors { code message } } }`
 	add("createLinks, large with 50 tests", createAll, in(links))
 	add("updateLinks, 50 tests", update, in(changes))
 	add("updateLinks, tests stored", update, in(retitled))
-	add("updateLink, large with 50 tests", `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`,
+	add("updateLink, large with 50 tests", `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors {
+		code message } } }`,
 		map[string]any{"in": map[string]any{"id": s.ids[1], "routing": large(50)}})
 	add("scheduleLinkChange, large with 50 tests",
 		`mutation ($in: ScheduleLinkChangeInput!) { scheduleLinkChange(input: $in) { errors { code message } } }`,
-		map[string]any{"in": map[string]any{"linkId": s.ids[2], "at": time.Now().Add(time.Hour), "change": map[string]any{"routing": large(50)}}})
+		map[string]any{"in": map[string]any{"linkId": s.ids[2], "at": time.Now().Add(time.Hour),
+			"change": map[string]any{"routing": large(50)}}})
 	return all
 }
 
@@ -229,13 +238,16 @@ func (s *sweep) batches(t *testing.T) []call {
 	var links, upserts, updates []any
 	for i := range 1000 {
 		long := strings.Repeat("x", 2000)
-		links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/batch/%d/%s", i, long), "title": long[:200],
-			"note": long, "tags": values("os", 20)})
-		upserts = append(upserts, map[string]any{"url": fmt.Sprintf("https://example.com/upsert/%d/%s", i, long), "title": long[:200],
-			"note": long, "tags": values("os", 20), "externalId": fmt.Sprint(i)})
+		links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/batch/%d/%s", i, long),
+			"title": long[:200],
+			"note":  long, "tags": values("os", 20)})
+		upserts = append(upserts, map[string]any{"url": fmt.Sprintf("https://example.com/upsert/%d/%s", i, long),
+			"title": long[:200],
+			"note":  long, "tags": values("os", 20), "externalId": fmt.Sprint(i)})
 	}
 	for _, linkID := range s.ids {
-		updates = append(updates, map[string]any{"id": linkID, "url": "https://example.com/changed/" + linkID, "note": strings.Repeat("m", 2000),
+		updates = append(updates, map[string]any{"id": linkID, "url": "https://example.com/changed/" + linkID,
+			"note": strings.Repeat("m", 2000),
 			"tags": values("os", 20)})
 	}
 	in := func(key string, of any) map[string]any {
@@ -244,15 +256,20 @@ func (s *sweep) batches(t *testing.T) []call {
 	must.Value(s.db.NewRaw("UPDATE workspaces SET link_quota = 10000").Exec(db.AsSystem(t.Context())))(t)
 	return []call{
 		{"createLinks, 1,000", createAll, in("links", links)},
-		{"upsertLinks, 1,000", `mutation ($in: UpsertLinksInput!) { upsertLinks(input: $in) { results { errors { code message } } } }`,
+		{"upsertLinks, 1,000", `mutation ($in: UpsertLinksInput!) { upsertLinks(input: $in) { results { errors {
+			code message } } } }`,
 			in("links", upserts)},
-		{"upsertLinks, 1,000 unchanged", `mutation ($in: UpsertLinksInput!) { upsertLinks(input: $in) { results { errors { code message } } } }`,
+		{"upsertLinks, 1,000 unchanged", `mutation ($in: UpsertLinksInput!) { upsertLinks(input: $in) { results {
+			errors { code message } } } }`,
 			in("links", upserts)},
-		{"updateLinks", `mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) { results { errors { code message } } } }`,
+		{"updateLinks", `mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) { results { errors {
+			code message } } } }`,
 			in("links", updates)},
-		{"deleteLinks", `mutation ($in: DeleteLinksInput!) { deleteLinks(input: $in) { results { errors { code message } } } }`,
+		{"deleteLinks", `mutation ($in: DeleteLinksInput!) { deleteLinks(input: $in) { results { errors {
+			code message } } } }`,
 			in("ids", s.ids[50:])},
-		{"createAnonymousLink", `mutation ($in: CreateAnonymousLinkInput!) { createAnonymousLink(input: $in) { errors { code } } }`,
+		{"createAnonymousLink", `mutation ($in: CreateAnonymousLinkInput!) { createAnonymousLink(input: $in) { errors {
+			code } } }`,
 			map[string]any{"in": map[string]any{"url": "https://example.com/" + strings.Repeat("a", 7000)}}},
 	}
 }

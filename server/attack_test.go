@@ -280,13 +280,13 @@ func (d *diary) note(kind string, took time.Duration, err error) {
 	}
 }
 
-// p99 returns the 99th percentile.
-func (d *diary) p99(kind string) time.Duration {
+// percentile returns the duration that a percentage of the calls did not exceed.
+func (d *diary) percentile(kind string, percent int) time.Duration {
 	all := slices.Sorted(slices.Values(d.took[kind]))
 	if len(all) == 0 {
 		return 0
 	}
-	return all[(len(all)*99-1)/100]
+	return all[(len(all)*percent-1)/100]
 }
 
 // live does the victim's work until the context ends.
@@ -329,8 +329,9 @@ func (s *scene) run(t *testing.T, a attack) {
 	during := s.live(ctx)
 	all.Wait()
 	for _, kind := range slices.Sorted(maps.Keys(during.took)) {
-		calm, under := before.p99(kind), during.p99(kind)
-		t.Logf("%-18s p99 %8.1f ms, before %8.1f ms, %5d calls", kind, milliseconds(under), milliseconds(calm),
+		calm, under := before.percentile(kind, 99), during.percentile(kind, 99)
+		t.Logf("%-18s p99 %8.1f ms, before %8.1f ms; p50 %8.1f ms, before %8.1f ms; %5d calls", kind, milliseconds(under),
+			milliseconds(calm), milliseconds(during.percentile(kind, 50)), milliseconds(before.percentile(kind, 50)),
 			len(during.took[kind]))
 		if under > bounded(time.Second) {
 			t.Errorf("%s: p99 %s during the attack, %s before", kind, under, calm)

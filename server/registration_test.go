@@ -84,7 +84,8 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 		if a, err := join("other@example.com", invited.InviteMember.Token); err != nil || a.code() != "FORBIDDEN" {
 			t.Errorf("another address: %+v, %v", a, err)
 		}
-		if a, err := join("Eve@Example.com", invited.InviteMember.Token); err != nil || !strings.Contains(a.body, `"errors":[]`) {
+		a, err := join("Eve@Example.com", invited.InviteMember.Token)
+		if err != nil || !strings.Contains(a.body, `"errors":[]`) {
 			t.Errorf("the invited address: %+v, %v", a, err)
 		}
 		eve := tenant{client: client{server: s}, email: "eve@example.com", password: "a long password"}
@@ -108,7 +109,8 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 		}
 		s.operator(t, "users", "create", "grace@example.com", "--owner-of=team")
 		s.operator(t, "users", "delete", "ada@example.com")
-		if out := s.operator(t, "users", "reset-password", "grace@example.com"); !strings.Contains(out, s.public+"/password#") {
+		out = s.operator(t, "users", "reset-password", "grace@example.com")
+		if !strings.Contains(out, s.public+"/password#") {
 			t.Errorf("output %q", out)
 		}
 	})
@@ -126,7 +128,8 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 				APIKey struct{ ID string }
 			} `json:"createApiKey"`
 		}
-		who.must(t, &key, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret apiKey { id } errors { code } } }`,
+		who.must(t, &key, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret apiKey { id }
+			errors { code } } }`,
 			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "name": "CI", "scopes": []string{"LINKS_READ"}}})
 		other := nodes[len(nodes)-1]
 		access := []string{who.token, nodes[0].login(t, who).Token}
@@ -152,7 +155,8 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 			t.Errorf("refresh: %+v", got)
 		}
 		reads := client{server: other, token: key.CreateAPIKey.Secret}
-		reads.must(t, new(any), `query ($id: ID!) { workspace(by: {id: $id}) { slug } }`, map[string]any{"id": who.workspaceID})
+		reads.must(t, new(any), `query ($id: ID!) { workspace(by: {id: $id}) { slug } }`,
+			map[string]any{"id": who.workspaceID})
 		nodes[0].operator(t, "users", "enable", who.email)
 		if got := other.login(t, who); got.Token == "" {
 			t.Errorf("after enable: %+v", got)
@@ -186,7 +190,8 @@ func TestUnverified_ReadsOnly(t *testing.T) {
 	for _, verified := range []bool{false, true} {
 		for query, in := range calls {
 			a, err := owner.run(query, map[string]any{"in": in})
-			if isRefused := a.code() == "FORBIDDEN" && strings.Contains(a.body, "verifyEmail"); err != nil || isRefused == verified {
+			isRefused := a.code() == "FORBIDDEN" && strings.Contains(a.body, "verifyEmail")
+			if err != nil || isRefused == verified {
 				t.Errorf("verified %t: %s: %+v, %v", verified, query, a, err)
 			}
 		}
@@ -194,7 +199,8 @@ func TestUnverified_ReadsOnly(t *testing.T) {
 			map[string]any{"id": owner.workspaceID})
 		if !verified {
 			owner.must(t, new(any), `mutation ($in: RequestEmailVerificationInput!) {
-				requestEmailVerification(input: $in) { errors { code } } }`, map[string]any{"in": map[string]any{"email": owner.email}})
+				requestEmailVerification(input: $in) { errors { code } } }`,
+				map[string]any{"in": map[string]any{"email": owner.email}})
 			owner.must(t, new(any), `mutation ($in: VerifyEmailInput!) { verifyEmail(input: $in) { errors { code } } }`,
 				map[string]any{"in": map[string]any{"token": mail.token(t, owner.email)}})
 		}

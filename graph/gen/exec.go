@@ -10366,7 +10366,8 @@ type StatsSlice {
   value: String!
   """
   A text for people, of the stats of a link by RULE or TARGET: the name, else the rule's position or the target's URL. Null for other
-  breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ.
+  breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ. Also null in the stats of a
+  workspace: they count the ids of rules and targets, which are local to their links, without the links.
   """
   label: String
   "Whether this slice combines all other values."

@@ -1298,7 +1298,8 @@ type StatsSlice struct {
 	// The value; empty for unknown, and if isOther is true.
 	Value string `json:"value"`
 	// A text for people, of the stats of a link by RULE or TARGET: the name, else the rule's position or the target's URL. Null for other
-	// breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ.
+	// breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ. Also null in the stats of a
+	// workspace: they count the ids of rules and targets, which are local to their links, without the links.
 	Label *string `json:"label,omitempty"`
 	// Whether this slice combines all other values.
 	IsOther bool `json:"isOther"`

@@ -54,7 +54,8 @@ func TestLinkPasswords_AreCheaper(t *testing.T) {
 	}
 }
 
-// TestLinkPasswords_HashInOneTurn: hashing keeps the present hash of the same password, and never lets its account rest.
+// TestLinkPasswords_HashInOneTurn: hashing keeps the present hash of the same password, and never lets its
+// account rest.
 func TestLinkPasswords_HashInOneTurn(t *testing.T) {
 	t.Parallel()
 	p := NewLinkPasswords(bcrypt.MinCost)

@@ -42,10 +42,10 @@ func TestDispatcher_AnnouncesAfterACrash(t *testing.T) {
 // TestDispatcher_DisablesWebhooksOfLostAccounts: nothing more is sent, and another member can take the webhook over.
 func TestDispatcher_DisablesWebhooksOfLostAccounts(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]string{
-		"removed":  "DELETE FROM members WHERE account_id = ?",
-		"demoted":  "UPDATE members SET role = 'EDITOR' WHERE account_id = ?",
-		"disabled": "UPDATE accounts SET disabled_at = '2026-11-20' WHERE id = ?",
+	for _, lose := range []string{
+		"DELETE FROM members WHERE account_id = ?",
+		"UPDATE members SET role = 'EDITOR' WHERE account_id = ?",
+		"UPDATE accounts SET disabled_at = '2026-11-20' WHERE id = ?",
 	} {
 		dbtest.Each(t, func(t *testing.T, d *db.DB) {
 			b := setup(t, d)
@@ -61,18 +61,18 @@ func TestDispatcher_DisablesWebhooksOfLostAccounts(t *testing.T) {
 			until(t, "the webhook is disabled", func() bool { return b.reload(t, w.ID).Status == webhook.Disabled })
 			until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
 			if got := b.mails.sent(); !strings.Contains(got[0], "has left the workspace") || len(r.got()) != 0 {
-				t.Errorf("%s: emails %q, %d requests", name, got, len(r.got()))
+				t.Errorf("%s: emails %q, %d requests", lose, got, len(r.got()))
 			}
 			key := workspacetest.Key(t, d, b.m.ID(), "WEBHOOKS_WRITE", "LINKS_READ")
 			active := webhook.Change{Status: optional.Set(webhook.Active)}
 			if _, err := b.Webhooks.Update(t.Context(), key, w.ID, active); !errs.Is(err, errs.Forbidden) {
-				t.Errorf("%s: enabled by an API key: %v", name, err)
+				t.Errorf("%s: enabled by an API key: %v", lose, err)
 			}
 			b.update(t, w, active)
 			b.write(t, audit.LinkUpdated, id.New(id.Link))
 			until(t, "an event is sent", func() bool { return len(r.got()) > 0 })
 			if got := b.reload(t, w.ID); got.Status != webhook.Active || got.CreatedBy != admin.AccountID() {
-				t.Errorf("%s: %+v", name, got)
+				t.Errorf("%s: %+v", lose, got)
 			}
 		})
 	}
