@@ -49,7 +49,7 @@ var rows = map[string]string{
 	"link_text_queue": `INSERT INTO link_text_queue (link_id, workspace_id) VALUES ('lnk_$', 'ws_$')`,
 	"link_urls":       `INSERT INTO link_urls VALUES ('lnk_$', 'endedUrl', 'ws_$', 'h', 'u')`,
 	"link_metadata":   `INSERT INTO link_metadata VALUES ('lnk_$', 'k', 'ws_$', 'v')`,
-	"target_grants":   `INSERT INTO target_grants VALUES ('tgt_$', 'lnk_$', 'ws_$', 5, 0)`,
+	"grants":          `INSERT INTO grants VALUES ('tgt_$', 'lnk_$', 'ws_$', 5, 0)`,
 	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"link_versions": `INSERT INTO link_versions VALUES ('lnk_$', 1, 'ws_$', now(), now(), 'CREATED', 'usr_$',
 		'{}')`,
@@ -68,7 +68,7 @@ var rows = map[string]string{
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
-	"link_text_queue", "link_urls", "link_versions", "link_metadata", "target_grants", "utm_templates", "webhooks",
+	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "utm_templates", "webhooks",
 	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
@@ -239,6 +239,42 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 			if _, err := d.NewSelect().Table(secret).Count(db.AsResolver(t.Context())); err == nil {
 				t.Errorf("the resolver sees %s", secret)
 			}
+		}
+	})
+}
+
+// TestPolicies_OnlyTheSystemGrants: users change the maximum of their links and targets, but not what they have granted,
+// and the resolver reads only what is left.
+func TestPolicies_OnlyTheSystemGrants(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := isolated(t)
+		user, resolver := db.InWorkspace(t.Context(), own, ownMember), db.AsResolver(t.Context())
+		for statement, c := range map[string]struct {
+			ctx  context.Context
+			rows int64 // -1: refused
+		}{
+			"UPDATE grants SET granted = 0":                                       {user, -1},
+			"UPDATE grants SET subject_id = 'lnk_a'":                              {user, -1},
+			"UPDATE grants SET max_clicks = 7, exhausted_at = NULL":               {user, 1},
+			"UPDATE grants SET granted = granted + 1":                             {db.AsSystem(t.Context()), 2},
+			"UPDATE grants SET max_clicks = 8":                                    {resolver, -1},
+			"SELECT workspace_id FROM grants":                                     {resolver, -1},
+			"SELECT subject_id FROM grants WHERE granted < max_clicks":            {resolver, 2},
+			"INSERT INTO grants VALUES ('lnk_b', 'lnk_mine', 'ws_foreign', 5, 0)": {user, -1},
+			"INSERT INTO grants VALUES ('lnk_b', 'lnk_mine', 'ws_mine', 5, 0)":    {user, 1},
+			"DELETE FROM grants WHERE subject_id <> 'lnk_b'":                      {user, 1},
+		} {
+			tx := must.Value(d.BeginTx(c.ctx, nil))(t)
+			n := int64(-1)
+			if result, err := tx.ExecContext(c.ctx, statement); err == nil {
+				n = must.Value(result.RowsAffected())(t)
+			}
+			if n != c.rows {
+				t.Errorf("%s: %d rows, want %d", statement, n, c.rows)
+			}
+			must.NoError(t, tx.Rollback())
 		}
 	})
 }

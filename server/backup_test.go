@@ -255,7 +255,7 @@ func opened(t *testing.T, folder string) *db.DB {
 
 func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
 	t.Helper()
-	must.NoError(t, opened(t, folder).NewSelect().Table("links").Column("granted").Where("id = ?", linkID).
+	must.NoError(t, opened(t, folder).NewSelect().Table("grants").Column("granted").Where("subject_id = ?", linkID).
 		Scan(t.Context(), &granted))
 	return granted
 }
@@ -616,12 +616,12 @@ func TestAfterRestore_CountsGrants(t *testing.T) {
 		}
 		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 300 })
 		s.kill()
-		execute(t, b, "UPDATE links SET granted = granted + 7 WHERE id = ?", l.ID) // as if clicks were lost
+		execute(t, b, "UPDATE grants SET granted = granted + 7 WHERE subject_id = ?", l.ID) // as if clicks were lost
 		d := must.Value(b.open())(t)
 		t.Cleanup(func() { d.Close() })
 		granted := func() (n int64) {
 			t.Helper()
-			must.NoError(t, d.NewSelect().Table("links").Column("granted").Where("id = ?", l.ID).
+			must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", l.ID).
 				Scan(db.AsSystem(t.Context()), &n))
 			return n
 		}

@@ -236,7 +236,7 @@ func TestFallback_ReplacesThePage(t *testing.T) {
 		for state, l := range f.links {
 			want := map[string]int64{"exhausted": 1, "over-quota": 2}[state]
 			clicks, _, _ := clicksOf(t, b, l.ID)
-			granted := numberOf(t, b, "SELECT granted FROM links WHERE id = ?", l.ID)
+			granted := numberOf(t, b, "SELECT coalesce(sum(granted), 0) FROM grants WHERE subject_id = ?", l.ID)
 			if hits := chargedOf(t, b, l.ID); clicks != want || hits != want || state == "exhausted" && granted != want {
 				t.Errorf("%s: %d clicks, %d hits, %d granted, want %d", state, clicks, hits, granted, want)
 			}

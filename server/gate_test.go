@@ -498,7 +498,7 @@ func TestConsumption_EqualsClicks(t *testing.T) {
 		defer d.Close()
 		for i, l := range links[4:7] {
 			granted := int64(0)
-			err := d.NewRaw("SELECT granted FROM links WHERE id = ?", l.ID).Scan(db.AsSystem(t.Context()), &granted)
+			err := d.NewRaw("SELECT granted FROM grants WHERE subject_id = ?", l.ID).Scan(db.AsSystem(t.Context()), &granted)
 			if err != nil || granted != seen[i+4].Load() {
 				t.Errorf("link %d: %d grants for %d redirects, %v", i+4, granted, seen[i+4].Load(), err)
 			}

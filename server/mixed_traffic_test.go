@@ -344,7 +344,7 @@ func (l *trafficLink) check(t *testing.T, b backend) int64 {
 	if hits := chargedOf(t, b, l.id); hits != total {
 		t.Errorf("%s: %d hits are charged, want the %d clicks", l.kind, hits, total)
 	}
-	granted, leases := numberOf(t, b, "SELECT granted FROM links WHERE id = ?", l.id),
+	granted, leases := numberOf(t, b, "SELECT coalesce(sum(granted), 0) FROM grants WHERE subject_id = ?", l.id),
 		openLeases(t, b, l.id)
 	if l.maxClicks > 0 && (granted < total || granted > total+unsure) || leases != 0 {
 		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d, up to %d more, and 0", l.kind, granted,
@@ -369,7 +369,7 @@ func (c *trafficTarget) check(t *testing.T, b backend, name string, unsure int64
 	if c.maxClicks == 0 {
 		return
 	}
-	granted := numberOf(t, b, "SELECT granted FROM target_grants WHERE target_id = ?", c.id)
+	granted := numberOf(t, b, "SELECT granted FROM grants WHERE subject_id = ?", c.id)
 	if granted < seen+private || granted > min(seen+private+unsure, c.maxClicks) {
 		t.Errorf("%s: %d of %d clicks are granted, want %d of private and %d of other visitors, and at most %d more", name,
 			granted, c.maxClicks, private, seen, unsure)

@@ -139,7 +139,7 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 			node.stop()
 		}
 		fr := ids["https://example.com/fr"]
-		granted := numberOf(t, b, "SELECT granted FROM target_grants WHERE target_id = ?", fr)
+		granted := numberOf(t, b, "SELECT granted FROM grants WHERE subject_id = ?", fr)
 		if want := targets[fr] + int64(privateFR); granted != want {
 			t.Errorf("the capped target has granted %d clicks, want %d: a private visitor consumes one", granted, want)
 		}

@@ -398,7 +398,7 @@ func (d *drill) checkMaxClicks(clicks []int64) {
 	wrong := 0
 	for number := range limited {
 		id := d.links[number].Link.ID
-		granted := d.Number(d.copied, "SELECT granted FROM links WHERE id = $1", id)
+		granted := d.Number(d.copied, "SELECT granted FROM grants WHERE subject_id = $1", id)
 		rig.Check(d.tenant.Do(&struct{}{}, `mutation ($id: ID!, $n: Int64!) { updateLink(input: {id: $id, maxClicks: $n}) {
 			errors { message } } }`, map[string]any{"id": id, "n": clicks[number] + spare}))
 		if redirects, last := d.useUp(number); granted != clicks[number] || redirects != spare || last != http.StatusGone {

@@ -34,7 +34,7 @@ var (
 )
 
 const (
-	firstStep  = "0010_index_of_text" // of the oldest schema that can be upgraded under load: see docs/OPERATIONS.md
+	firstStep  = "0047_grants" // of the oldest schema that can be upgraded under load: see docs/OPERATIONS.md
 	migrations = "migrations/postgres"
 	// longestMigration bounds the wait for the late server, which migrates a million links on a slow disk.
 	longestMigration = 15 * time.Minute

@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -26,38 +25,12 @@ const (
 	grantBatch = 256
 	// grantDeadline bounds a statement, and how long a visitor waits for it.
 	grantDeadline = 2 * time.Second
-	// recountBatch is how many links RecountGrants updates in one transaction.
+	// recountBatch is how many links RecountGrants updates in one statement.
 	recountBatch = 500
 )
 
-// granted is a table whose rows count grants. No user can change the column granted, and only this
-// package does.
-type granted struct{ table, id string }
-
-// The tables: links with maxClicks, and targets of rules that have a maximum of their own.
-var (
-	ofLinks   = granted{"links", "id"}
-	ofTargets = granted{"target_grants", "target_id"}
-)
-
-func tableOf(subject string) granted {
-	if id.PrefixOf(subject) == id.Target {
-		return ofTargets
-	}
-	return ofLinks
-}
-
-// updateGranted prepares an update of granted; the caller adds conditions. Nothing else in this package
-// writes to links.
-func updateGranted(conn bun.IDB, of granted, expression string, args ...any) *bun.UpdateQuery {
-	q := conn.NewUpdate().Set("granted = "+expression, args...)
-	if of == ofTargets {
-		return q.Table("target_grants")
-	}
-	return q.Table("links")
-}
-
-// Grants counts the redirects of links and of targets that have a maximum, in their rows.
+// Grants counts the redirects of its subjects, links and targets that have a maximum, in the table grants. No user can
+// change the column granted, and of existing rows only this package does.
 type Grants struct {
 	// DB is the database, Clicks counts the clicks in it.
 	DB     *db.DB
@@ -65,7 +38,7 @@ type Grants struct {
 	// Log receives failures to return grants.
 	Log *slog.Logger
 
-	calls    batcher.Batcher[granted, wish, *shares]
+	calls    batcher.Batcher[struct{}, wish, *shares]
 	alone    batcher.Batcher[string, wish, *shares] // of one subject, after a shared call has failed
 	checks   batcher.Batcher[struct{}, string, []string]
 	granting sync.WaitGroup
@@ -132,7 +105,7 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 	g.granting.Go(func() {
 		system := db.AsSystem(context.WithoutCancel(ctx))
 		one := wish{ctx, subject}
-		granted, err := g.calls.Do(system, tableOf(subject), one, g.grantAll)
+		granted, err := g.calls.Do(system, struct{}{}, one, g.grantAll)
 		ok, err := granted.take(subject, err)
 		retry := db.IsLockTimeout(err) || err != nil && !errs.Is(err, errs.Unavailable) // another subject may be the reason
 		for retry && ctx.Err() == nil {
@@ -195,10 +168,20 @@ func (s *shares) take(subject string, err error) (bool, error) {
 	return false, nil
 }
 
-// change is a number of grants to add to a subject.
+// change is a number of grants of a subject.
 type change struct {
 	SubjectID string
 	N         int64
+}
+
+// update prepares an update of the subjects in a map, whose numbers are change.n; the caller adds what to set.
+func (g *Grants) update(conn bun.IDB, numbers map[string]int64) *bun.UpdateQuery {
+	changes := make([]change, 0, len(numbers))
+	for _, subject := range slices.Sorted(maps.Keys(numbers)) {
+		changes = append(changes, change{subject, numbers[subject]})
+	}
+	return conn.NewUpdate().With("change", g.DB.NewValues(&changes)).Table("grants", "change").
+		Where("grants.subject_id = change.subject_id")
 }
 
 // grantAll takes a grant for each visitor who still waits. A conditional statement decides; subjects that have fewer
@@ -236,16 +219,11 @@ func (g *Grants) grantAll(ctx context.Context, wishes []wish) (*shares, error) {
 	return granted, nil
 }
 
-// add adds grants to the subjects of a table whose maximum permits all of them, and returns these.
+// add adds grants to the subjects whose maximum permits all of them, and returns these.
 func (g *Grants) add(ctx context.Context, conn bun.IDB, grants map[string]int64) (given []string, err error) {
-	changes, of := make([]change, 0, len(grants)), granted{}
-	for _, subject := range slices.Sorted(maps.Keys(grants)) {
-		changes, of = append(changes, change{subject, grants[subject]}), tableOf(subject)
-	}
-	err = updateGranted(conn, of, "granted + change.n").With("change", g.DB.NewValues(&changes)).Table("change").
-		Where("? = change.subject_id", bun.Ident(of.table+"."+of.id)).
+	err = g.update(conn, grants).Set("granted = granted + change.n").
 		Where("granted + change.n <= max_clicks OR max_clicks IS NULL OR change.n < 0").
-		Returning("?", bun.Ident(of.table+"."+of.id)).Scan(ctx, &given)
+		Returning("grants.subject_id").Scan(ctx, &given)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -282,33 +260,28 @@ func (g *Grants) Run(ctx context.Context) error {
 	return nil
 }
 
-// returnOwed returns the grants to both tables. Those of a commit without an answer may have returned: they stay
-// granted, because a second return would exceed a maximum.
-func (g *Grants) returnOwed(ctx context.Context) (err error) {
+// returnOwed returns the grants. Those of a commit without an answer may have returned: they stay granted, because a
+// second return would exceed a maximum.
+func (g *Grants) returnOwed(ctx context.Context) error {
 	g.mu.Lock()
-	owed := map[granted]map[string]int64{ofLinks: {}, ofTargets: {}}
+	owed := make(map[string]int64, len(g.owed))
 	for subject, n := range g.owed {
-		owed[tableOf(subject)][subject] = -n
+		owed[subject] = -n
 	}
 	g.mu.Unlock()
+	if len(owed) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), grantDeadline)
 	defer cancel()
-	for _, subjects := range owed {
-		if len(subjects) == 0 {
-			continue
-		}
-		isSent := false
-		problem := g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			_, err := g.add(ctx, tx, subjects)
-			isSent = err == nil
-			return err
-		})
-		if problem != nil {
-			err = problem
-		}
-		if isSent {
-			g.settle(subjects)
-		}
+	isSent := false
+	err := g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := g.add(ctx, tx, owed)
+		isSent = err == nil
+		return err
+	})
+	if isSent {
+		g.settle(owed)
 	}
 	return err
 }
@@ -338,7 +311,7 @@ func (g *Grants) Exhausted(ctx context.Context, linkID string) (bool, error) {
 func (g *Grants) exhausted(ctx context.Context, linkIDs []string) (exhausted []string, err error) {
 	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), grantDeadline)
 	defer cancel()
-	err = g.DB.NewSelect().Table(ofLinks.table).Column("id").Where("id IN (?)", bun.In(linkIDs)).
+	err = g.DB.NewSelect().Table("grants").Column("subject_id").Where("subject_id IN (?)", bun.In(linkIDs)).
 		Where("granted >= max_clicks").Scan(ctx, &exhausted)
 	return exhausted, err
 }
@@ -349,27 +322,21 @@ func (g *Grants) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {
 		var ids []string
-		err := g.DB.NewSelect().Table(ofLinks.table).Column("id").Where("max_clicks IS NOT NULL").
-			Where("id > ?", after).Order("id").Limit(recountBatch).Scan(ctx, &ids)
+		err := g.DB.NewSelect().Table("grants").Column("subject_id").Where("subject_id = link_id").
+			Where("max_clicks IS NOT NULL").Where("subject_id > ?", after).Order("subject_id").Limit(recountBatch).Scan(ctx, &ids)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
 		after = ids[len(ids)-1]
-		counts, err := g.Clicks.Counts(ctx, g.DB, ids...)
+		clicks, err := g.Clicks.Counts(ctx, g.DB, ids...)
 		if err != nil {
 			return err
 		}
-		err = g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			for _, linkID := range ids {
-				_, err := updateGranted(tx, ofLinks, "?", counts[linkID]).Where("id = ?", linkID).
-					Where("granted <> ?", counts[linkID]).Exec(ctx)
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		counts := make(map[string]int64, len(ids))
+		for _, linkID := range ids {
+			counts[linkID] = clicks[linkID]
+		}
+		if _, err := g.update(g.DB, counts).Set("granted = change.n").Where("granted <> change.n").Exec(ctx); err != nil {
 			return fmt.Errorf("counting what links have granted: %w", err)
 		}
 	}

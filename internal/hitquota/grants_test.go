@@ -26,12 +26,27 @@ func newLink(t *testing.T, d *db.DB, maxClicks *int64) string {
 		original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at, max_clicks)
 		VALUES (?0, 'ws_00000000000000000000000000', ?0, ?0, 'RANDOM', ?0, ?0, ?1, 302, ?2, ?2, ?3)`,
 		linkID, []byte(linkID), db.Instant(dbtest.Noon), maxClicks))(t)
+	addGrants(t, d, linkID, linkID, maxClicks)
 	return linkID
 }
 
-func grantedOf(t *testing.T, d *db.DB, linkID string) (n int64) {
+// newTarget inserts a target of a link with a maximum.
+func newTarget(t *testing.T, d *db.DB, linkID string, maxClicks int64) string {
 	t.Helper()
-	must.NoError(t, d.NewSelect().Table("links").Column("granted").Where("id = ?", linkID).Scan(db.AsSystem(t.Context()), &n))
+	targetID := id.New(id.Target)
+	addGrants(t, d, targetID, linkID, &maxClicks)
+	return targetID
+}
+
+func addGrants(t *testing.T, d *db.DB, subject, linkID string, maxClicks *int64) {
+	t.Helper()
+	must.Value(d.ExecContext(db.AsSystem(t.Context()), `INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks)
+		VALUES (?, ?, 'ws_00000000000000000000000000', ?)`, subject, linkID, maxClicks))(t)
+}
+
+func grantedOf(t *testing.T, d *db.DB, subject string) (n int64) {
+	t.Helper()
+	must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", subject).Scan(db.AsSystem(t.Context()), &n))
 	return n
 }
 
@@ -47,8 +62,8 @@ func runGrants(t *testing.T, d *db.DB) (g *Grants, stop func()) {
 	return g, stop
 }
 
-// TestGrants_AreExact: for links whose maximum is used up by visitors of two nodes at once, for links without one,
-// and after unused grants have returned.
+// TestGrants_AreExact: for links and targets whose maximum is used up by visitors of two nodes at once, for links that
+// have none any more, and after unused grants have returned.
 func TestGrants_AreExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -58,6 +73,7 @@ func TestGrants_AreExact(t *testing.T) {
 		for _, maxClicks := range []int64{1, 7, 30} {
 			links[newLink(t, d, &maxClicks)] = maxClicks
 		}
+		links[newTarget(t, d, newLink(t, d, new(int64(3))), 9)] = 9
 		links[newLink(t, d, nil)] = 40
 		var visits sync.WaitGroup
 		for linkID, want := range links {
@@ -134,7 +150,7 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 	grant.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	dbtest.WhileLocked(t, d, "links", "id = '"+linkID+"'", func(context.Context) {
+	dbtest.WhileLocked(t, d, "grants", "subject_id = '"+linkID+"'", func(context.Context) {
 		if err := g.returnOwed(ctx); err == nil || g.OutstandingGrants() != 1 {
 			t.Errorf("%d grants are outstanding, want 1: %v", g.OutstandingGrants(), err)
 		}
@@ -147,16 +163,17 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 	}
 }
 
-// TestGrants_LockedRowDelaysNoOtherLink: links whose visitors share a statement with those of a locked row get their
-// grants by statements of their own, and keep what an earlier statement of the call has granted. Visitors who have gone
+// TestGrants_LockedRowDelaysNoOtherLink: links and targets whose visitors share a statement with those of a locked row
+// get their grants by statements of their own, and keep what an earlier statement of the call has granted. Visitors who have gone
 // get none.
 func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	g, _ := runGrants(t, d)
-	locked, other := newLink(t, d, new(int64(5))), newLink(t, d, new(int64(5)))
+	locked := newLink(t, d, new(int64(5)))
+	other := newTarget(t, d, newLink(t, d, nil), 5)
 	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		must.Value(tx.ExecContext(ctx, "SELECT FROM links WHERE id = ? FOR UPDATE", locked))(t)
+		must.Value(tx.ExecContext(ctx, "SELECT FROM grants WHERE subject_id = ? FOR UPDATE", locked))(t)
 		here, gone := wish{t.Context(), locked}, wish{subject: other}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -167,7 +184,7 @@ func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 			t.Errorf("%+v, want a timeout of the lock and one grant", granted)
 		}
 		if _, ok, err := g.Grant(t.Context(), other); !ok || err != nil {
-			t.Errorf("the other link: %t, %v", ok, err)
+			t.Errorf("the target of another link: %t, %v", ok, err)
 		}
 		if _, ok, err := g.Grant(t.Context(), locked); ok || !errs.Is(err, errs.Unavailable) && err == nil {
 			t.Errorf("the locked link: %t, %v", ok, err)

@@ -18,7 +18,7 @@ func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, erro
 		return nil, err
 	}
 	l = new(*l)
-	if err := s.applyDueOf(ctx, l); err != nil {
+	if err := s.complete(ctx, l); err != nil {
 		return nil, err
 	}
 	if v, err := s.dueVersion(ctx, l, at); v != nil || err != nil {

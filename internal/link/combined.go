@@ -89,8 +89,7 @@ func (b *batch) setResults(ctx context.Context, c *contribution) {
 // needsTransaction reports whether createCombined leaves the item to insert. It does so with an invalid one: its
 // error must not be returned before a presumed membership is confirmed.
 func (it *item) needsTransaction() bool {
-	return it.Err != nil || it.hasDependentRows() || it.draft.Strategy != Deterministic || it.draft.ExternalID != nil ||
-		it.draft.MaxClicks != nil
+	return it.Err != nil || it.hasDependentRows() || it.draft.Strategy != Deterministic || it.draft.ExternalID != nil
 }
 
 // insertCombined creates the unresolved links with one statement on PostgreSQL. It reports false, with nothing
@@ -125,7 +124,8 @@ func (b *batch) insertCombined(ctx context.Context) (created bool, err error) {
 // hasDependentRows reports whether the item writes rows other than the link, its tags and its event.
 func (it *item) hasDependentRows() bool {
 	return it.upsert != nil ||
-		(it.pending() || it.duplicateOf != nil) && (it.draft.Routing != nil || it.draft.Metadata != "")
+		(it.pending() || it.duplicateOf != nil) &&
+			(it.draft.Routing != nil || it.draft.MaxClicks != nil || it.draft.Metadata != "")
 }
 
 // created is the result of an item whose link was inserted.

@@ -39,9 +39,12 @@ func (s *Store) ApplyScheduledChanges(ctx context.Context) error {
 }
 
 // WriteDue writes the scheduled changes of links that have taken effect, each as a version of its own, and
-// loads the others, so that Hosts has theirs. The caller has locked the links in the transaction.
+// loads the others, so that Hosts has theirs, and Granted. The caller has locked the links in the transaction.
 func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	if err := loadPending(ctx, tx, links...); err != nil {
+		return err
+	}
+	if err := loadGranted(ctx, tx, links...); err != nil {
 		return err
 	}
 	now := s.now()
@@ -138,10 +141,19 @@ type dueState struct {
 	actor string
 }
 
-// ApplyDue gives links the state that they have at an instant: with the scheduled changes that have taken
-// effect and are not written yet. Version, UpdatedAt, lists and searches follow once they are. A link and
-// its changes are read again by one statement, in case they are written meanwhile.
-func ApplyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
+// Complete adds to links what their rows lack. It sets Granted, and gives links the state that they have at an instant:
+// with the scheduled changes that have taken effect and are not written yet. Version, UpdatedAt, lists and searches
+// follow once they are.
+func Complete(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
+	if err := applyDue(ctx, conn, now, links...); err != nil {
+		return err
+	}
+	return loadGranted(ctx, conn, links...)
+}
+
+// applyDue applies due changes. A link and its changes are read again by one statement, in case they are written
+// meanwhile.
+func applyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
 	byID, ids := map[string][]*Link{}, []string{}
 	for _, l := range links {
 		if l.NextChangeAt != nil && !l.NextChangeAt.After(now) {

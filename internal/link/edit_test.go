@@ -240,7 +240,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 		}
 		before := statements.Load()
 		must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
-		if n := statements.Load() - before; n > 12 {
+		if n := statements.Load() - before; n > 14 {
 			t.Errorf("%d statements", n)
 		}
 	})
@@ -261,6 +261,51 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 		b.grant(t, l, 0)
 		b.update(t, l, Change{MaxClicks: to[*int64](nil)})
 		b.grant(t, l, 1)
+	})
+}
+
+// TestStore_ReadersKnowWhatIsGranted: the count is in another table, which each way to read a link must read, too.
+func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		in := &Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(Deterministic), Fields: Change{MaxClicks: to(new(int64(1)))}}
+		l := must.Value(b.Upsert(t.Context(), b.mine, in))(t).Link
+		b.grant(t, l, 1)
+		at := must.Value(b.Resolver.ParseShortURL(b.ShortURL(l)))(t)
+		for name, read := range map[string]func() (*Link, error){
+			"Get":           func() (*Link, error) { return b.Get(t.Context(), b.mine, l.ID) },
+			"At":            func() (*Link, error) { return b.At(t.Context(), at) },
+			"ByPastAddress": func() (*Link, error) { return b.ByPastAddress(t.Context(), at, b.now) },
+			"Many": func() (*Link, error) {
+				links, err := b.Many(t.Context(), b.mine, l.ID)
+				return links[l.ID], err
+			},
+			"Find": func() (*Link, error) {
+				found, err := b.Find(t.Context(), l.ID, 1)
+				return &found[0].Link, err
+			},
+			"Create": func() (*Link, error) {
+				found, _, err := b.Create(t.Context(), b.mine, New{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
+				return found, err
+			},
+			"Upsert": func() (*Link, error) {
+				u, err := b.Upsert(t.Context(), b.mine, in)
+				return u.Link, err
+			},
+			"Update": func() (*Link, error) {
+				return b.Update(t.Context(), b.mine, Change{ID: l.ID, Title: to(new("new"))})
+			},
+			"a due change": func() (*Link, error) {
+				b.schedule(t, l, time.Minute, Change{Note: to(new("due"))})
+				b.now = b.now.Add(time.Minute)
+				return b.Get(t.Context(), b.mine, l.ID)
+			},
+		} {
+			if got := must.Value(read())(t); got.Status(b.now) != routing.Exhausted {
+				t.Errorf("%s: %s, %d granted", name, got.Status(b.now), got.Granted)
+			}
+		}
 	})
 }
 

@@ -113,18 +113,14 @@ func (s *Store) exhaustedTargets(ctx context.Context, l *Link) (ids []string, er
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}
-	var rows []struct {
-		TargetID string
-		Granted  int64
-	}
-	err = s.DB.NewSelect().Table("target_grants").Column("target_id", "granted").Where("link_id = ?", l.ID).
-		Scan(ctx, &rows)
+	var rows []grantRow
+	err = s.DB.NewSelect().Model(&rows).Column("subject_id", "granted").Where("link_id = ?", l.ID).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the grants of targets: %w", err)
 	}
 	for _, row := range rows {
-		if maximum := maxima[row.TargetID]; maximum != nil && row.Granted >= *maximum {
-			ids = append(ids, row.TargetID)
+		if maximum := maxima[row.SubjectID]; maximum != nil && row.Granted >= *maximum {
+			ids = append(ids, row.SubjectID)
 		}
 	}
 	return ids, nil

@@ -132,9 +132,8 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 // insertNew omits the columns that are null or zero in every new link.
 var insertNew = db.Insert{
 	Without: []string{
-		"granted", "deleted_at", "disabled_at", "ended_at", "purged_at", "started_at", "expired_at", "exhausted_at",
-		"destination_status", "last_checked_at", "check_failures", "version", "version_cause",
-		"version_starts_at", "next_change_at",
+		"deleted_at", "disabled_at", "ended_at", "purged_at", "started_at", "expired_at", "destination_status",
+		"last_checked_at", "check_failures", "version", "version_cause", "version_starts_at", "next_change_at",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
@@ -248,7 +247,7 @@ func (b *batch) useExisting(
 	ctx context.Context, conn bun.IDB, items []*item, byHash, byCode, byExternalID []*Link,
 ) error {
 	// A due change may have given a link another URL.
-	if err := ApplyDue(ctx, conn, b.now, slices.Concat(byHash, byCode, byExternalID)...); err != nil {
+	if err := Complete(ctx, conn, b.now, slices.Concat(byHash, byCode, byExternalID)...); err != nil {
 		return err
 	}
 	holders := make(map[string]*Link, len(byExternalID))
@@ -350,10 +349,7 @@ func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	if err := insertTags(ctx, tx, tags); err != nil {
 		return err
 	}
-	if err := writeMetadata(ctx, tx, created); err != nil {
-		return err
-	}
-	if err := b.writeRouting(ctx, tx, created); err != nil {
+	if err := b.writeDerived(ctx, tx, created); err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, events...)

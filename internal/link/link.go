@@ -69,8 +69,6 @@ type Link struct {
 	// Metadata is the caller's own data.
 	Metadata Metadata
 	routing.Settings
-	// Granted is how many redirects have been granted; it is counted only if there is a MaxClicks.
-	Granted int64
 	// ArchivedAt is when a member archived the link. It continues to redirect.
 	ArchivedAt *time.Time
 	// StatsPublic makes the link's stats public.
@@ -86,8 +84,8 @@ type Link struct {
 	// is when the link was scrubbed.
 	EndedAt  *time.Time
 	PurgedAt *time.Time
-	// StartedAt, ExpiredAt and ExhaustedAt are when the transitions that have been recorded took effect.
-	StartedAt, ExpiredAt, ExhaustedAt *time.Time
+	// StartedAt and ExpiredAt are when the transitions that have been recorded took effect.
+	StartedAt, ExpiredAt *time.Time
 	// ClaimHash is the SHA-256 of an anonymous link's claim token.
 	ClaimHash []byte
 	// Check is that of the destination.
@@ -104,12 +102,14 @@ type Link struct {
 	// NextChangeAt is when the soonest scheduled change is due; nil if there is none.
 	NextChangeAt *time.Time
 
+	// Granted is how many redirects have been granted, if there is a MaxClicks: see loadGranted.
+	Granted int64 `bun:"-"`
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`
 	// pending are the scheduled changes, soonest first; nil unless they were loaded.
 	pending []*ScheduledChange
 	// due are the states that have begun and are not written yet, and stored is the link as it is written;
-	// nil if it is the same. See ApplyDue.
+	// nil if it is the same. See Complete.
 	due    []dueState
 	stored *Link
 	// tags replace the link's tags when it is written; nil leaves them unchanged.

@@ -38,13 +38,17 @@ func (s *Store) Find(ctx context.Context, query string, limit int) ([]Found, err
 	if q, err = s.whereMatches(ctx, q, query); err != nil {
 		return nil, err
 	}
-	if err := q.Scan(db.AsSystem(ctx)); err != nil {
+	ctx = db.AsSystem(ctx)
+	if err := q.Scan(ctx); err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
-	for i, l := range found {
-		found[i].ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
+	links := make([]*Link, 0, len(found))
+	for i := range found {
+		l := &found[i]
+		l.ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
+		links = append(links, &l.Link)
 	}
-	return found, nil
+	return found, loadGranted(ctx, s.DB, links...)
 }
 
 // selectFound selects links of any workspace, newest first, with the workspace's slug.

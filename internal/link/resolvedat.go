@@ -39,7 +39,7 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 	if err != nil {
 		return nil, db.NoRowsAs(errNotFound(), err, "selecting a link by its code")
 	}
-	return l, nil
+	return l, Complete(ctx, s.DB, s.now(), l)
 }
 
 // pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.

@@ -110,7 +110,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 		if got := explain(nil); got != "https://example.com/capped" {
 			t.Errorf("before: %s", got)
 		}
-		const use = "UPDATE target_grants SET granted = 1 WHERE target_id = ?"
+		const use = "UPDATE grants SET granted = 1 WHERE subject_id = ?"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), use, targetID))(t)
 		if got := explain(nil); got != "https://example.com/own" {
 			t.Errorf("used up: %s", got)
@@ -137,7 +137,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 		Rules: optional.Set([]*routing.Rule{rule}),
 	}})
 	var written []string // ctid has the order of the writes
-	err := d.NewSelect().Table("target_grants").Column("target_id").Order("ctid").Scan(db.AsSystem(t.Context()), &written)
+	err := d.NewSelect().Table("grants").Column("subject_id").Order("ctid").Scan(db.AsSystem(t.Context()), &written)
 	if err != nil || len(written) != 8 || !slices.IsSorted(written) {
 		t.Errorf("written are %s, %v", written, err)
 	}

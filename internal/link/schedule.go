@@ -292,14 +292,12 @@ func (s *Store) insertScheduled(ctx context.Context, tx bun.Tx, c *ScheduledChan
 	if err := db.InsertRows(ctx, tx, db.Insert{}, c.urlRows(s.now())); err != nil {
 		return fmt.Errorf("adding the URLs of a scheduled change: %w", err)
 	}
-	var grants []targetGrant
+	var rows []grantRow
 	for target, maxClicks := range c.after.Routing.MaxClicks() {
-		grants = append(grants, targetGrant{
-			TargetID: target, LinkID: c.LinkID, WorkspaceID: c.WorkspaceID, MaxClicks: maxClicks,
-		})
+		rows = append(rows, grantRow{SubjectID: target, LinkID: c.LinkID, WorkspaceID: c.WorkspaceID, MaxClicks: maxClicks})
 	}
 	// Targets that exist have the present maximum until the change is written.
-	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT DO NOTHING"}, grants); err != nil {
+	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT DO NOTHING"}, rows); err != nil {
 		return fmt.Errorf("writing the maxima of targets: %w", err)
 	}
 	return s.auditSchedule(ctx, tx, c, audit.LinkChangeScheduled)
@@ -593,7 +591,7 @@ func (s *Store) withIDs(m workspace.Membership, keys Keys) *bun.SelectQuery {
 		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(known))
 }
 
-// EffectiveTags returns the tags of a link that ApplyDue has applied changes to; ok is false if they are as
+// EffectiveTags returns the tags of a link that Complete has applied changes to; ok is false if they are as
 // stored.
 func (l *Link) EffectiveTags() (tags []string, ok bool) {
 	return l.tags, l.stored != nil && l.tags != nil

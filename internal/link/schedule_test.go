@@ -396,7 +396,7 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 // maximumOf returns the stored maximum of a target.
 func maximumOf(t *testing.T, d *db.DB, target string) (n *int64) {
 	t.Helper()
-	must.NoError(t, d.NewSelect().Table("target_grants").Column("max_clicks").Where("target_id = ?", target).
+	must.NoError(t, d.NewSelect().Table("grants").Column("max_clicks").Where("subject_id = ?", target).
 		Scan(db.AsSystem(t.Context()), &n))
 	return n
 }

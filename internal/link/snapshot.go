@@ -115,7 +115,7 @@ func (s *Snapshot) applyTo(l *Link, now time.Time) error {
 			l.ArchivedAt = &now
 		}
 	}
-	if !then.Equal(l.Routing) { // writeRouting compares pointers
+	if !then.Equal(l.Routing) { // writeURLs compares pointers
 		l.Routing = then
 	}
 	if !then.HasPassword() {

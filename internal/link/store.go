@@ -151,7 +151,7 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link by its address: %w", err)
 	}
-	return l, ApplyDue(db.AsResolver(ctx), s.DB, s.now(), l)
+	return l, Complete(db.AsResolver(ctx), s.DB, s.now(), l)
 }
 
 // forget removes changed links from this node's cache.
@@ -222,12 +222,12 @@ func (s *Store) find(ctx context.Context, m workspace.Membership, where string, 
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link: %w", err)
 	}
-	return l, s.applyDueOf(ctx, l)
+	return l, s.complete(ctx, l)
 }
 
-// applyDueOf is ApplyDue for now.
-func (s *Store) applyDueOf(ctx context.Context, links ...*Link) error {
-	return ApplyDue(ctx, s.DB, s.now(), links...)
+// complete is Complete for now.
+func (s *Store) complete(ctx context.Context, links ...*Link) error {
+	return Complete(ctx, s.DB, s.now(), links...)
 }
 
 // Many returns links of the workspace by their ids. Unknown and purged ones are omitted.
@@ -246,7 +246,7 @@ func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string)
 	if err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
-	return mapByID(m, links), s.applyDueOf(ctx, links...)
+	return mapByID(m, links), s.complete(ctx, links...)
 }
 
 // mapByID returns links of a membership's workspace by their ids.

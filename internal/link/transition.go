@@ -14,48 +14,60 @@ import (
 
 // transition is a change of a link's state that no caller makes. Its mark is null until it is recorded, and
 // set in the transaction of the event, so each is recorded exactly once. An edit that moves it into the
-// future clears the mark, see clearMarks.
+// future clears the mark, see clearMarks and writeGrants.
 type transition struct {
 	action audit.Action
-	// due are the conditions on links whose transition has come. The first is that of the index which
-	// orders them by the column order.
-	due   []condition
-	order string
-	// marks are the columns to set.
-	marks []assignment
+	// due selects the ids of links whose transition has come, in the order of an index that has no others.
+	due func() *bun.SelectQuery
+	// mark sets the marks of selected links, and returns their fields that the event needs.
+	mark func(due *bun.SelectQuery) *bun.UpdateQuery
 	// at returns when the transition took effect.
 	at func(l *Link) time.Time
 }
 
-// condition is a condition of a query.
-type condition struct {
-	text string
-	args []any
-}
-
-// transitions returns all transitions. Links are exhausted once their recorded clicks reach MaxClicks, which
-// is after the redirects have been granted.
+// transitions returns all transitions. Deleted and disabled links have none. Links are exhausted once their recorded
+// clicks reach MaxClicks, which is after the redirects have been granted.
 func (s *Store) transitions(now time.Time) []transition {
-	counted := s.DB.NewSelect().Table("click_totals").ColumnExpr("1").Where("subject_id = link.id").
-		Where("clicks >= link.max_clicks")
-	endedAt := bun.Safe("coalesce(ended_at, expires_at)")
+	const isPublished = "link.deleted_at IS NULL AND link.disabled_at IS NULL"
+	come := func(instant, mark string) func() *bun.SelectQuery {
+		return func() *bun.SelectQuery {
+			return s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where(isPublished).Order(instant).
+				Where("? IS NOT NULL AND ? IS NULL", bun.Ident(instant), bun.Ident(mark)).
+				Where("? <= ?", bun.Ident(instant), now)
+		}
+	}
+	set := func(marks ...assignment) func(due *bun.SelectQuery) *bun.UpdateQuery {
+		return func(due *bun.SelectQuery) *bun.UpdateQuery {
+			return s.applyMachine(marks...).Where("id IN (?)", due).Returning("id, workspace_id, starts_at, expires_at")
+		}
+	}
 	return []transition{
 		{
-			action: audit.LinkStarted, order: "starts_at", at: func(l *Link) time.Time { return *l.StartsAt },
-			due:   []condition{{"starts_at IS NOT NULL AND started_at IS NULL", nil}, {"starts_at <= ?", []any{now}}},
-			marks: []assignment{{"started_at", bun.Ident("starts_at")}},
+			action: audit.LinkStarted, at: func(l *Link) time.Time { return *l.StartsAt },
+			due: come("starts_at", "started_at"), mark: set(assignment{"started_at", bun.Ident("starts_at")}),
 		},
 		{
-			action: audit.LinkExpired, order: "expires_at", at: func(l *Link) time.Time { return *l.ExpiresAt },
-			due:   []condition{{"expires_at IS NOT NULL AND expired_at IS NULL", nil}, {"expires_at <= ?", []any{now}}},
-			marks: []assignment{{"expired_at", bun.Ident("expires_at")}, {"ended_at", endedAt}},
+			action: audit.LinkExpired, at: func(l *Link) time.Time { return *l.ExpiresAt },
+			due: come("expires_at", "expired_at"), mark: set(assignment{"expired_at", bun.Ident("expires_at")},
+				assignment{"ended_at", bun.Safe("coalesce(ended_at, expires_at)")}),
 		},
 		{
-			action: audit.LinkExhausted, order: "id", at: func(*Link) time.Time { return now },
-			due:   []condition{{"granted >= max_clicks AND exhausted_at IS NULL", nil}, {"EXISTS (?)", []any{counted}}},
-			marks: []assignment{{"exhausted_at", now}},
+			action: audit.LinkExhausted, at: func(*Link) time.Time { return now },
+			due: func() *bun.SelectQuery {
+				return s.DB.NewSelect().Table("grants").Column("grants.subject_id").
+					Join("JOIN links AS link ON link.id = grants.subject_id").Where(isPublished).Order("grants.subject_id").
+					Where("granted >= grants.max_clicks AND exhausted_at IS NULL AND grants.subject_id = link_id").
+					Where("EXISTS (SELECT 1 FROM click_totals AS total WHERE total.subject_id = grants.subject_id " +
+						"AND total.clicks >= grants.max_clicks)")
+			},
+			mark: func(due *bun.SelectQuery) *bun.UpdateQuery { return s.markExhausted(due, now) },
 		},
 	}
+}
+
+func (s *Store) markExhausted(due *bun.SelectQuery, now time.Time) *bun.UpdateQuery {
+	return s.DB.NewUpdate().Table("grants").Set("exhausted_at = ?", now).Where("subject_id IN (?)", due).
+		Returning("subject_id AS id, workspace_id")
 }
 
 // RecordTransitions records that links have started, expired or been exhausted, in batches with a
@@ -84,13 +96,8 @@ func (s *Store) RecordTransitions(ctx context.Context) error {
 
 // record records a batch of transitions, and returns how many. Links without an account have no events.
 func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error) {
-	q := s.applyMachine(t.marks...).Conn(tx).Where("id IN (?)", s.DB.SkipLocked(t.batch(tx)))
-	for _, c := range t.conditions() {
-		q = q.Where(c.text, c.args...)
-	}
 	var links []*Link
-	err := q.Returning("id, workspace_id, starts_at, expires_at").Scan(ctx, &links)
-	if err != nil {
+	if err := t.mark(s.DB.SkipLocked(t.batch(tx))).Conn(tx).Scan(ctx, &links); err != nil {
 		return 0, err
 	}
 	events := make([]*audit.Event, 0, len(links))
@@ -104,16 +111,7 @@ func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error
 
 // batch selects links to mark.
 func (t *transition) batch(conn bun.IDB) *bun.SelectQuery {
-	q := conn.NewSelect().Model((*Link)(nil)).Column("id").Order(t.order).Limit(sweepBatch)
-	for _, c := range t.conditions() {
-		q = q.Where(c.text, c.args...)
-	}
-	return q
-}
-
-// conditions returns the conditions on the links to mark. Deleted and disabled links have no transitions.
-func (t *transition) conditions() []condition {
-	return append([]condition{{"deleted_at IS NULL AND disabled_at IS NULL", nil}}, t.due...)
+	return t.due().Conn(conn).Limit(sweepBatch)
 }
 
 // clearMarks lets transitions be recorded again that a change has moved into the future.
@@ -123,8 +121,5 @@ func (l *Link) clearMarks(now time.Time) {
 	}
 	if l.ExpiresAt == nil || l.ExpiresAt.After(now) {
 		l.ExpiredAt = nil
-	}
-	if l.MaxClicks == nil || l.Granted < *l.MaxClicks {
-		l.ExhaustedAt = nil
 	}
 }

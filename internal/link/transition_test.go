@@ -213,6 +213,8 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 		b := setup(t, d)
 		b.LinkQuota = MaxBatch
 		b.createMany(t, SkipFailed, urls(0, MaxBatch)...)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()),
+			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) SELECT id, id, workspace_id, 5 FROM links"))(t)
 		dbtest.Analyze(t, d)
 		plans := strings.Join(dbtest.Plans(t, d, func(watched *db.DB) {
 			for _, one := range b.transitions(noon) {
@@ -222,7 +224,7 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 				}
 			}
 		}), "\n--\n")
-		for _, index := range []string{"links_to_start", "links_to_expire", "links_to_exhaust"} {
+		for _, index := range []string{"links_to_start", "links_to_expire", "grants_to_exhaust"} {
 			if !regexp.MustCompile(`(Index.* using|USING .*INDEX) ` + index).MatchString(plans) {
 				t.Errorf("%s is not read:\n%s", index, plans)
 			}

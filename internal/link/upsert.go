@@ -203,6 +203,9 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := loadGranted(ctx, b.DB, links...); err != nil {
+		return err
+	}
 	holders := make(map[string]*Link, len(links))
 	for _, l := range links {
 		holders[*l.ExternalID] = l

@@ -35,6 +35,9 @@ func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []rewrite) er
 	var stale []string
 	var rows []linkURL
 	for _, c := range rewrites {
+		if c.after.Routing == c.before.Routing {
+			continue
+		}
 		if c.before.Routing != nil {
 			stale = append(stale, c.after.ID)
 		}

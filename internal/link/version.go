@@ -234,7 +234,7 @@ func (s *Store) unwrittenVersions(ctx context.Context, l *Link) ([]*Version, err
 // versionFrom returns when the newest version began.
 func (l *Link) versionFrom() time.Time { return optional.Or(l.VersionStartsAt, l.UpdatedAt).UTC() }
 
-// written returns the link as its row is, without changes that ApplyDue has applied.
+// written returns the link as its row is, without changes that Complete has applied.
 func (l *Link) written() *Link {
 	if l.stored != nil {
 		return l.stored

@@ -146,10 +146,18 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []rewrite) error 
 	if err := s.writeTags(ctx, tx, rows); err != nil {
 		return err
 	}
+	return s.writeDerived(ctx, tx, rewrites)
+}
+
+// writeDerived writes the rows of other tables that are derived of new or changed links: metadata, URLs and grants.
+func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	if err := writeMetadata(ctx, tx, rewrites); err != nil {
 		return err
 	}
-	return s.writeRouting(ctx, tx, rewrites)
+	if err := s.writeURLs(ctx, tx, rewrites); err != nil {
+		return err
+	}
+	return writeGrants(ctx, tx, rewrites)
 }
 
 // changedColumns returns the columns in which links differ from their rows. A statement that sets a column pays for its
@@ -166,9 +174,6 @@ func (s *Store) changedColumns(before, after []*record) (columns []string) {
 				break
 			}
 		}
-	}
-	if slices.Contains(columns, "max_clicks") && !slices.Contains(columns, "granted") {
-		columns = append(columns, "granted") // of a link without maxClicks, before has the clicks instead, see countClicks
 	}
 	return columns
 }
@@ -209,10 +214,10 @@ func namesOf(fields []*audit.FieldChange) (names []string) {
 	return names
 }
 
-// machineColumns are the columns that applyMachine may write: no user changes them. The only other one is
-// granted, which belongs to hitquota. Transitions and checks of destinations write events of some changes.
+// machineColumns are the columns that applyMachine may write: no user changes them. Transitions and checks of
+// destinations write events of some changes.
 var machineColumns = []string{
-	"started_at", "expired_at", "ended_at", "exhausted_at", "destination_status", "last_checked_at", "check_at",
+	"started_at", "expired_at", "ended_at", "destination_status", "last_checked_at", "check_at",
 	"check_failures", "reported_state",
 }
 

@@ -28,6 +28,13 @@ var reindexing = map[db.Kind][]string{
 	},
 }
 
+// granted is the SQL of what a link with a maximum has granted. PostgreSQL has a function of low cost for it: of a
+// subquery it would expect the cost for every link, although few have a maximum.
+var granted = map[db.Kind]string{
+	db.Postgres: "granted_of(link.id)",
+	db.SQLite:   "(SELECT granted FROM grants WHERE subject_id = link.id)",
+}
+
 // textLookups select, together, the IDs of links that contain all the words that the text index can
 // find, perhaps including links of other workspaces. There are none if the index can find none of
 // the words. They must run in this order: a text moves from the queue to the index.

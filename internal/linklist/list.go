@@ -65,7 +65,7 @@ func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (i
 
 // CountActive counts the links of the whole instance that redirect now.
 func (s *Store) CountActive(ctx context.Context) (int64, error) {
-	n, err := withStatus(s.DB.NewSelect().Model((*link.Link)(nil)), db.Instant(s.Now()), routing.Active).
+	n, err := s.withStatus(s.DB.NewSelect().Model((*link.Link)(nil)), db.Instant(s.Now()), routing.Active).
 		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
 		Count(db.AsSystem(ctx))
 	if err != nil {
@@ -138,7 +138,7 @@ func (q *query) list(ctx context.Context, r page.Request) (links page.Page[*link
 		links.Items = append(links.Items, &item.Link)
 		links.Cursors = append(links.Cursors, r.Order.Cursor(item.sortValue(r.Order), item.ID))
 	}
-	return links, link.ApplyDue(ctx, q.DB, q.Now(), links.Items...)
+	return links, link.Complete(ctx, q.DB, q.Now(), links.Items...)
 }
 
 func (q *query) count(ctx context.Context) (int64, error) {
@@ -245,7 +245,7 @@ func (q *query) boundByTags(sel *bun.SelectQuery) *bun.SelectQuery {
 func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
 	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL")
 	if len(q.Status) > 0 {
-		sel = withStatus(sel, q.now, q.Status...)
+		sel = q.withStatus(sel, q.now, q.Status...)
 	} else {
 		sel = sel.Where("link.deleted_at IS NULL OR link.disabled_at IS NOT NULL") // all but Deleted
 	}
@@ -276,7 +276,7 @@ func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
 }
 
 // withStatus restricts a query to links that are in one of the states at an instant.
-func withStatus(sel *bun.SelectQuery, now time.Time, in ...routing.Status) *bun.SelectQuery {
-	expression, args := routing.StatusSQL(now)
+func (s *Store) withStatus(sel *bun.SelectQuery, now time.Time, in ...routing.Status) *bun.SelectQuery {
+	expression, args := routing.StatusSQL(now, granted[s.DB.Kind])
 	return sel.Where(expression+" IN (?)", append(args, bun.In(in))...)
 }

@@ -102,6 +102,17 @@ type tag struct {
 	LinkID      string `bun:",pk"`
 }
 
+// grantRow is how often a link with a maximum has redirected.
+type grantRow struct {
+	bun.BaseModel `bun:"table:grants"`
+
+	SubjectID   string `bun:",pk"`
+	LinkID      string
+	WorkspaceID string
+	MaxClicks   int64
+	Granted     int64
+}
+
 // total is how often a link was clicked.
 type total struct {
 	bun.BaseModel `bun:"table:click_totals"`
@@ -123,6 +134,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 		var totals []total
 		var pairs []metadataRow
 		var urls []linkURL
+		var grants []grantRow
 		for _, s := range chunk {
 			links = append(links, recordOf(s.Link))
 			for _, name := range s.tags {
@@ -137,6 +149,10 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 			}
 			for key, value := range s.pairs {
 				pairs = append(pairs, metadataRow{LinkID: s.ID, Key: key, WorkspaceID: s.WorkspaceID, Value: value})
+			}
+			if s.MaxClicks != nil {
+				grants = append(grants, grantRow{SubjectID: s.ID, LinkID: s.ID, WorkspaceID: s.WorkspaceID,
+					MaxClicks: *s.MaxClicks, Granted: s.Granted})
 			}
 			if s.Routing != nil {
 				urls = append(urls, linkURL{LinkID: s.ID, Field: "endedUrl", WorkspaceID: s.WorkspaceID, Host: "a", URL: "u",
@@ -157,6 +173,9 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				return err
 			}
 			if err := db.InsertRows(ctx, tx, db.Insert{}, urls); err != nil {
+				return err
+			}
+			if err := db.InsertRows(ctx, tx, db.Insert{}, grants); err != nil {
 				return err
 			}
 			return db.InsertRows(ctx, tx, db.Insert{}, tags)

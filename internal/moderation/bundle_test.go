@@ -97,7 +97,7 @@ func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) li
 // exhaust uses up the clicks of a link with maxClicks.
 func (b *bundle) exhaust(t *testing.T, l *link.Link) {
 	t.Helper()
-	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE links SET granted = max_clicks WHERE id = ?", l.ID))(t)
+	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE grants SET granted = max_clicks WHERE subject_id = ?", l.ID))(t)
 }
 
 func (b *bundle) usage(t *testing.T) int64 {

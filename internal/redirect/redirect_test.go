@@ -226,7 +226,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				}
 				b.closed()
 				granted := int64(0)
-				must.NoError(t, d.NewSelect().Model((*link.Link)(nil)).Column("granted").Where("id = ?", l.ID).
+				must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", l.ID).
 					Scan(db.AsSystem(t.Context()), &granted))
 				hits := b.Quotas.Hits.Stats()
 				if used := hits.Taken - hits.Returned; used != c.inAll || granted != c.inAll {
@@ -453,7 +453,7 @@ func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 			for range b.HitQuota {
 				b.expect(t, "before", http.MethodGet, l.Code, http.StatusFound, true)
 			}
-			dbtest.WhileLocked(t, d, "links", "id = '"+l.ID+"'", func(context.Context) {
+			dbtest.WhileLocked(t, d, "grants", "subject_id = '"+l.ID+"'", func(context.Context) {
 				b.expect(t, fmt.Sprint("maxClicks ", most), http.MethodGet, l.Code, want, false)
 			})
 		}
@@ -474,7 +474,7 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 		b.HitQuota = 1000
 		slow := b.link(t, link.New{URL: "https://example.com/slow", MaxClicks: &most})
 		var all sync.WaitGroup
-		dbtest.WhileLocked(t, d, "links", "id = '"+slow.ID+"'", func(context.Context) {
+		dbtest.WhileLocked(t, d, "grants", "subject_id = '"+slow.ID+"'", func(context.Context) {
 			for range 50 {
 				all.Go(func() {
 					if w := b.visit(t, http.MethodGet, "/"+slow.Code); w.Code != http.StatusServiceUnavailable {

@@ -46,8 +46,8 @@ func NewLifecycle(startsAt, expiresAt *time.Time) Lifecycle {
 }
 
 // states are the states in order of precedence: a link is in the first one whose condition holds,
-// and Active if none holds. The conditions in SQL are on columns of links; conditions that end in a
-// placeholder take the instant. Lifecycle.Status has the same conditions, in the same order.
+// and Active if none holds. The conditions in SQL are on rows of links; conditions that end in a
+// placeholder take the instant, and granted is an expression of the caller. Lifecycle.Status has the same conditions, in the same order.
 var states = [...]struct {
 	status    Status
 	condition string
@@ -55,7 +55,7 @@ var states = [...]struct {
 	{Disabled, "link.disabled_at IS NOT NULL"},
 	{Deleted, "link.deleted_at IS NOT NULL"},
 	{Expired, "link.expires_at <= ?"},
-	{Exhausted, "link.granted >= link.max_clicks"},
+	{Exhausted, "link.max_clicks IS NOT NULL AND link.max_clicks <= granted"},
 	{Scheduled, "link.starts_at > ?"},
 }
 
@@ -72,12 +72,12 @@ func (l *Lifecycle) Status(now time.Time) Status {
 }
 
 // StatusSQL returns an SQL expression for the state at an instant of a row of links, aliased
-// "link", and its arguments.
-func StatusSQL(now time.Time) (expression string, args []any) {
+// "link", and its arguments. Granted is an SQL expression for how many redirects the link has granted.
+func StatusSQL(now time.Time, granted string) (expression string, args []any) {
 	b := new(strings.Builder)
 	b.WriteString("CASE")
 	for _, s := range states {
-		b.WriteString(" WHEN " + s.condition + " THEN '" + string(s.status) + "'")
+		b.WriteString(" WHEN " + strings.Replace(s.condition, "granted", granted, 1) + " THEN '" + string(s.status) + "'")
 		if strings.HasSuffix(s.condition, "?") {
 			args = append(args, now)
 		}

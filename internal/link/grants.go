@@ -1,0 +1,119 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// grantRow counts the redirects of a subject, a link or a target, that has a maximum or had one. Package hitquota counts
+// them; this package writes the maximum.
+type grantRow struct {
+	bun.BaseModel `bun:"table:grants"`
+
+	SubjectID   string `bun:",pk"`
+	LinkID      string
+	WorkspaceID string
+	// MaxClicks is nil if there is no maximum any more: the row stays, so that a later one continues the count.
+	MaxClicks *int64
+	Granted   int64
+}
+
+// loadGranted sets Granted of links with MaxClicks. Most links have none, and need no statement.
+func loadGranted(ctx context.Context, conn bun.IDB, links ...*Link) error {
+	byID, ids := map[string][]*Link{}, []string{}
+	for _, l := range links {
+		if l.MaxClicks != nil {
+			byID[l.ID], ids = append(byID[l.ID], l), append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var rows []grantRow
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "granted").Where("subject_id IN (?)", bun.In(ids)).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the grants of links: %w", err)
+	}
+	for _, row := range rows {
+		for _, l := range byID[row.SubjectID] {
+			l.Granted = row.Granted
+		}
+	}
+	return nil
+}
+
+// writeGrants writes the maxima of links and of their targets that have changed. A transition to exhaustion is recorded
+// again if the new maximum is not reached. A link that had no maximum has counted no redirects: its count begins with
+// its clicks, which Granted has.
+func writeGrants(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+	var rows []grantRow
+	var recounted []string
+	for _, c := range rewrites {
+		rows = append(rows, c.grants()...)
+		if c.before.ID != "" && c.before.MaxClicks == nil && c.after.MaxClicks != nil {
+			recounted = append(recounted, c.after.ID)
+		}
+	}
+	if len(recounted) > 0 { // users cannot change granted
+		if _, err := tx.NewDelete().Model((*grantRow)(nil)).Where("subject_id IN (?)", bun.In(recounted)).Exec(ctx); err != nil {
+			return fmt.Errorf("removing the grants of links: %w", err)
+		}
+	}
+	// Sorted by ID, as when grants are returned, so that neither waits for the other in a circle.
+	slices.SortFunc(rows, func(a, b grantRow) int { return strings.Compare(a.SubjectID, b.SubjectID) })
+	const raise = "ON CONFLICT (subject_id) DO UPDATE SET max_clicks = excluded.max_clicks, " +
+		"workspace_id = excluded.workspace_id, " +
+		"exhausted_at = CASE WHEN grants.granted >= excluded.max_clicks THEN grants.exhausted_at END"
+	if err := db.InsertRows(ctx, tx, db.Insert{Rest: raise}, rows); err != nil {
+		return fmt.Errorf("writing the maxima of links and targets: %w", err)
+	}
+	return nil
+}
+
+// grants returns the rows of the link and its targets whose maximum differs after the write.
+func (c *rewrite) grants() (rows []grantRow) {
+	before, after := c.before.maxima(), c.after.maxima()
+	for subject := range before {
+		if _, ok := after[subject]; !ok && !c.after.isPendingTarget(subject) {
+			after[subject] = nil
+		}
+	}
+	for subject, maxClicks := range after {
+		if c.before.WorkspaceID == c.after.WorkspaceID && optional.Equal(before[subject], maxClicks) {
+			continue
+		}
+		row := grantRow{SubjectID: subject, LinkID: c.after.ID, WorkspaceID: c.after.WorkspaceID, MaxClicks: maxClicks}
+		if subject == c.after.ID {
+			row.Granted = c.after.Granted
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// maxima returns the maximum of the link and those of its targets, by their ids.
+func (l *Link) maxima() map[string]*int64 {
+	maxima := l.Routing.MaxClicks()
+	if l.MaxClicks != nil {
+		maxima[l.ID] = l.MaxClicks
+	}
+	return maxima
+}
+
+// isPendingTarget reports whether a pending change sets a maximum of the target, which must hold from its
+// instant on.
+func (l *Link) isPendingTarget(target string) bool {
+	for _, c := range l.states() {
+		if _, ok := c.after.Routing.MaxClicks()[target]; ok {
+			return true
+		}
+	}
+	return false
+}

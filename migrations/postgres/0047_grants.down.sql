@@ -1,0 +1,17 @@
+DROP FUNCTION granted_of;
+ALTER TABLE links ADD granted BIGINT NOT NULL DEFAULT 0, ADD exhausted_at TIMESTAMPTZ;
+LOCK TABLE grants IN SHARE ROW EXCLUSIVE MODE;
+SET LOCAL ROLE linkforge_system;
+UPDATE links SET granted = grants.granted, exhausted_at = grants.exhausted_at FROM grants WHERE subject_id = links.id;
+DELETE FROM grants WHERE subject_id = link_id;
+RESET ROLE;
+CREATE INDEX links_to_exhaust ON links (id) WHERE granted >= max_clicks AND exhausted_at IS NULL AND deleted_at IS NULL AND disabled_at IS NULL;
+DROP INDEX grants_to_exhaust;
+ALTER TABLE grants DROP exhausted_at;
+ALTER INDEX grants_by_link RENAME TO target_grants_by_link;
+ALTER TABLE grants RENAME CONSTRAINT grants_link_id_fkey TO target_grants_link_id_fkey;
+ALTER TABLE grants RENAME CONSTRAINT grants_pkey TO target_grants_pkey;
+ALTER TABLE grants RENAME subject_id TO target_id;
+ALTER TABLE grants RENAME TO target_grants;
+REVOKE SELECT (target_id, granted, max_clicks) ON target_grants FROM linkforge_resolver;
+GRANT SELECT ON target_grants TO linkforge_resolver;

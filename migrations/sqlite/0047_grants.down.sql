@@ -1,0 +1,11 @@
+ALTER TABLE links ADD granted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE links ADD exhausted_at TEXT;
+UPDATE links SET granted = grants.granted, exhausted_at = grants.exhausted_at FROM grants WHERE subject_id = links.id;
+DELETE FROM grants WHERE subject_id = link_id;
+CREATE INDEX links_to_exhaust ON links (id) WHERE granted >= max_clicks AND exhausted_at IS NULL AND deleted_at IS NULL AND disabled_at IS NULL;
+DROP INDEX grants_to_exhaust;
+DROP INDEX grants_by_link;
+ALTER TABLE grants DROP exhausted_at;
+ALTER TABLE grants RENAME COLUMN subject_id TO target_id;
+ALTER TABLE grants RENAME TO target_grants;
+CREATE INDEX target_grants_by_link ON target_grants (link_id);
