@@ -3,7 +3,8 @@ package link
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -113,17 +114,13 @@ func (s *Store) exhaustedTargets(ctx context.Context, l *Link) (ids []string, er
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}
-	var rows []grantRow
-	err = s.DB.NewSelect().Model(&rows).Column("subject_id", "granted").Where("link_id = ?", l.ID).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the grants of targets: %w", err)
-	}
-	for _, row := range rows {
-		if maximum := maxima[row.SubjectID]; maximum != nil && row.Granted >= *maximum {
-			ids = append(ids, row.SubjectID)
+	granted, err := grantedBy(ctx, s.DB, slices.Collect(maps.Keys(maxima)))
+	for target, maximum := range maxima {
+		if granted[target] >= *maximum {
+			ids = append(ids, target)
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
 // Warnings returns the parts of a link's routing that cannot have their effect on this server.

@@ -27,26 +27,33 @@ type grantRow struct {
 
 // loadGranted sets Granted of links with MaxClicks. Most links have none, and need no statement.
 func loadGranted(ctx context.Context, conn bun.IDB, links ...*Link) error {
-	byID, ids := map[string][]*Link{}, []string{}
-	for _, l := range links {
-		if l.MaxClicks != nil {
-			byID[l.ID], ids = append(byID[l.ID], l), append(ids, l.ID)
-		}
+	limited := slices.DeleteFunc(slices.Clone(links), func(l *Link) bool { return l.MaxClicks == nil })
+	ids := make([]string, len(limited))
+	for i, l := range limited {
+		ids[i] = l.ID
 	}
-	if len(ids) == 0 {
-		return nil
+	granted, err := grantedBy(ctx, conn, ids)
+	for _, l := range limited {
+		l.Granted = granted[l.ID]
+	}
+	return err
+}
+
+// grantedBy returns how many redirects links and targets have granted. Those without a row are omitted.
+func grantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string]int64, error) {
+	if len(subjects) == 0 {
+		return nil, nil
 	}
 	var rows []grantRow
-	err := conn.NewSelect().Model(&rows).Column("subject_id", "granted").Where("subject_id IN (?)", bun.In(ids)).Scan(ctx)
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "granted").Where("subject_id IN (?)", bun.In(subjects)).Scan(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the grants of links: %w", err)
+		return nil, fmt.Errorf("reading grants: %w", err)
 	}
+	granted := make(map[string]int64, len(rows))
 	for _, row := range rows {
-		for _, l := range byID[row.SubjectID] {
-			l.Granted = row.Granted
-		}
+		granted[row.SubjectID] = row.Granted
 	}
-	return nil
+	return granted, nil
 }
 
 // writeGrants writes the maxima of links and of their targets that have changed. A transition to exhaustion is recorded
