@@ -62,7 +62,7 @@ func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Secon
 // API operations wait for it, with rate limits on, and all of them succeed, as quotas are open.
 func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
-	b, _, redis := behindProxies(t, "")
+	b, _, redis := behindProxies(t)
 	node := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0", "LINKFORGE_QUOTA_OUTAGE=open")
 	who := node.tenant(t, "black")
 	l := who.shorten(t, "https://example.com/known").Link
@@ -102,7 +102,7 @@ func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 // visitors get 503 with Retry-After at once, and the node recovers soon after PostgreSQL.
 func TestRedirect_DoesNotWaitForDatabase(t *testing.T) {
 	t.Parallel()
-	b, database, _ := behindProxies(t, "")
+	b, database, _ := behindProxies(t)
 	node := start(t, b)
 	who := node.tenant(t, "stopped")
 	known, other := who.shorten(t, "https://example.com/known").Link, who.shorten(t, "https://example.com/other").Link
@@ -145,7 +145,7 @@ func TestRedirect_DoesNotWaitForDatabase(t *testing.T) {
 func TestRedirect_UnverifiedCodeIsNoNotFound(t *testing.T) {
 	t.Parallel()
 	b := production(t)
-	cut, database, _ := throughProxies(t, b, "")
+	cut, database, _ := throughProxies(t, b)
 	first := start(t, cut)
 	who := first.tenant(t, "twin")
 	path := "/twin/later"

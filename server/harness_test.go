@@ -228,14 +228,11 @@ func (b backend) alone(t testing.TB) backend {
 	return b
 }
 
-// withRedisOf is the backend with the Redis database of another.
-func (b backend) withRedisOf(other backend) backend {
-	b.env = slices.Clone(b.env)
-	for i, variable := range b.env {
-		if strings.HasPrefix(variable, "LINKFORGE_REDIS_URL=") {
-			b.env[i] = other.env[i]
-		}
-	}
+// withRedis is the backend with another Redis.
+func (b backend) withRedis(redisURL string) backend {
+	b.env = append(slices.DeleteFunc(slices.Clone(b.env), func(variable string) bool {
+		return strings.HasPrefix(variable, "LINKFORGE_REDIS_URL=")
+	}), "LINKFORGE_REDIS_URL="+redisURL)
 	return b
 }
 

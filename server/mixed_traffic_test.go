@@ -23,7 +23,7 @@ import (
 )
 
 // mixedRequests is the number of requests of the mixed traffic.
-var mixedRequests = suitetest.Size(2000, 8000)
+var mixedRequests = suitetest.Size(2000, 100_000)
 
 // trafficLink is a link under mixed traffic, with the responses that its clients saw.
 type trafficLink struct {
@@ -33,6 +33,7 @@ type trafficLink struct {
 	fallback       string // the location of redirects that consume nothing
 	isUsedUp       bool   // all clicks of its capped targets are granted at the end
 	destinations   map[string]*trafficTarget
+	losesCharges   bool // Redis may have lost what it knew of leases
 
 	seen   atomic.Int64 // redirects to a destination that a client received for a GET
 	unsure atomic.Int64 // GETs that were sent, perhaps by a retry of the client, and ended without a response
@@ -341,12 +342,12 @@ func (l *trafficLink) check(t *testing.T, b backend) int64 {
 		t.Errorf("%s: %d clicks in total, %d in rollups and %d rows, of %d redirects seen and %d GETs without a response",
 			l.kind, total, rollups, rows, seen, unsure)
 	}
-	if hits := chargedOf(t, b, l.id); hits != total {
+	if hits := chargedOf(t, b, l.id); !l.losesCharges && hits != total {
 		t.Errorf("%s: %d hits are charged, want the %d clicks", l.kind, hits, total)
 	}
 	granted, leases := numberOf(t, b, "SELECT coalesce(sum(granted), 0) FROM grants WHERE subject_id = ?", l.id),
 		openLeases(t, b, l.id)
-	if l.maxClicks > 0 && (granted < total || granted > total+unsure) || leases != 0 {
+	if l.maxClicks > 0 && (granted < total || granted > total+unsure) || leases != 0 && !l.losesCharges {
 		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d, up to %d more, and 0", l.kind, granted,
 			l.maxClicks, leases, total, unsure)
 	}

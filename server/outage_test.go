@@ -5,9 +5,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -16,12 +14,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/faulttest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/proctest"
-	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -190,13 +187,14 @@ var kills = suitetest.Size(2, 6)
 func outage() time.Duration { return suitetest.Size(2*time.Second, 5*time.Second) }
 
 // behindProxies is a backend whose connections to the database and Redis pass proxies.
-func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *faulttest.Proxy) {
+func behindProxies(t *testing.T) (b backend, database, redis *faulttest.Proxy) {
 	t.Helper()
-	return throughProxies(t, production(t), redisURL)
+	return throughProxies(t, production(t))
 }
 
-// throughProxies returns the same backend with connections that pass proxies.
-func throughProxies(t *testing.T, of backend, redisURL string) (b backend, database, redis *faulttest.Proxy) {
+// throughProxies returns the same backend with connections that pass proxies. A Redis with sentinels has none: they
+// name other addresses.
+func throughProxies(t *testing.T, of backend) (b backend, database, redis *faulttest.Proxy) {
 	t.Helper()
 	b = of
 	b.env, b.fails = slices.Clone(of.env), true
@@ -205,10 +203,7 @@ func throughProxies(t *testing.T, of backend, redisURL string) (b backend, datab
 			database, u = faulttest.ForURL(t, u)
 			b.env[i] = "LINKFORGE_DATABASE_URL=" + u
 		}
-		if u, ok := strings.CutPrefix(setting, "LINKFORGE_REDIS_URL="); ok {
-			if redisURL != "" {
-				u = redisURL
-			}
+		if u, ok := strings.CutPrefix(setting, "LINKFORGE_REDIS_URL="); ok && !strings.HasPrefix(u, "redis+sentinel:") {
 			redis, u = faulttest.ForURL(t, u)
 			b.env[i] = "LINKFORGE_REDIS_URL=" + u
 		}
@@ -223,7 +218,7 @@ func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
-			b, database, _ := behindProxies(t, "")
+			b, database, _ := behindProxies(t)
 			node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000000000")
 			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
 			v := gather(t, node, l.path(node), 16, breath)
@@ -250,35 +245,6 @@ func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 	})
 }
 
-// ownRedis starts a Redis server that the test may stop, and returns its URL.
-func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
-	t.Helper()
-	proctest.SkipShort(t)
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not on PATH: make test installs it")
-	}
-	address := freeAddress(t)
-	_, port, err := net.SplitHostPort(address)
-	must.NoError(t, err)
-	var process *exec.Cmd
-	stop = func() {
-		_ = process.Process.Kill() // it may have ended
-		_ = process.Wait()
-	}
-	restart = func() {
-		process = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-		process.Dir = t.TempDir()
-		must.NoError(t, process.Start())
-		k := must.Value(redisx.Open("redis://"+address, 1))(t)
-		defer k.Close()
-		polltest.Until(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
-	}
-	restart()
-	t.Cleanup(func() { stop() })
-	return "redis://" + address, stop, restart
-}
-
 // TestFault_RedisRestartsEmpty: Redis is down for a while and returns empty, under load on two
 // nodes. Visitors receive only redirects until the quota is used up, every redirect is counted, and
 // the quota is exact.
@@ -288,8 +254,8 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
-			redisURL, stop, restart := ownRedis(t)
-			b, _, _ := behindProxies(t, redisURL)
+			redis := dbtest.NewRedisServer(t)
+			b, _, _ := throughProxies(t, production(t).withRedis(redis.URL))
 			nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 			who := nodes[0].tenant(t, "outage")
 			endless, limited := who.shorten(t, "https://example.com/endless").Link,
@@ -300,9 +266,9 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]),
 				8, breath)
 			polltest.Until(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
-			stop()
+			redis.Stop()
 			polltest.Elapse(outage())
-			restart()
+			redis.Start(t)
 			polltest.Elapse(outage())
 			for _, v := range []*crowd{first, second} {
 				v.end()
@@ -318,9 +284,9 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]),
 				8, breath)
 			polltest.Until(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
-			stop()
+			redis.Stop()
 			polltest.Elapse(500 * time.Millisecond)
-			restart()
+			redis.Start(t)
 			polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 {
 				return first.seen.Load() + second.seen.Load()
 			})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/faulttest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -20,16 +21,16 @@ import (
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
-// The sizes of the schedules: visits per second, the quota of a link, and the duration of mixed load.
+// The sizes of the schedules: their number, and the seconds after which a quota is used up and mixed load ends.
 var (
-	schedules    = suitetest.Size(1, 3)
-	mixedSeconds = suitetest.Size(6, 12)
+	schedules       = suitetest.Size(1, 20)
+	snapshotSeconds = suitetest.Size(4, 24)
+	mixedSeconds    = suitetest.Size(6, 12)
 )
 
 const (
-	visitRate    = 150
-	scheduleHits = 600
-	faultEvery   = 2 * time.Second
+	scheduleSeconds = 4
+	faultEvery      = 2 * time.Second
 )
 
 // member is a node with its own proxies in front of PostgreSQL and Redis.
@@ -44,7 +45,7 @@ type member struct {
 func startMembers(t *testing.T, b backend, n int, settings ...string) (all []*member) {
 	t.Helper()
 	for i := range n {
-		cut, database, redis := throughProxies(t, b, "")
+		cut, database, redis := throughProxies(t, b)
 		if i > 0 {
 			settings = append(slices.Clone(settings), "LINKFORGE_PUBLIC_URL="+all[0].public)
 		}
@@ -58,8 +59,8 @@ func startMembers(t *testing.T, b backend, n int, settings ...string) (all []*me
 // fault happens to a member; the returned function ends it.
 type fault func(m *member) (end func())
 
-// faults are those of a schedule by name. No fault loses acknowledged data of PostgreSQL.
-func faults(forget func()) map[string]fault {
+// faults are those of a schedule by name. None loses acknowledged data.
+func faults() map[string]fault {
 	set := func(of func(*member) *faulttest.Proxy, mode faulttest.Mode) fault {
 		return func(m *member) func() {
 			of(m).Set(mode)
@@ -76,10 +77,6 @@ func faults(forget func()) map[string]fault {
 		"the database is slow": func(m *member) func() {
 			m.database.SetDelay(20 * time.Millisecond)
 			return func() { m.database.SetDelay(0) }
-		},
-		"Redis forgets": func(*member) func() {
-			forget()
-			return func() {}
 		},
 		"the node is killed": func(m *member) func() {
 			m.kill()
@@ -115,69 +112,135 @@ func happen(t *testing.T, rng *rand.Rand, all []*member, among map[string]fault,
 	end()
 }
 
+// redisOfSchedule starts a Redis for a schedule, and returns its URL and the faults that it may have. expose is called
+// immediately before and after the moment at which it loses data.
+type redisOfSchedule struct {
+	name    string
+	loses   bool
+	seconds int // until the quota is used up
+	start   func(t *testing.T, expose func()) (redisURL string, faults map[string]fault)
+}
+
+// at is a fault that lasts no time, once at a time.
+func at(happens func()) fault {
+	var mu sync.Mutex
+	return func(*member) func() {
+		mu.Lock()
+		defer mu.Unlock()
+		happens()
+		return func() {}
+	}
+}
+
+var redisesOfSchedules = []redisOfSchedule{
+	{"Redis restarts", false, scheduleSeconds, func(t *testing.T, _ func()) (string, map[string]fault) {
+		redis := dbtest.NewRedisServer(t, "appendonly yes", "appendfsync always")
+		return redis.URL, map[string]fault{"Redis restarts": at(func() { redis.Stop(); redis.Start(t) })}
+	}},
+	{"Redis forgets", true, scheduleSeconds, func(t *testing.T, expose func()) (string, map[string]fault) {
+		redis := dbtest.NewRedisServer(t)
+		return redis.URL, map[string]fault{"Redis forgets": at(func() { expose(); redis.Do(t, "FLUSHALL") })}
+	}},
+	{"Redis restarts from a snapshot", true, snapshotSeconds, func(t *testing.T, expose func()) (string, map[string]fault) {
+		redis, hasSnapshot := dbtest.NewRedisServer(t), false
+		return redis.URL, map[string]fault{"Redis restarts from its first snapshot": at(func() {
+			if !hasSnapshot {
+				redis.Do(t, "SAVE")
+				hasSnapshot = true
+				return
+			}
+			expose()
+			redis.Stop()
+			expose()
+			redis.Start(t)
+		})}
+	}},
+	{"Redis fails over", true, scheduleSeconds, func(t *testing.T, expose func()) (string, map[string]fault) {
+		redis := dbtest.NewSentinels(t, 500*time.Millisecond)
+		return redis.URL, map[string]fault{"Redis fails over to a replica that is a second behind": at(sync.OnceFunc(func() {
+			must.NoError(t, redis.CutReplica())
+			_ = poll.Wait(t.Context(), time.Second)
+			expose()
+			redis.KillMaster()
+			expose()
+		}))}
+	}},
+}
+
 // TestFault_QuotaUnderRandomFaults: three nodes lose each other's, the database's and Redis's company
 // at random, while one link is followed more often than its quota permits. No schedule admits more
-// than the quota, and the quota is used up at the end. If Redis forgets its data, a schedule admits at most
-// as many more as linkforge_quota_overshoot_bound adds up to before.
+// than the quota, and the quota is used up at the end. If Redis loses data, a schedule admits at most
+// as many more as linkforge_quota_overshoot_bound adds up to at that moment.
 func TestFault_QuotaUnderRandomFaults(t *testing.T) {
 	suitetest.Fault(t)
-	t.Parallel()
-	first := production(t).alone(t)
-	for i := range schedules {
-		for _, forgets := range []bool{false, true} {
-			t.Run(fmt.Sprintf("schedule %d, Redis forgets %t", i+1, forgets), func(t *testing.T) {
-				testQuotaSchedule(t, production(t).withRedisOf(first), rand.Uint64(), forgets)
+	for _, rate := range []int{150, 600} {
+		for _, of := range redisesOfSchedules {
+			t.Run(fmt.Sprintf("%s, %d visits a second", of.name, rate), func(t *testing.T) {
+				t.Parallel()
+				for i := range schedules {
+					t.Run(fmt.Sprint("schedule ", i+1), func(t *testing.T) { testQuotaSchedule(t, of, rate, rand.Uint64()) })
+				}
 			})
 		}
 	}
 }
 
-func testQuotaSchedule(t *testing.T, b backend, seed uint64, forgets bool) {
+func testQuotaSchedule(t *testing.T, of redisOfSchedule, rate int, seed uint64) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	nextMonth(t)
-	nodes := startMembers(t, b, 3, fmt.Sprint("LINKFORGE_HIT_QUOTA=", scheduleHits))
+	quota := rate * of.seconds
+	var nodes []*member
 	var bound atomic.Int64
-	forget := func() {
+	expose := func() {
 		now := int64(0)
 		for _, node := range nodes {
 			now += node.exposure(t)
 		}
 		for before := bound.Load(); now > before && !bound.CompareAndSwap(before, now); before = bound.Load() {
 		}
-		forgetAll(t, b)
 	}
+	redisURL, own := of.start(t, expose)
+	b := production(t).withRedis(redisURL)
+	nodes = startMembers(t, b, 3, fmt.Sprint("LINKFORGE_HIT_QUOTA=", quota))
 	made := nodes[0].tenant(t, "raced").shorten(t, "https://example.com/raced").Link
 	l := newTrafficLink(made, made.path(nodes[0].server), "raced", "302 429 503")
-	among := faults(forget)
-	if among["the node freezes"] = freeze; !forgets {
-		delete(among, "Redis forgets")
-	} else { // a node that does not run has no metrics
+	l.losesCharges = of.loses
+	among := faults()
+	among["the node freezes"] = freeze
+	if of.loses { // a node that does not run has no metrics
 		for _, name := range []string{"the node freezes", "the node is killed", "the node restarts"} {
 			delete(among, name)
 		}
 	}
+	if nodes[0].redis == nil {
+		delete(among, "Redis refuses")
+		delete(among, "Redis is silent")
+	}
 
 	var running sync.WaitGroup
-	visits := time.NewTicker(time.Second / time.Duration(visitRate))
+	visits := time.NewTicker(time.Second / time.Duration(rate))
 	defer visits.Stop()
 	incidents := time.NewTicker(500 * time.Millisecond)
 	defer incidents.Stop()
 	client := impatient()
-	for sent := 0; sent < scheduleHits*3/2; {
+	for sent := 0; sent < quota*3/2; {
 		select {
 		case <-visits.C:
 			sent++
 			address := nodes[rng.IntN(len(nodes))].address
 			running.Go(func() { l.request(t, client, address) })
 		case <-incidents.C:
-			own := rand.New(rand.NewPCG(rng.Uint64(), 0))
-			running.Go(func() { happen(t, own, nodes, among, 3*time.Second) })
+			one, next := rand.New(rand.NewPCG(rng.Uint64(), 0)), among
+			if rng.IntN(4) == 0 {
+				next = own
+			}
+			running.Go(func() { happen(t, one, nodes, next, 3*time.Second) })
 		}
 	}
 	running.Wait()
-	if seen := l.seen.Load(); seen > int64(scheduleHits)+bound.Load() {
-		t.Errorf("%d redirects of a quota of %d, and a bound of %d", seen, scheduleHits, bound.Load())
+	if seen := l.seen.Load(); seen > int64(quota)+bound.Load() {
+		t.Errorf("%d redirects of a quota of %d, and a bound of %d", seen, quota, bound.Load())
 	}
 	for _, node := range nodes {
 		node.stop()
@@ -187,14 +250,14 @@ func testQuotaSchedule(t *testing.T, b backend, seed uint64, forgets bool) {
 	polltest.Until(t, "the quota is used up and every click is counted", func() bool {
 		status := l.request(t, client, last.address)
 		n := b.countClicks(t, l.id)
-		return n == int64(scheduleHits) || forgets && n >= l.seen.Load() && status == http.StatusTooManyRequests
+		return n == int64(quota) || of.loses && n >= l.seen.Load() && status == http.StatusTooManyRequests
 	})
 	last.stop()
 	clicks := l.check(t, b)
 	t.Logf("%d redirects seen, %d GETs without a response, %d clicks of %d, bound %d", l.seen.Load(), l.unsure.Load(),
-		clicks, scheduleHits, bound.Load())
-	if clicks > int64(scheduleHits)+bound.Load() || !forgets && clicks != int64(scheduleHits) {
-		t.Errorf("%d clicks, want the quota of %d, and at most %d more after a loss", clicks, scheduleHits, bound.Load())
+		clicks, quota, bound.Load())
+	if clicks > int64(quota)+bound.Load() || !of.loses && clicks != int64(quota) {
+		t.Errorf("%d clicks, want the quota of %d, and at most %d more after a loss", clicks, quota, bound.Load())
 	}
 }
 
@@ -277,7 +340,8 @@ func TestFault_MixedLoadUnderRandomFaults(t *testing.T) {
 	for i := range 2 {
 		running.Go(func() { m.create(t, done, who, nodes, i) })
 	}
-	among := faults(func() { forgetAll(t, b) })
+	among := faults()
+	among["Redis forgets"] = at(func() { forgetAll(t, b) })
 	for began := time.Now(); time.Since(began) < time.Duration(mixedSeconds)*time.Second; {
 		_ = poll.Wait(t.Context(), faultEvery/2)
 		m.mu.Lock()

@@ -31,6 +31,8 @@ const formation = 60 * time.Second
 // node is a Redis server of one test.
 type node struct {
 	address, bus string
+	folder       string
+	command      []string
 	pid          int
 	client       *redis.Client
 	supervisor   *exec.Cmd
@@ -69,7 +71,8 @@ func launch(path, folder, password string, settings func(n *node) []string, args
 		if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 			return nil, err
 		}
-		if err := n.run(own, append([]string{path, conf}, args...)); err != nil {
+		n.folder, n.command = own, append([]string{path, conf}, args...)
+		if err := n.run(); err != nil {
 			return nil, err
 		}
 		n.client = redis.NewClient(&redis.Options{Addr: n.address, Password: password, MaxRetries: -1, DialerRetries: 1})
@@ -81,9 +84,9 @@ func launch(path, folder, password string, settings func(n *node) []string, args
 	return nil, fmt.Errorf("redis-server does not start")
 }
 
-func (n *node) run(folder string, command []string) (err error) {
-	n.supervisor = exec.Command("/bin/sh", append([]string{"-c", supervise, "sh"}, command...)...)
-	n.supervisor.Env = append(os.Environ(), "folder="+folder)
+func (n *node) run() (err error) {
+	n.supervisor = exec.Command("/bin/sh", append([]string{"-c", supervise, "sh"}, n.command...)...)
+	n.supervisor.Env = append(os.Environ(), "folder="+n.folder)
 	if n.leash, err = n.supervisor.StdinPipe(); err != nil {
 		return err
 	}
@@ -165,16 +168,37 @@ type RedisServer struct {
 	node                   *node
 }
 
-// NewRedisServer starts a server without persistence. All servers of a process have the same password.
-func NewRedisServer(t testing.TB) *RedisServer {
+// NewRedisServer starts a server with further settings; it keeps nothing over a restart unless they say so. All
+// servers of a process have the same password.
+func NewRedisServer(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
 	password := "password-of-tests"
-	n, err := launch(redisServer(t), t.TempDir(), password, func(*node) []string { return []string{`save ""`} })
+	n, err := launch(redisServer(t), t.TempDir(), password, func(*node) []string {
+		return append([]string{`save ""`}, settings...)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.end)
 	return &RedisServer{"redis://:" + password + "@" + n.address, n.address, password, n}
+}
+
+// Stop kills the server with SIGKILL.
+func (s *RedisServer) Stop() { s.node.kill() }
+
+// Start starts a stopped server again, with the data in its files. Any goroutine may call it.
+func (s *RedisServer) Start(t testing.TB) {
+	t.Helper()
+	former, leash := s.node.supervisor, s.node.leash
+	t.Cleanup(func() {
+		leash.Close()
+		_ = former.Wait() // its kill found nothing to end, and it says so
+	})
+	if err := s.node.run(); err != nil {
+		t.Error(err)
+	} else if !s.node.awaitAnswer() {
+		t.Error("redis-server does not start again")
+	}
 }
 
 // Do executes a command of the words of a text.
@@ -420,3 +444,6 @@ func (n *node) watches() bool {
 
 // KillMaster kills the master with SIGKILL.
 func (s *Sentinels) KillMaster() { s.redis[0].kill() }
+
+// CutReplica separates the replica from its master: it receives no further writes.
+func (s *Sentinels) CutReplica() error { return s.redis[1].do("REPLICAOF", "127.0.0.1", "1") }
