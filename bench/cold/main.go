@@ -25,18 +25,14 @@ var (
 	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
 	only        = flag.String("only", "", "the load to measure: first or zipf; empty for both")
 	rounds      = flag.Int("rounds", 5, "number of bursts of each target")
-	firsts      = flag.Int("firsts", 20_000, "number of links that a burst visits for the first time")
+	visits      = flag.Int("visits", 200_000, "requests: of all bursts of first visits of a pair, of each burst of popular links")
 	links       = flag.Int("links", 200_000, "number of links of which some are popular")
-	settling    = flag.Duration("settling", 8*time.Second, "burst just after the start")
-	burst       = flag.Duration("burst", 2*time.Second, "duration of the burst after -settling")
 	connections = flag.Int("connections", 64, "number of connections")
 )
 
 const (
 	// skew is the exponent of the popularity: 1, as far as rand.NewZipf permits.
 	skew = 1.0001
-	// zipfPlan is the number of different requests of a burst; it repeats them.
-	zipfPlan = 1 << 18
 	// firstTargets is the number of bursts of first visits of a version in a round, at most.
 	firstTargets = 2
 	// maxRest bounds the wait for deferred work. A start does the rest of it.
@@ -67,21 +63,19 @@ func run(r *rig.Run) {
 	for _, l := range []struct {
 		short, name string
 		measure     func(*version) rig.Figures
-		load        rig.Load // of the constant handler
+		n           int
 	}{
-		{"first", "first visits", (*version).visitFirst, rig.Load{N: *firsts}},
-		{"zipf", "popular links, from the start", (*version).visitPopular, rig.Load{N: 1000, Burst: *settling}},
-		{"zipf", fmt.Sprint("popular links, after ", *settling), (*version).visitPopularLater,
-			rig.Load{N: 1000, Burst: *burst}},
+		{"first", "first visits", (*version).visitFirst, firsts()},
+		{"zipf", "popular links, from the start", (*version).visitPopular, *visits},
 	} {
 		if *only != "" && *only != l.short {
 			continue
 		}
-		l.load.Address, l.load.Requests = constant.Address, func(i int) string { return "/" + rig.Code(i) }
+		of := rig.Load{N: l.n, Address: constant.Address, Requests: func(i int) string { return "/" + rig.Code(i) }}
 		pairs = append(pairs,
 			&rig.Pair{
 				Name:     l.name + ", beside a constant handler",
-				Baseline: func() rig.Figures { return visitConstant(r, constant, l.load) },
+				Baseline: func() rig.Figures { return visitConstant(r, constant, of) },
 				Target:   func() rig.Figures { return l.measure(after) },
 			},
 			&rig.Pair{
@@ -91,13 +85,16 @@ func run(r *rig.Run) {
 			})
 	}
 	r.MeasurePairs(*rounds, pairs)
-	fmt.Printf("%d and %d links, %d rounds, %d connections, %s, %s. Medians, with the minimum and the maximum.\n",
-		*firsts, *links, *rounds, *connections, *on, rig.Machine())
+	fmt.Printf("%d visits, %d links, %d rounds, %d connections, %s, %s. Medians, with the minimum and the maximum.\n",
+		*visits, *links, *rounds, *connections, *on, rig.Machine())
 	rig.TableOfPairs(pairs)
 	r.ReportMachine()
 	before.stopAndCount()
 	after.stopAndCount()
 }
+
+// firsts is the number of links that a burst visits for the first time.
+func firsts() int { return *visits / *rounds }
 
 // start starts a server of a version with its own database, and creates its links.
 func start(r *rig.Run, name, binary string) *version {
@@ -122,7 +119,7 @@ func start(r *rig.Run, name, binary string) *version {
 	}
 	r.Timed("creating the links of "+name, func() {
 		if *only != "zipf" {
-			v.fresh = create(firstTargets * *rounds * *firsts)
+			v.fresh = create(firstTargets * *rounds * firsts())
 		}
 		if *only != "first" {
 			v.popular = create(*links)
@@ -145,45 +142,28 @@ func (v *version) restart() {
 // visitFirst visits links that were not visited before, each once.
 func (v *version) visitFirst() rig.Figures {
 	v.restart()
-	paths := v.fresh[:*firsts]
-	v.fresh = v.fresh[*firsts:]
-	return v.visit(rig.Load{N: *firsts, Requests: func(i int) string { return paths[i] }})
+	paths := v.fresh[:firsts()]
+	v.fresh = v.fresh[firsts():]
+	return v.visit(rig.Load{N: len(paths), Requests: func(i int) string { return paths[i] }})
 }
 
-// visitPopular visits links by a Zipf distribution just after a start.
+// visitPopular visits links by a Zipf distribution just after a start. Which links are popular does not depend on when
+// they were created.
 func (v *version) visitPopular() rig.Figures {
 	v.restart()
-	return v.visit(v.zipf(*settling))
-}
-
-// visitPopularLater is visitPopular in the time that follows.
-func (v *version) visitPopularLater() rig.Figures {
-	v.restart()
-	v.drive(v.zipf(*settling))
-	return v.visit(v.zipf(*burst))
-}
-
-// zipf is a burst of visits by a Zipf distribution. Which links are popular does not depend on when they were
-// created.
-func (v *version) zipf(burst time.Duration) rig.Load {
 	byRank := rand.New(rand.NewPCG(0, 0)).Perm(*links)
 	rank := rand.NewZipf(rand.New(rand.NewPCG(rand.Uint64(), 1)), skew, 1, uint64(*links-1))
-	return rig.Load{N: zipfPlan, Burst: burst, Requests: func(int) string { return v.popular[byRank[rank.Uint64()]] }}
+	return v.visit(rig.Load{N: *visits, Requests: func(int) string { return v.popular[byRank[rank.Uint64()]] }})
 }
 
 // visit measures a burst of visits, and the work that they defer.
 func (v *version) visit(l rig.Load) rig.Figures {
-	began := rig.Used(v.Target)
-	o := v.drive(l)
-	v.Rest(v.PIDs(), maxRest)
-	return rig.FiguresOf(o, rig.Used(v.Target).Since(began))
-}
-
-func (v *version) drive(l rig.Load) rig.Outcome {
 	l.Address, l.Connections, l.Status = v.process.Address, *connections, http.StatusFound
+	began := rig.Used(v.Target)
 	o := v.Drive(v.Name, l)
 	v.seen += o.Right
-	return o
+	v.Rest(v.PIDs(), maxRest)
+	return rig.FiguresOf(o, rig.Used(v.Target).Since(began))
 }
 
 // visitConstant measures visits of the constant handler.
