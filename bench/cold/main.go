@@ -91,6 +91,39 @@ func run(r *rig.Run) {
 	r.ReportMachine()
 	before.stopAndCount()
 	after.stopAndCount()
+	if *on == "postgres" {
+		reportRoundTrips(r)
+	}
+}
+
+// reportRoundTrips prints the round trips of first visits, one after the other and 64 at a time, and of the ingest of
+// their clicks.
+func reportRoundTrips(r *rig.Run) {
+	const n = 2000
+	r.OpenServices()
+	database, redis := r.Record(r.DatabaseURL), r.Record(r.RedisURL)
+	settings := []string{"LINKFORGE_DATABASE_URL=" + database.URL, "LINKFORGE_REDIS_URL=" + redis.URL}
+	p := r.Serve("recorded", r.Server, settings...)
+	tenant := r.NewTenant(p.Address, "recorded", &http.Transport{})
+	var paths []string
+	for _, c := range tenant.Fill(2*n, 1000, 2, func(i int) map[string]any {
+		return map[string]any{"url": rig.URLOf(i), "strategy": "RANDOM"}
+	}) {
+		paths = append(paths, "/"+c.Link.Code)
+	}
+	p.Stop()
+	p = r.Serve("recorded", r.Server, settings...) // nothing is in memory
+	defer p.Stop()
+	for _, at := range []int{1, *connections} {
+		r.Rest([]int{p.PID}, maxRest)
+		inDatabase, inRedis := database.Trips.Load(), redis.Trips.Load()
+		some := paths[:n]
+		paths = paths[n:]
+		o := r.Drive("recorded", rig.Load{N: n, Address: p.Address, Connections: at, Status: http.StatusFound,
+			Requests: func(i int) string { return some[i] }})
+		fmt.Printf("- Round trips of %d first visits, %d at a time, in %s: PostgreSQL %.2f, Redis %.2f a visit.\n", n, at,
+			o.Took.Round(time.Millisecond), float64(database.Trips.Load()-inDatabase)/n, float64(redis.Trips.Load()-inRedis)/n)
+	}
 }
 
 // firsts is the number of links that a burst visits for the first time.

@@ -177,3 +177,29 @@ func createLink(workspace, url string) string {
 	return rig.Mutation("createLink", "CreateLinkInput", "created link { id code }",
 		map[string]any{"workspaceId": workspace, "url": url, "title": "A title of some words"})
 }
+
+// reportRoundTrips prints the round trips of creations by a client that sends one at a time to two workspaces in turn.
+func reportRoundTrips(r *rig.Run, name, binary string) {
+	const n = 200
+	r.OpenServices()
+	rec := r.Record(r.DatabaseURL)
+	p := r.Serve(name+"-recorded", binary, append(r.ServicesEnv(), "LINKFORGE_DATABASE_URL="+rec.URL)...)
+	defer p.Stop()
+	tenant := r.NewTenant(p.Address, "recorded", &http.Transport{})
+	spaces := []string{tenant.Workspace, tenant.CreateWorkspace("recorded-too")}
+	send := func(what string, describe func(i int) string) {
+		for i := range 10 { // statements are prepared
+			rig.Must(tenant.Post(createLink(spaces[i%2], fmt.Sprint("https://www.example.com/prepared/", what, i))))
+		}
+		r.Rest([]int{p.PID}, time.Minute)
+		before := rec.Trips.Load()
+		for i := range n {
+			rig.Must(tenant.Post(createLink(spaces[i%2], describe(i))))
+		}
+		fmt.Printf("- Round trips of createLink, %s, %s: %.2f\n", what, name, float64(rec.Trips.Load()-before)/n)
+	}
+	path := func(i int) string { return fmt.Sprint("https://www.example.com/trip/", i) }
+	send("new URL", path)
+	send("known URL", path)
+	rig.ReportWarnings(p)
+}
