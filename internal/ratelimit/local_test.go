@@ -74,4 +74,12 @@ func TestLimiter_ChargesAllOrNone(t *testing.T) {
 			t.Errorf("%s: charged %+v, %v", c.from, charged, err)
 		}
 	}
+	first := must.Value(l.ChargeAll(t.Context(), Counter{once, "z"}))(t)
+	for range 3 { // beside the first one
+		if _, err := l.ChargeAll(t.Context(), Counter{once, "z"}); err == nil {
+			t.Error("charged twice")
+		}
+	}
+	l.Refund(t.Context(), first...)
+	must.Value(l.ChargeAll(t.Context(), Counter{once, "z"}))(t)
 }

@@ -79,7 +79,8 @@ func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	return err
 }
 
-// ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited.
+// ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited. So attempts that are refused
+// beside others, whose charges are refunded later, use up nothing.
 func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) (charged []Charged, err error) {
 	for _, c := range all {
 		one, err := l.charge(ctx, c)
@@ -101,9 +102,14 @@ func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter) (Charged,
 	return l.charge(ctx, last)
 }
 
+// charge charges one attempt, or none if it is refused. A counter with MaxWait counts refusals, too.
 func (l Limiter) charge(ctx context.Context, c Counter) (Charged, error) {
 	a, err := l.Spend(ctx, c.Rate, c.Subject, 1)
-	return Charged{c, a.isLocal}, err
+	one := Charged{c, a.isLocal}
+	if err != nil && c.Rate.MaxWait == 0 {
+		l.Refund(ctx, one)
+	}
+	return one, err
 }
 
 // Spend counts several attempts like Charge, and returns the remaining allowance.
