@@ -196,7 +196,8 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 	return adopted, j.Remove()
 }
 
-// countAll counts the clicks of a month, by link, that logs have and the database does not.
+// countAll counts the clicks of a month, by link, that logs have and the database does not. Those of a log that cannot be
+// read are missing.
 func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m hitquota.Month) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, j := range logs {
@@ -205,7 +206,8 @@ func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m hitquota.Mon
 			return nil, err
 		}
 		if err := countClicks(j, position, m.Start, counts); err != nil {
-			return nil, err
+			r.Logger.ErrorContext(ctx, "a click log cannot be counted: links may exceed their quotas by its clicks",
+				"log", j.ID(), "error", err)
 		}
 	}
 	return counts, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -193,6 +194,42 @@ func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 		}
 		wantClicks(t, d, linkID, 30)
 	}
+}
+
+// counting are leases that count the clicks of logs, for counters.
+type counting struct {
+	clicktest.RecoverFunc
+	counted map[string]int64
+}
+
+func (c *counting) Carry(_ context.Context, count func(hitquota.Month) (map[string]int64, error)) (err error) {
+	c.counted, err = count(hitquota.MonthOf(time.Now()))
+	return err
+}
+
+// TestAdopt_CountsBesideAnUnreadableLog: the log is left alone, and the clicks of others count.
+func TestAdopt_CountsBesideAnUnreadableLog(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedSQLite(t)
+	dir, linkID := t.TempDir(), id.New(id.Link)
+	var dead []*ingest.Recorder
+	for range 2 {
+		r := clicktest.NewRecorder(t, d, dir)
+		recordOf(r, linkID, 10)
+		dead = append(dead, r)
+	}
+	for _, r := range dead {
+		die(t, r)
+	}
+	segment := must.Value(filepath.Glob(filepath.Join(dir, dead[0].LogID(), "*.log")))(t)[0]
+	must.NoError(t, os.Rename(segment, segment+".away"))
+	must.NoError(t, os.Mkdir(segment, 0o700))
+	leases := &counting{RecoverFunc: func(context.Context, string, []hitquota.Lease) error { return nil }}
+	finder := clicktest.NewLeaseRecorder(t, d, dir, leases)
+	if err := finder.Adopt(t.Context()); err == nil || leases.counted[linkID] != 10 {
+		t.Errorf("%v, counted %v", err, leases.counted)
+	}
+	wantClicks(t, d, linkID, 10)
 }
 
 // TestAdopt_ReturnsOrphanedLeases: each lease once, with its last recorded state.
