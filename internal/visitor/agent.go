@@ -71,6 +71,9 @@ func (a *agents) parse(text string) agent {
 	// Some apps put their name before the text of their browser, which the parser does not expect.
 	parsed := a.parser.Parse(text[max(strings.Index(text, "Mozilla/"), 0):])
 	known := agent{browser: findMark(browserMarks, text), os: findMark(osMarks, text)}
+	if known.os == "" && isApple(text) {
+		known.os = findMark(appleMarks, text)
+	}
 	if known.browser == "" {
 		known.browser = browserName(parsed.Browser())
 	}
@@ -79,6 +82,11 @@ func (a *agents) parse(text string) agent {
 	}
 	known.device = deviceOf(text, known.os)
 	return known
+}
+
+// isApple reports whether a user agent names a device of Apple. Others have some of the same browsers.
+func isApple(text string) bool {
+	return strings.Contains(text, "Macintosh") || strings.Contains(text, "iPhone") || strings.Contains(text, "iPad")
 }
 
 // mark maps a part of a user agent to a name.
@@ -103,8 +111,11 @@ var (
 		{"PlayStation", "PlayStation"}, {"Nintendo", "Nintendo"}, {"Xbox", "Xbox"}, {"Web0S", "webOS"}, {"Tizen", "Tizen"},
 		{"HarmonyOS", "HarmonyOS"}, {"OpenHarmony", "HarmonyOS"}, {"KAIOS", "KaiOS"}, {"CrOS", "ChromeOS"},
 		{"FreeBSD", "FreeBSD"}, {"OpenBSD", "OpenBSD"},
-		// They name a Macintosh on iPads and for desktop sites.
-		{"CriOS/", "iOS"}, {"FxiOS/", "iOS"}, {"EdgiOS/", "iOS"}, {" OPT/", "iOS"}, {" OPiOS/", "iOS"},
+	}
+	// appleMarks are browsers for iOS that name a Macintosh on iPads and for desktop sites.
+	appleMarks = []mark{
+		{"CriOS/", "iOS"}, {"FxiOS/", "iOS"}, {"EdgiOS/", "iOS"}, {" OPT/", "iOS"}, {" OPiOS/", "iOS"}, {" OPX/", "iOS"},
+		{" Focus/", "iOS"},
 	}
 	deviceMarks = []mark{
 		{"PlayStation", Console}, {"Nintendo", Console}, {"Xbox", Console}, {"OculusBrowser/", Other},

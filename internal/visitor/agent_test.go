@@ -48,6 +48,8 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 		mac + appleKit + "FxiOS/132.0 Safari/605.1.15":                                {Tablet, "Firefox", "iOS", false},
 		mac + appleKit + "Version/17.0 EdgiOS/130.0 Safari/605.1.15":                  {Tablet, "Edge", "iOS", false},
 		mac + appleKit + "Version/17.5 Safari/605.1.15 OPT/4.8":                       {Tablet, "Opera", "iOS", false},
+		mac + appleKit + "Version/17.5 Safari/605.1.15 OPX/2.5":                       {Tablet, "Safari", "iOS", false},
+		android + webKit + "Chrome/70.0 Mobile Safari/537.36 OPT/1.10.33":             {Mobile, "Opera", "Android", false},
 		mac + appleKit + "GSA/340.3 Safari/604.1":                                     {Tablet, "Google", "iOS", false},
 		mac + appleKit + "Version/17.5 YaBrowser/24.6 Mobile/15E148 Safari/605.1":     {Tablet, "Yandex Browser", "iOS", false},
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:132.0) Gecko/20100101 Firefox/132.0": {Desktop, "Firefox", "Windows",
