@@ -38,7 +38,7 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 		return at, false
 	}
 	at.Code, at.Path = cutSegment(path)
-	hasSlug := isOwnHost && at.Path != "" && at.Path != "/"
+	hasSlug := isOwnHost && !isIgnored(at.Path) && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
 	if hasSlug {
 		at.Slug = at.Code
 		at.Code, at.Path = cutSegment(at.Path[1:])
@@ -53,17 +53,28 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	return at, isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
 }
 
-// trim moves parameters from the code to the query, and removes what mail programs and people put behind a URL:
+// parameterMarks begin parameters in place of a question mark, which a mail program may have encoded.
+const parameterMarks = "&?"
+
+// trim moves parameters from the path to the query, and removes what mail programs and people put behind a URL:
 // punctuation, brackets, quotes, blanks and invisible characters. No code has these, so that no link is looked up twice.
 func (a *Address) trim() {
-	if shortcode.IsCode(a.Code) {
-		return
+	if i := strings.IndexAny(a.Code, parameterMarks); i >= 0 {
+		a.Query = (&url.URL{Path: a.Code[i+1:]}).EscapedPath() + a.Path
+		a.Code, a.Path = a.Code[:i], ""
+	} else if isIgnored(a.Path) && a.Path != "" {
+		_, a.Query, _ = strings.Cut(a.Path, "&")
+		a.Path = "/"
 	}
-	if i := strings.IndexAny(a.Code, "&?"); i >= 0 && a.Path == "" {
-		a.Query = (&url.URL{Path: a.Code[i+1:]}).EscapedPath()
-		a.Code = a.Code[:i]
+	if !shortcode.IsCode(a.Code) {
+		a.Code = strings.TrimRightFunc(a.Code, isTrailer)
 	}
-	a.Code = strings.TrimRightFunc(a.Code, isTrailer)
+}
+
+// isIgnored reports whether a path behind a code is no path: a slash at most, and then punctuation or parameters.
+func isIgnored(path string) bool {
+	rest := decodeSegment(strings.TrimPrefix(path, "/"))
+	return strings.HasPrefix(rest, "&") || strings.TrimRightFunc(rest, isTrailer) == "" && !strings.Contains(rest, "/")
 }
 
 // isTrailer reports whether a character behind a code is ignored. A plus sign names the page about a link.
@@ -140,18 +151,24 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	if err != nil {
 		return Address{}, errNotFound()
 	}
-	path, ok := strings.CutPrefix(u.String(), s.publicURL.String())
-	if !ok {
+	path, isOwn := strings.CutPrefix(u.String(), s.publicURL.String())
+	if !isOwn {
 		_, path, _ = strings.Cut(u.String(), "://")
 		_, path, _ = strings.Cut(path, "/")
-		path, _, _ = strings.Cut(path, "?")
-		return Address{Host: u.Host(), Code: path}, nil
 	}
 	path, _, _ = strings.Cut(path, "?")
-	if slug, code, ok := strings.Cut(path, "/"); ok {
-		return Address{Slug: slug, Code: code}, nil
+	decoded, err := url.PathUnescape(path)
+	if err != nil {
+		return Address{}, errNotFound()
 	}
-	return Address{Code: path}, nil
+	at, ok := PathAddress(&url.URL{Path: "/" + decoded, RawPath: "/" + path}, isOwn)
+	if !ok || at.Path != "" && at.Path != "/" {
+		return Address{}, errNotFound()
+	}
+	if at.Path, at.Query = "", ""; !isOwn {
+		at.Host = u.Host()
+	}
+	return at, nil
 }
 
 func errNotFound() error {
