@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -93,5 +94,5 @@ func (a *app) renderQR(ctx context.Context, at resolve.Address, source string, f
 	if err != nil {
 		return nil, err
 	}
-	return a.codes.Render(ctx, l.WorkspaceID, text, &style, format)
+	return a.codes.Render(ctx, optional.Or(l.CreatedBy, l.WorkspaceID), text, &style, format)
 }

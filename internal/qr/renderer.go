@@ -16,6 +16,8 @@ import (
 const (
 	// maxVerdicts is how many checks of styles a Renderer remembers.
 	maxVerdicts = 10_000
+	// maxImageBytes bounds the PNG images that a Renderer remembers.
+	maxImageBytes = 16 << 20
 	// A page of links may have a code in each item.
 	maxOwnWaiting, maxAllWaiting = 200, 2000
 	maxWait                      = 5 * time.Second
@@ -27,6 +29,8 @@ type Renderer struct {
 	gate *admission.Gate
 	// verdicts has the results of checks by the hash of the style and the size of the code.
 	verdicts memo.Cache[[sha256.Size]byte, verdict]
+	// images has rendered PNG images by the hash of the style and the text.
+	images memo.Cache[[sha256.Size]byte, []byte]
 }
 
 // verdict is the result of a check; nil if codes can be read.
@@ -39,6 +43,10 @@ func NewRenderer() *Renderer {
 			Name: "QR codes", Capacity: 1, Share: 1, Waiting: maxOwnWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
 		}),
 		verdicts: memo.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: maxVerdicts}),
+		images: memo.New(&otter.Options[[sha256.Size]byte, []byte]{
+			MaximumWeight: maxImageBytes,
+			Weigher:       func(_ [sha256.Size]byte, image []byte) uint32 { return uint32(len(image)) },
+		}),
 	}
 }
 
@@ -93,10 +101,12 @@ func (r *Renderer) verdict(
 func (c *Code) styleKey() (key [sha256.Size]byte, err error) {
 	s := *c.style
 	s.Size = VerifiedSize
-	encoded, err := json.Marshal(struct {
-		Style   Style
-		Modules int
-	}{s, c.modules})
+	return hashOf(&s, c.modules)
+}
+
+// hashOf is the hash of a style and of what it is used for.
+func hashOf(s *Style, of any) (key [sha256.Size]byte, err error) {
+	encoded, err := json.Marshal([]any{s, of})
 	if err != nil {
 		return key, fmt.Errorf("encoding the style of a QR code: %w", err)
 	}
@@ -105,12 +115,24 @@ func (c *Code) styleKey() (key [sha256.Size]byte, err error) {
 
 // Render is the function Render. It also returns RateLimited and Unavailable.
 func (r *Renderer) Render(ctx context.Context, owner, text string, s *Style, format Format) ([]byte, error) {
-	if format == PNG {
-		leave, err := r.gate.Enter(ctx, owner, 1)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
+	if format != PNG {
+		return Render(text, s, format)
 	}
-	return Render(text, s, format)
+	key, err := hashOf(s, text)
+	if err != nil {
+		return nil, err
+	}
+	if image, ok := r.images.GetIfPresent(key); ok {
+		return image, nil
+	}
+	leave, err := r.gate.Enter(ctx, owner, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	image, err := Render(text, s, format)
+	if err == nil {
+		r.images.Set(key, image)
+	}
+	return image, err
 }

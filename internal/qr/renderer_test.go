@@ -1,6 +1,7 @@
 package qr
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"image"
@@ -72,6 +73,15 @@ func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 		}
 	}
 	must.Value(r.Render(ended, "owner", "https://go.example/abc", &s, SVG))(t)
+	leave()
+	image := must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
+	leave = must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
+	if again, err := r.Render(ended, "other", "https://go.example/abc", &s, PNG); err != nil || !bytes.Equal(again, image) {
+		t.Errorf("the same image: %v", err)
+	}
+	if _, err := r.Render(ended, "owner", "https://go.example/abd", &s, PNG); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("another text: %v", err)
+	}
 	leave()
 	must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
 }
