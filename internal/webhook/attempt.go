@@ -30,13 +30,14 @@ func (d *Dispatcher) record(ctx context.Context, w *Webhook, delivery *Delivery,
 		disabled = false
 		q := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", d.now())
 		switch {
-		case o.succeeded():
-			q = q.Set("failing_since = NULL").
-				Set("concurrency = CASE WHEN concurrency < ? THEN 2 * concurrency ELSE concurrency END", maxConcurrency)
 		case o.isSlow():
 			q = q.Set("concurrency = 1")
-			fallthrough
-		default:
+		case o.succeeded():
+			q = q.Set("concurrency = CASE WHEN concurrency < ? THEN 2 * concurrency ELSE concurrency END", maxConcurrency)
+		}
+		if o.succeeded() {
+			q = q.Set("failing_since = NULL")
+		} else {
 			q = q.Set("failing_since = coalesce(failing_since, ?)", o.SentAt)
 		}
 		if _, err := q.Where("id = ?", w.ID).Exec(ctx); err != nil {

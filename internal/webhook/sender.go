@@ -21,8 +21,8 @@ const (
 	userAgent = "Linkforge-Webhooks/1"
 	// attemptTimeout bounds a request.
 	attemptTimeout = 15 * time.Second
-	// slowFailure is the duration from which a failure counts as a timeout, such as that of a look-up of the host.
-	slowFailure = 5 * time.Second
+	// slowAnswer is the duration from which an answer, or a failure such as a look-up of the host, counts as a timeout.
+	slowAnswer = 5 * time.Second
 	// maxResponse bounds what is read of a response, which is discarded.
 	maxResponse = 4 << 10
 	// maxRetryAfter bounds the pause that a response asks for.
@@ -50,9 +50,9 @@ type outcome struct {
 
 func (o outcome) succeeded() bool { return o.Error == nil }
 
-// isSlow reports whether a failed request took as long as a receiver takes that does not answer.
+// isSlow reports whether a request took as long as one that a receiver does not answer.
 func (o outcome) isSlow() bool {
-	return !o.succeeded() && (*o.Error == TimeoutError || o.DurationMs >= int(slowFailure.Milliseconds()))
+	return !o.succeeded() && *o.Error == TimeoutError || o.DurationMs >= int(slowAnswer.Milliseconds())
 }
 
 // isGone reports whether the receiver wants no more requests.
