@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -24,8 +23,8 @@ func (a *app) setPassword(w http.ResponseWriter, r *http.Request) {
 	f := visitorpage.PasswordForm{Token: r.PostFormValue("token")}
 	password, ctx := r.PostFormValue("password"), r.Context()
 	var err error
-	if !a.origins().Allow(r) || !utf8.ValidString(password) {
-		err = errs.New(errs.InvalidInput, "The form must be sent by this page, with a password in UTF-8.")
+	if !a.origins().Allow(r) || !web.IsUTF8(r) {
+		err = errs.New(errs.InvalidInput, "The form must be sent by this page, in UTF-8.")
 	} else {
 		from := account.Origin{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
 		_, err = a.Accounts.ResetPassword(ctx, f.Token, password, from)

@@ -61,6 +61,12 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 			}
 			return a
 		}
+		right := form.Get("token")
+		form.Set("token", "\xe4")
+		if a := send(s.public); a.status != http.StatusBadRequest || !strings.Contains(a.body, "UTF-8") {
+			t.Errorf("a token that is not UTF-8: %+v", a)
+		}
+		form.Set("token", right)
 		if a := send("https://evil.example"); a.status != http.StatusBadRequest {
 			t.Errorf("from another origin: %+v", a)
 		}

@@ -76,6 +76,12 @@ func TestHandler_RefusesQueriesThatAreNotUTF8(t *testing.T) {
 			t.Errorf("%s: %d %s", target, r.status, r.text)
 		}
 	}
+	for _, part := range []string{"&variables={%22a%22:%22b;c%22}", "&variables=%7B%zz"} {
+		if r := b.send(t, "", http.MethodGet, query+part, "", "", mediaJSON); r.status != 400 ||
+			!strings.Contains(r.text, "percent-encode") {
+			t.Errorf("%s: %d %s", part, r.status, r.text)
+		}
+	}
 }
 
 func TestManifest_MustBeUTF8(t *testing.T) {

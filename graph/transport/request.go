@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -126,7 +127,11 @@ func readAll(body io.Reader, size int64) ([]byte, error) {
 }
 
 func readQuery(r *http.Request) (*params, int, error) {
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, http.StatusBadRequest, errs.New(errs.BadRequest,
+			"The query string cannot be read: percent-encode its semicolons and percent signs.").Because(err)
+	}
 	p := &params{
 		Query: query.Get("query"), DocumentID: query.Get("documentId"), OperationName: query.Get("operationName"),
 	}

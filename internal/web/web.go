@@ -135,11 +135,14 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // IsUTF8 reports whether the path, the query and the form, if it has been parsed, of a request are UTF-8. Databases
 // and JSON replace or refuse what is not, so that different texts become equal.
 func IsUTF8(r *http.Request) bool {
-	for _, fields := range []url.Values{r.URL.Query(), r.PostForm} {
-		for name, values := range fields {
-			if !utf8.ValidString(name) || !utf8.ValidString(strings.Join(values, " ")) {
-				return false
-			}
+	for name, values := range r.PostForm {
+		if !utf8.ValidString(name) || !utf8.ValidString(strings.Join(values, " ")) {
+			return false
+		}
+	}
+	for part := range strings.FieldsFuncSeq(r.URL.RawQuery, func(c rune) bool { return c == '&' || c == ';' }) {
+		if text, err := url.QueryUnescape(part); !utf8.ValidString(part) || err == nil && !utf8.ValidString(text) {
+			return false
 		}
 	}
 	return utf8.ValidString(r.URL.Path)
