@@ -1,6 +1,7 @@
 package urlnorm
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -45,8 +46,8 @@ func parse(raw string) (parts, error) {
 // variation selectors and tags, which belong to emoji.
 func Trim(raw string) string {
 	return strings.TrimFunc(raw, func(r rune) bool {
-		const tags = 0xe0000
-		return r <= ' ' || unicode.IsSpace(r) ||
+		const tags, brailleBlank = 0xe0000, '\u2800'
+		return r <= ' ' || r == brailleBlank || unicode.IsSpace(r) ||
 			r < tags && validate.Invisible(r) && !unicode.Is(unicode.Variation_Selector, r)
 	})
 }
@@ -65,6 +66,9 @@ func checkCharacters(given string) error {
 		}
 		if r <= 0x9f {
 			return refuse("R1", "The URL must not contain control characters: remove line breaks, tabs and the like.")
+		}
+		if unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
+			return refuse("R1", fmt.Sprintf("The URL must not contain line separators or bidirectional controls: remove U+%04X.", r))
 		}
 		i += size
 	}

@@ -67,7 +67,7 @@ func TestCanonical_Normalizes(t *testing.T) {
 		name, raw, want string
 	}{
 		{"R1 trims controls at both ends", "\x00\x1f http://a.example/b\x1f\x00 ", "http://a.example/b"},
-		{"R1 trims white space and invisible characters", "\ufeff\u200b\u00a0http://a.example/b\u2028\u202e\u00ad\u3000", "http://a.example/b"},
+		{"R1 trims white space and invisible characters", "\ufeff\u200b\u00a0\u2800http://a.example/b\u2028\u202e\u00ad\u3000", "http://a.example/b"},
 		{"R1 keeps what belongs to emoji", "http://a.example/\u2764\ufe0f", "http://a.example/%E2%9D%A4%EF%B8%8F"},
 		{"R1 keeps invisible characters inside", "http://a.example/a\u200bb", "http://a.example/a%E2%80%8Bb"},
 		{"R1 allows the replacement character", "http://a.example/\ufffd", "http://a.example/%EF%BF%BD"},
@@ -195,6 +195,8 @@ func TestCanonical_RefusesBadURLs(t *testing.T) {
 		{"line break in the path", "http://a.example/a\nb", "R1"},
 		{"control character in the fragment", "http://a.example/#a\x01b", "R1"},
 		{"DEL", "http://a.example/\x7f", "R1"},
+		{"line separator", "http://a.example/\u2028b", "R1"},
+		{"right-to-left override in the fragment", "http://a.example/#a\u202eb", "R1"},
 		{"DEL at the end", "http://a.example/a\x7f", "R1"},
 		{"C1", "http://a.example/\u0085a", "R1"},
 		{"last C1", "http://a.example/#\u009f", "R1"},
@@ -242,7 +244,7 @@ func TestCanonical_RefusesBadURLs(t *testing.T) {
 		{"unassigned character", "http://a\u0378.example", "R3"},
 		{"replacement character", "http://a\ufffd.example", "R3"},
 		{"private use", "http://a\ue000.example", "R3"},
-		{"right-to-left override", "http://a\u202eb.example", "R3"},
+		{"right-to-left override", "http://a\u202eb.example", "R1"},
 		{"mixed directions", "http://aא.example", "R3"},
 		{"symbol that maps to a letter of the other direction", "http://aℵb.example", "R3"},
 		{"the same at the end", "http://1ℸ.example", "R3"},
