@@ -278,8 +278,14 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		if err != nil || optional.Value(reverted.ExternalID) != "1" || reverted.Metadata != l.Metadata {
 			t.Errorf("%+v, %v", reverted, err)
 		}
+		must.Value(b.DB.NewUpdate().Table("link_versions").Set("snapshot = replace(snapshot, '\"externalId\":\"1\"', ?)",
+			"\"externalId\":\"e\u0301\"").Where("link_id = ?", l.ID).Exec(db.AsSystem(t.Context())))(t)
+		reverted, err = b.Revert(t.Context(), b.mine, l.ID, 1, nil)
+		if err != nil || optional.Value(reverted.ExternalID) != "\u00e9" {
+			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
+		}
 		b.update(t, l, Change{ExternalID: optional.Set[*string](nil)})
-		b.create(t, New{URL: "https://example.com/b", ExternalID: new("1")})
+		b.create(t, New{URL: "https://example.com/b", ExternalID: new("\u00e9")})
 		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
 			t.Errorf("a revert to an id that is taken: %v", err)
 		}

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // Snapshot is everything that users can see and change of a link, in one version. It is stored as JSON.
@@ -91,6 +93,14 @@ func (s *Snapshot) encode() (string, error) {
 	return string(text), nil
 }
 
+// normal returns text in validate.Normal form. Versions keep the form that texts had.
+func normal(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	return new(validate.Normal(*text))
+}
+
 // applyTo gives the link the fields of a snapshot, except deletion and disabling. The password stays if the
 // snapshot had one. It returns the errors of a change of the URLs, and Conflict for a password that is not
 // stored any more.
@@ -106,8 +116,13 @@ func (s *Snapshot) applyTo(l *Link, now time.Time) error {
 		return err
 	}
 	isExpiryChanged := !sameInstant(l.ExpiresAt, s.ExpiresAt)
-	l.ExternalID, l.Metadata = s.ExternalID, s.Metadata
-	l.Title, l.Note, l.StatsPublic, l.tags = s.Title, s.Note, s.StatsPublic, append([]string{}, s.Tags...)
+	l.ExternalID, l.Metadata = normal(s.ExternalID), Metadata(validate.Normal(string(s.Metadata)))
+	l.Title, l.Note, l.StatsPublic, l.tags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
+	for _, tag := range s.Tags {
+		l.tags = append(l.tags, validate.Normal(tag))
+	}
+	slices.Sort(l.tags)
+	l.tags = slices.Compact(l.tags)
 	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
 	if s.Archived != l.Archived() {
 		l.ArchivedAt = nil

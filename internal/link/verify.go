@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -203,7 +204,7 @@ func (h *history) verifyChanges(e *audit.Event, before, after *Version) error {
 	if err != nil {
 		return err
 	}
-	if string(got) != string(want) {
+	if validate.Normal(string(got)) != validate.Normal(string(want)) { // versions keep the form that texts had
 		h.differs("event %s of version %d has the changes %s, but the versions differ in %s", e.ID, after.Number, got, want)
 	}
 	return nil
