@@ -18,8 +18,8 @@ const (
 	maxPrefixEdits = 2
 )
 
-// serviceLink matches the variables that Kubernetes and Docker set for a service named linkforge.
-var serviceLink = regexp.MustCompile(`^LINKFORGE_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)\w*)?)$`)
+// serviceLink matches the variables that Kubernetes and Docker set for services named linkforge or linkforge-….
+var serviceLink = regexp.MustCompile(`^LINKFORGE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)\w*)?)$`)
 
 // settingNames lists the environment variables of all settings.
 func settingNames() (names []string) {
@@ -68,7 +68,7 @@ func (r *reader) refuseUnknown() {
 			continue
 		}
 		if serviceLink.MatchString(name) {
-			r.report(name, "is not a setting: Kubernetes sets it for a Service named linkforge. Set enableServiceLinks: false "+
+			r.report(name, "is not a setting: Kubernetes sets it for a Service whose name begins with linkforge. Set enableServiceLinks: false "+
 				"for the pod, or remove the variable")
 			continue
 		}

@@ -23,8 +23,9 @@ func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 		"LINK_FORGE_DATABASE_URL":    "LINKFORGE_DATABASE_URL",
 		"LINKFORGE_SERVICE_HOST":     "enableServiceLinks: false",
 		"LINKFORGE_PORT":             "enableServiceLinks: false",
-		"LINKFORGE_PORT_80_TCP_ADDR": "enableServiceLinks: false",
-		"LINKFORGE_TEST_ANYTHING":    "", "LINKFORGE_DATA_DIR": "", "PATH": "", "LINK": "", "DATABASE_URL": "",
+		"LINKFORGE_PORT_80_TCP_ADDR": "enableServiceLinks: false", "LINKFORGE_REDIS_PORT": "enableServiceLinks: false",
+		"LINKFORGE_POSTGRESQL_SERVICE_HOST": "enableServiceLinks: false",
+		"LINKFORGE_TEST_ANYTHING":           "", "LINKFORGE_DATA_DIR": "", "PATH": "", "LINK": "", "DATABASE_URL": "",
 		"VITE_LINKFORGE_URL": "", "WITH_LINKFORGE_URL": "",
 	} {
 		f := flags(t)
