@@ -19,10 +19,10 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/eventstream"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -72,7 +72,7 @@ type Config struct {
 	Surroundings routing.WarningContext
 	HitQuota     int64
 	// HitsUsed returns the hits of links in a month that are used, without those of open leases. Nil: their clicks.
-	HitsUsed func(ctx context.Context, m hitquota.Month, linkIDs ...string) (map[string]int64, error)
+	HitsUsed func(ctx context.Context, m month.Month, linkIDs ...string) (map[string]int64, error)
 	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
 	// in a minute.
 	Limits                *ratelimit.Meter

@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -346,19 +346,19 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuot
 	}
 	limit := r.hitLimit(l.In)
 	return &gen.HitQuota{
-		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: hitquota.MonthOf(r.Now()).End,
+		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: month.Of(r.Now()).End(),
 	}, nil
 }
 
 // hitsUsed returns the used hits of links in this month: those that the counters know, and at least the
 // clicks. Hits of open leases are missing until their clicks are ingested, or the leases end.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
-	month := hitquota.MonthOf(c.Now())
-	used, err := c.Stats.CountsSince(ctx, m, linkIDs, month.Start)
+	this := month.Of(c.Now())
+	used, err := c.Stats.CountsSince(ctx, m, linkIDs, this.Start())
 	if err != nil || c.HitsUsed == nil {
 		return used, err
 	}
-	counted, err := c.HitsUsed(ctx, month, linkIDs...)
+	counted, err := c.HitsUsed(ctx, this, linkIDs...)
 	if err != nil { // the clicks are known
 		c.Log.WarnContext(ctx, "reading used hits failed", "error", err)
 	}

@@ -184,12 +184,12 @@ func (r *workspaceResolver) countLinks(
 }
 
 func (r *workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (*gen.Usage, error) {
-	links, month, err := r.Config.Links.Usage(ctx, *m)
+	links, this, err := r.Config.Links.Usage(ctx, *m)
 	if err != nil {
 		return nil, err
 	}
 	limit := r.Config.Links.QuotaOf(*m)
-	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: month.End}, nil
+	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: this.End()}, nil
 }
 
 // catchUp applies a change to the redirects of this node before the client gets the response. If it

@@ -268,7 +268,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Exports:      a.Exports,
 		Writers:      a.writers(),
 		HitQuota:     a.config.HitQuota,
-		HitsUsed:     a.Quotas.Used,
+		HitsUsed:     a.Quotas.Hits.Used,
 		UTMTemplates: a.UTMTemplates,
 		Webhooks:     a.Webhooks,
 		Surroundings: routing.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},

@@ -25,8 +25,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
@@ -444,7 +444,7 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 		s := start(t, b, "LINKFORGE_SUM_MONTHS=13")
 		who := s.tenant(t, "kept")
 		k := newKiller(t, b, s.env)
-		month := hitquota.MonthOf(time.Now()).Start
+		month := month.Of(time.Now()).Start()
 		var clicks []click.Click
 		for link := range 3 {
 			linkID := who.shorten(t, fmt.Sprintf("https://example.com/%d", link)).Link.ID

@@ -56,7 +56,7 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_quota_overshoot_bound",
 			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and those "+
 				"whose clicks are not in the database, or since a moment ago. Add those of all nodes.",
-			leases.Held+leases.Pending+clicks.Waiting+clicks.Recent),
+			leases.Unused+leases.Pending+clicks.Waiting+clicks.Recent),
 		obs.Gauge("linkforge_grants_outstanding",
 			"Grants of maxClicks without a click: those of redirects in flight, and unused ones that are to be returned. "+
 				"Those of a crashed node stay granted.", a.Quotas.OutstandingGrants()),

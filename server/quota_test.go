@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -136,7 +137,7 @@ func chargedOf(t *testing.T, b backend, linkID string) int64 {
 		return clicks
 	}
 	defer k.Close()
-	used := must.Value(hitquota.NewRedis(k, "").Used(t.Context(), hitquota.MonthOf(time.Now()), []string{linkID}))(t)
+	used := must.Value(hitquota.NewRedis(k, "").Used(t.Context(), month.Of(time.Now()), []string{linkID}))(t)
 	return used[linkID]
 }
 
@@ -159,7 +160,7 @@ func openLeases(t *testing.T, b backend, linkID string) int64 {
 		return 0
 	}
 	defer k.Close()
-	all := must.Value(k.HVals(t.Context(), "links:{"+linkID+"}:leases:"+hitquota.MonthOf(time.Now()).String()).Result())(t)
+	all := must.Value(k.HVals(t.Context(), "links:{"+linkID+"}:leases:"+month.Of(time.Now()).String()).Result())(t)
 	return int64(len(slices.DeleteFunc(all, func(hits string) bool { return hits == "0" })))
 }
 

@@ -27,9 +27,9 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
@@ -163,9 +163,9 @@ func (b *bench) prepareCopy() {
 	}
 	rig.Must(b.system.Exec(b, "SET ROLE linkforge_system"))
 	rig.Must(b.owner.Exec(b, "CREATE TABLE copied_clicks (LIKE clicks INCLUDING ALL) PARTITION BY RANGE (clicked_at)"))
-	for m := hitquota.MonthOf(b.begin); !m.Start.After(b.end); m = hitquota.MonthOf(m.End) {
+	for m := month.Of(b.begin); !m.Start().After(b.end); m = month.Of(m.End()) {
 		rig.Must(b.owner.Exec(b, fmt.Sprintf("CREATE TABLE copied_clicks_%s PARTITION OF copied_clicks FOR VALUES FROM ('%s') "+
-			"TO ('%s')", m.Start.Format("2006_01"), m.Start.Format(time.RFC3339), m.End.Format(time.RFC3339))))
+			"TO ('%s')", m.Start().Format("2006_01"), m.Start().Format(time.RFC3339), m.End().Format(time.RFC3339))))
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 
@@ -73,7 +73,7 @@ type stream struct {
 
 func newStream(total int, end time.Time) *stream {
 	random := rand.New(rand.NewPCG(seed, 0))
-	s := &stream{begin: hitquota.MonthOf(end).Start.AddDate(0, -*months, 0), end: end, total: total, random: random,
+	s := &stream{begin: month.Of(end).Start().AddDate(0, -*months, 0), end: end, total: total, random: random,
 		ranks:   rand.NewZipf(random, rig.Skew, 1, uint64(*linkCount-1)),
 		sources: rand.NewZipf(random, 1.3, 1, uint64(len(sites)-1)), sentBy: map[click.Dimension]map[string]int64{}}
 	for k := range *linkCount { // popular links are of any age

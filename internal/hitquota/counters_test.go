@@ -1,7 +1,6 @@
 package hitquota
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -32,7 +31,9 @@ func eachCounters(t *testing.T, test func(t *testing.T, c Counters, other func()
 
 // request returns the request of a lease, above a floor.
 func request(linkID string, number, want, limit, floor int64) *Request {
-	return &Request{LinkID: linkID, Month: thisMonth(), Number: number, Want: want, Limit: limit, Floor: floor}
+	return &Request{
+		Claim: Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, Number: number, Want: want, Floor: floor,
+	}
 }
 
 // ask takes hits, and repeats the request as Leases do when the process is new to the server.
@@ -52,25 +53,25 @@ func TestCounters_GrantUpToTheLimit(t *testing.T) {
 	eachCounters(t, func(t *testing.T, c Counters, other func() Counters) {
 		linkID := id.New(id.Link)
 		type result struct {
-			Granted, Left int64
-			NeedsFloor    bool
+			Granted, Remaining int64
+			NeedsFloor         bool
 		}
 		for i, step := range []struct {
 			want, limit, floor int64
 			result
 		}{
 			{3, 10, noFloor, result{NeedsFloor: true}},
-			{3, 10, 2, result{Granted: 3, Left: 5}},
-			{3, 10, noFloor, result{Granted: 3, Left: 2}},
-			{0, 10, 9, result{Left: 1}}, // clicks that no lease has granted
+			{3, 10, 2, result{Granted: 3, Remaining: 5}},
+			{3, 10, noFloor, result{Granted: 3, Remaining: 2}},
+			{0, 10, 9, result{Remaining: 1}}, // clicks that no lease has granted
 			{5, 10, noFloor, result{Granted: 1}},
 			{5, 10, 0, result{}},
-			{2, 1 << 50, noFloor, result{Granted: 2, Left: 1<<50 - 12}}, // the quota was raised
+			{2, 1 << 50, noFloor, result{Granted: 2, Remaining: 1<<50 - 12}}, // the quota was raised
 			{2, 10, noFloor, result{}},
-			{1 << 45, 1 << 50, noFloor, result{Granted: 1 << 45, Left: 1<<50 - 12 - 1<<45}},
+			{1 << 45, 1 << 50, noFloor, result{Granted: 1 << 45, Remaining: 1<<50 - 12 - 1<<45}},
 		} {
 			q := ask(t, c, request(linkID, int64(i+1), step.want, step.limit, step.floor))
-			if got := (result{q.Granted, q.Left, q.NeedsFloor}); got != step.result {
+			if got := (result{q.Granted, q.Remaining, q.NeedsFloor}); got != step.result {
 				t.Errorf("request %d: %+v, want %+v", i, got, step.result)
 			}
 		}
@@ -81,10 +82,33 @@ func TestCounters_GrantUpToTheLimit(t *testing.T) {
 	})
 }
 
-// TestCounters_TakeBackOnce: from the process or the adopter of its log, with the hits that were granted.
-func TestCounters_TakeBackOnce(t *testing.T) {
+// TestCounters_TakeBack: leases of other processes are not in memory.
+func TestCounters_TakeBack(t *testing.T) {
 	t.Parallel()
-	eachCounters(t, func(t *testing.T, c Counters, other func() Counters) {
+	eachCounters(t, func(t *testing.T, c Counters, _ func() Counters) {
+		linkID, month := id.New(id.Link), thisMonth()
+		ask(t, c, request(linkID, 1, 8, 20, 0))
+		ask(t, c, request(linkID, 2, 8, 20, noFloor))
+		for logID, want := range map[string]int64{"log_2": 0, "log_1": 5} {
+			must.NoError(t, c.Return(t.Context(), logID, []Lease{
+				{LinkID: linkID, Month: month, Number: 1, Hits: 8, Used: 5},
+				{LinkID: id.New(id.Link), Month: month, Number: 4, Hits: 8},
+			}))
+			if used := must.Value(c.Used(t.Context(), month, []string{linkID}))(t); logID == "log_1" && used[linkID] != want {
+				t.Errorf("%d hits are used, want %d", used[linkID], want)
+			}
+		}
+		if q := ask(t, c, request(linkID, 5, 20, 20, noFloor)); q.Granted != 7 {
+			t.Errorf("%d hits granted, want the other 7", q.Granted)
+		}
+	})
+}
+
+// TestRedis_TakesBackOnce: from the process or the adopter of its log, with the hits that were granted.
+func TestRedis_TakesBackOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		c, other := NewRedis(k, "log_1"), func() Counters { return NewRedis(k, id.New(id.Log)) }
 		linkID, month := id.New(id.Link), thisMonth()
 		ask(t, c, request(linkID, 1, 8, 10, 0))
 		ask(t, c, request(linkID, 2, 8, 10, noFloor)) // is granted 2
@@ -139,8 +163,8 @@ func TestRedis_GrantsOnce(t *testing.T) {
 			c, linkID := NewRedis(k, id.New(id.Log)), id.New(id.Link)
 			ask(t, c, request(linkID, 1, 2, 10, 0))
 			loseAnswer()
-			if q := ask(t, c, request(linkID, 2, 3, 10, noFloor)); q.Granted != 3 || q.Left != 5 {
-				t.Errorf("%d hits granted and %d left, want 3 and 5", q.Granted, q.Left)
+			if q := ask(t, c, request(linkID, 2, 3, 10, noFloor)); q.Granted != 3 || q.Remaining != 5 {
+				t.Errorf("%d hits granted and %d left, want 3 and 5", q.Granted, q.Remaining)
 			}
 			lease := Lease{LinkID: linkID, Month: thisMonth(), Number: 2, Hits: 3, IsUnsure: true}
 			loseAnswer()
@@ -170,7 +194,7 @@ func TestRedis_KeysAreForOperators(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", leases, diff)
 		}
 		for _, key := range []string{counter, leases} {
-			left, end := must.Value(k.TTL(t.Context(), key).Result())(t), month.End.Add(24*time.Hour)
+			left, end := must.Value(k.TTL(t.Context(), key).Result())(t), month.End().Add(24*time.Hour)
 			if late := time.Until(end) - left; late < -2*time.Second || late > 2*time.Second {
 				t.Errorf("%s ends %s before a day after the month", key, late)
 			}
@@ -194,7 +218,7 @@ func TestRedis_NewServerNeedsFloors(t *testing.T) {
 				t.Errorf("process %d: %+v, want a request for a floor, and another epoch than %d", i, q, before[i])
 			}
 			q.Floor = 7
-			if c.Take(t.Context(), []*Request{q}); q.NeedsFloor || q.Granted != 1 || q.Epoch != c.Epoch() {
+			if epoch := c.Take(t.Context(), []*Request{q}); q.NeedsFloor || q.Granted != 1 || epoch != c.Epoch() {
 				t.Errorf("process %d with a floor: %+v, want a hit of epoch %d", i, q, c.Epoch())
 			}
 		}
@@ -236,9 +260,9 @@ type modelNode struct {
 
 func (n *modelNode) LogID() string { return n.logID }
 
-func (n *modelNode) Note(l Lease) (int64, error) {
+func (n *modelNode) Note(l Lease) error {
 	n.noted = append(n.noted, l)
-	return n.end, nil
+	return nil
 }
 
 func (n *modelNode) Span() (ingested, end, capacity int64) { return n.end - n.waiting, n.end, 0 }
@@ -249,16 +273,13 @@ func (n *modelNode) Waiting(time.Time) (map[string]int64, error) {
 
 func (m *model) start() {
 	n := &modelNode{model: m, logID: id.New(id.Log), used: map[int64]int64{}}
-	n.Leases = NewLeases(LeasesConfig{
-		Counters: NewRedis(m.redis, n.logID), ClickLog: n, Log: discard, Now: m.now,
-		Clicks: func(context.Context, []string, time.Time) (map[string]int64, error) {
-			return map[string]int64{m.linkID: m.stored}, nil
-		},
-	})
+	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now, Clicks: clicksFunc(func() (map[string]int64, error) {
+		return map[string]int64{m.linkID: m.stored}, nil
+	})}, NewRedis(m.redis, n.logID))
 	m.nodes = append(m.nodes, n)
 }
 
-func (m *model) now() time.Time { return thisMonth().Start.Add(24*time.Hour + m.passed) }
+func (m *model) now() time.Time { return thisMonth().Start().Add(24*time.Hour + m.passed) }
 
 // admitted is the number of clicks, and of hits whose redirects are in flight.
 func (m *model) admitted() (n int64) {
@@ -272,7 +293,7 @@ func (m *model) admitted() (n int64) {
 func (m *model) bound() (n int64) {
 	for _, node := range m.nodes {
 		s := node.Stats()
-		n += s.Held + s.Pending + node.waiting
+		n += s.Unused + s.Pending + node.waiting
 	}
 	for _, node := range m.dead {
 		n += node.waiting
@@ -284,11 +305,11 @@ func (m *model) bound() (n int64) {
 }
 
 func (m *model) visit(n *modelNode) {
-	var floor Floor
+	c := Claim{LinkID: m.linkID, Month: thisMonth(), Limit: m.limit}
 	if m.random.IntN(2) == 0 { // the link was read from the database
-		floor = Floor{Clicks: m.stored, At: m.now()}
+		c.Clicks, c.ReadAt = m.stored, m.now()
 	}
-	hit, ok, err := n.Take(m.t.Context(), &Claim{LinkID: m.linkID, Month: thisMonth(), Limit: m.limit, Floor: floor}, m.now())
+	hit, ok, err := n.Take(m.t.Context(), &c, m.now())
 	must.NoError(m.t, err)
 	if ok {
 		m.pending = append(m.pending, modelHit{n, hit})
@@ -333,7 +354,7 @@ func (m *model) adopt() {
 		for i := range n.noted {
 			n.noted[i].Used = n.used[n.noted[i].Number]
 		}
-		must.NoError(m.t, m.nodes[0].Counters.Return(m.t.Context(), n.logID, n.noted))
+		must.NoError(m.t, m.nodes[0].Recover(m.t.Context(), n.logID, n.noted))
 	}
 	m.dead = nil
 }

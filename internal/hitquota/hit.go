@@ -1,7 +1,7 @@
 package hitquota
 
 // Hit is one hit of a link, taken from a lease. The first call of Commit or Release settles it and
-// the others do nothing, so that a caller may defer Release. The lease stays open until all its
+// the others do nothing, so that a caller may defer Release. A lease that is over returns when all its
 // hits are settled, so the counter has exactly the hits that became clicks. The zero Hit needs no
 // settling.
 type Hit struct {
@@ -23,40 +23,28 @@ func (h *Hit) settle(used bool, end int64) {
 	if h.leases == nil {
 		return
 	}
-	h.leases.settle(&h.key, h.number, used, end)
-	h.leases = nil
-}
-
-// settle ends the pending state of a hit. If its lease is over, the last such hit returns the lease
-// to its counter.
-func (l *Leases) settle(key *linkKey, number int64, used bool, end int64) {
-	s := l.shard(key)
+	s := h.leases.shard(&h.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, known := s.links[*key]
-	h.end = max(h.end, end)
-	if known {
-		defer func() { s.links[*key] = h }()
-	}
-	if number == 0 { // admitted during an outage
-		return
-	}
-	s.pending--
-	if h.open && h.number == number {
-		h.pending--
+	h.leases = nil
+	of, isKnown := s.links[h.key]
+	of.end = max(of.end, end)
+	switch {
+	case h.number == 0: // admitted during an outage
+	case of.open && of.number == h.number:
+		of.pending--
 		if !used {
-			h.left++
-			s.held++
+			of.unused++
 		}
-		return
+	default:
+		e := s.ended[h.number]
+		e.pending--
+		if !used {
+			e.used--
+		}
+		s.ended[h.number] = e
 	}
-	c := s.closing[number]
-	c.pending--
-	if !used {
-		c.used--
-	}
-	if c.pending == 0 {
-		delete(s.closing, number)
-		l.queueReturn(c.ended)
+	if isKnown {
+		s.links[h.key] = of
 	}
 }

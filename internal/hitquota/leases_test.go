@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -32,19 +34,13 @@ type tally struct {
 	used    map[string]int64 // by link and month
 	open    map[int64]int64  // hits of leases, by their numbers
 	wants   []int64
-	events  []string // calls, without repetition
-	failing error    // what every call returns
+	failing error // what every call returns
 	taking  func(ctx context.Context, requests []*Request) error
+	// returning is called before leases return.
+	returning func()
 }
 
 func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
-
-func (c *tally) called(name string) error {
-	if n := len(c.events); n == 0 || c.events[n-1] != name {
-		c.events = append(c.events, name)
-	}
-	return c.failing
-}
 
 func (c *tally) IsDown() bool {
 	c.mu.Lock()
@@ -53,7 +49,7 @@ func (c *tally) IsDown() bool {
 }
 
 // Take grants what there is, also of requests whose answer gets lost.
-func (c *tally) Take(ctx context.Context, requests []*Request) {
+func (c *tally) Take(ctx context.Context, requests []*Request) int64 {
 	var err error
 	if c.taking != nil {
 		err = c.taking(ctx, requests)
@@ -61,14 +57,14 @@ func (c *tally) Take(ctx context.Context, requests []*Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		err = c.called("take")
+		err = c.failing
 	}
 	for _, a := range requests {
-		a.Epoch, a.Err = 1, err
-		if err == nil {
+		if a.Err = err; err == nil {
 			c.grant(a)
 		}
 	}
+	return 1
 }
 
 func (c *tally) grant(a *Request) {
@@ -76,17 +72,20 @@ func (c *tally) grant(a *Request) {
 	c.wants = append(c.wants, a.Want)
 	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
 	c.used[key] += a.Granted
-	a.Left = max(0, a.Limit-c.used[key])
+	a.Remaining = max(0, a.Limit-c.used[key])
 	if a.Granted > 0 {
 		c.open[a.Number] = a.Granted
 	}
 }
 
 func (c *tally) Return(_ context.Context, _ string, leases []Lease) error {
+	if c.returning != nil {
+		c.returning()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.called("return"); err != nil {
-		return err
+	if c.failing != nil {
+		return c.failing
 	}
 	for _, l := range leases {
 		if hits, ok := c.open[l.Number]; ok {
@@ -97,7 +96,9 @@ func (c *tally) Return(_ context.Context, _ string, leases []Lease) error {
 	return nil
 }
 
-func (c *tally) Used(context.Context, Month, []string) (map[string]int64, error) { return nil, nil }
+func (c *tally) Used(context.Context, month.Month, []string) (map[string]int64, error) {
+	return nil, nil
+}
 
 func (c *tally) Epoch() int64 { return 1 }
 
@@ -132,18 +133,27 @@ type testLog struct {
 }
 
 func (*testLog) LogID() string                               { return "log_1" }
-func (l *testLog) Note(Lease) (int64, error)                 { return l.end.Add(10), nil }
+func (l *testLog) Note(Lease) error                          { l.end.Add(10); return nil }
 func (l *testLog) Span() (ingested, end, capacity int64)     { return l.end.Load(), l.end.Load(), l.room }
 func (*testLog) Waiting(time.Time) (map[string]int64, error) { return nil, nil }
 
-func withoutClicks(context.Context, []string, time.Time) (map[string]int64, error) { return nil, nil }
+// clicksFunc counts clicks in the database.
+type clicksFunc func() (map[string]int64, error)
+
+func (f clicksFunc) Since(context.Context, []string, time.Time) (map[string]int64, error) { return f() }
+
+func (f clicksFunc) Counts(context.Context, bun.IDB, ...string) (map[string]int64, error) { return f() }
+
+func noClicks() (map[string]int64, error) { return nil, nil }
+
+func noLogs(month.Month) (map[string]int64, error) { return nil, nil }
 
 func newDesk(source Counters) *desk {
 	d := &desk{}
-	d.Leases = NewLeases(LeasesConfig{
-		Counters: source, ClickLog: &d.testLog, Clicks: withoutClicks, Now: time.Now,
-		Log: slog.New(slog.NewTextHandler(&d.said, nil)),
-	})
+	d.Leases = NewLeases(Config{
+		ClickLog: &d.testLog, Clicks: clicksFunc(noClicks), Now: time.Now, Log: slog.New(slog.NewTextHandler(&d.said, nil)),
+	}, source)
+	_ = d.Carry(context.Background(), noLogs) // nothing to fail
 	return d
 }
 
@@ -205,11 +215,11 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 // hold leaves n hits in a lease, whose callers have gone.
 func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 	t.Helper()
-	key := must.Value(keyOf(linkID))(t)
+	key := must.Value(keyOf(linkID, thisMonth()))(t)
 	for range n {
 		_, _, wait, isFirst := l.try(&key, &Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, l.Now().UnixMilli())
 		if isFirst {
-			defer l.taking.Wait()
+			defer l.requesting.Wait()
 			defer l.enqueue(wait)
 		}
 	}
@@ -238,8 +248,8 @@ func TestQuota_TakesHitsFromALease(t *testing.T) {
 		}
 		stop()
 		source.want(t, "at the end", linkID, 200, 0)
-		if s := d.Stats(); s.Held != 0 || s.Taken-s.Returned != 200 || s.Away {
-			t.Errorf("%+v, want 200 taken and not returned", s)
+		if s := d.Stats(); s.Unused != 0 || s.Away {
+			t.Errorf("%+v, want no unused hits", s)
 		}
 	})
 }
@@ -288,7 +298,7 @@ func TestQuota_ReturnsIdleLeases(t *testing.T) {
 				run(t, other.Leases)
 				after(c.life - time.Millisecond)
 				source.want(t, "within its life", linkID, 20, 1)
-				if s := idle.Stats(); s.Open != 1 || s.Held != 20 {
+				if s := idle.Stats(); s.Open != 1 || s.Unused != 20 {
 					t.Errorf("%+v, want 20 hits held", s)
 				}
 				after(time.Millisecond + reapInterval)
@@ -358,7 +368,7 @@ func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
 func crowd(t *testing.T, l *Leases, linkID string, n int) {
 	t.Helper()
 	beside := func(linkID string) *shard {
-		key := must.Value(keyOf(linkID))(t)
+		key := must.Value(keyOf(linkID, thisMonth()))(t)
 		return l.shard(&key)
 	}
 	for n > 0 {
@@ -393,7 +403,7 @@ func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 				stop := run(t, d.Leases)
 				after(c.keep - time.Millisecond)
 				source.want(t, name+": within its life", linkID, 20, others+1)
-				if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
+				if s := d.Stats(); s.Open != others+1 || s.Unused != others+20 || d.Pin() > 10 {
 					t.Errorf("%+v and the log from %d on, want the first of %d leases in it", s, d.Pin(),
 						others+1)
 				}
@@ -407,10 +417,10 @@ func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 				if d.Pin() < 10 {
 					t.Errorf("the log is kept from %d on, though the lease has ended", d.Pin())
 				}
-				before := d.Stats().Held
+				before := d.Stats().Unused
 				used := take(t, d.Leases, linkID, 1, 1<<40)
-				if after(reapInterval); d.Stats().Held != before+1-used {
-					t.Errorf("%d hits are held, want %d: the one that was taken is used", d.Stats().Held, before)
+				if after(reapInterval); d.Stats().Unused != before+1-used {
+					t.Errorf("%d hits are held, want %d: the one that was taken is used", d.Stats().Unused, before)
 				}
 				stop()
 				source.want(t, name+": at the end", linkID, used, 0)
@@ -526,11 +536,30 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 	})
 }
 
+// TestLeases_CountHitsOnTheirWay: the bound contains hits that are granted or returned at the moment.
+func TestLeases_CountHitsOnTheirWay(t *testing.T) {
+	t.Parallel()
+	source := newTally()
+	d := newDesk(source)
+	check := func() {
+		if s := d.Stats(); s.Unused != 3 {
+			t.Errorf("%+v, want 3 unused hits", s)
+		}
+	}
+	source.taking, source.returning = func(context.Context, []*Request) error { check(); return nil }, check
+	hold(t, d.Leases, id.New(id.Link), 3, 10)
+	check()
+	d.reap(t.Context(), true)
+	if s := d.Stats(); s.Unused != 0 || s.Returned != 3 {
+		t.Errorf("%+v at the end, want 3 returned hits", s)
+	}
+}
+
 // TestLeases_ReturnEverythingAfterAnOutage: however many leases end while the source is down.
 func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source, links := newTally(), 3*returnChunk+1
+		source, links := newTally(), 3*takeBatch+1
 		d := newDesk(source)
 		for range links {
 			hold(t, d.Leases, id.New(id.Link), 1, 1000)
@@ -557,9 +586,9 @@ func TestQuota_CountsMonthsSeparately(t *testing.T) {
 		d := newDesk(source)
 		hold(t, d.Leases, linkID, 5, 10)
 		stop := run(t, d.Leases)
-		february := MonthOf(january.End)
+		february := january + 1
 		// requests that are late, and clocks that differ
-		for i, m := range []Month{january, february, january, february, february, february} {
+		for i, m := range []month.Month{january, february, january, february, february, february} {
 			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: m, Limit: 10}, time.Now())
 			if !ok || err != nil {
 				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
@@ -692,7 +721,7 @@ func TestSource_HangingIsAnOutage(t *testing.T) {
 		source.taking = func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
 			source.fail(errGone)
-			return errAway
+			return errRedisDown
 		}
 		stop := run(t, d.Leases)
 		began := time.Now()
@@ -718,7 +747,7 @@ func TestSource_SlowCallFailsNoOtherLink(t *testing.T) {
 		source.taking = func(ctx context.Context, requests []*Request) error {
 			if slow[requests[0].LinkID] {
 				<-ctx.Done()
-				return errAway
+				return errRedisDown
 			}
 			return nil
 		}
@@ -746,9 +775,7 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 		source := &tallied{Counters: counters}
 		d := newDesk(source)
 		d.AdmitsInOutage = true
-		d.Clicks = func(context.Context, []string, time.Time) (map[string]int64, error) {
-			return map[string]int64{linkID: clicks}, nil
-		}
+		d.Clicks = clicksFunc(func() (map[string]int64, error) { return map[string]int64{linkID: clicks}, nil })
 		run(t, d.Leases)
 		source.gone.Store(true)
 		for range 7 {
@@ -759,8 +786,8 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 			hit.Commit(d.end.Add(1))
 			clicks++
 		}
-		if n := len(d.returns); n > 0 || d.end.Load() != 7 {
-			t.Errorf("%d leases are to be returned and the log is at %d: requests were recorded in the outage", n, d.end.Load())
+		if s := d.Stats(); s.Unused > 0 || d.end.Load() != 7 {
+			t.Errorf("%+v and the log is at %d: requests were recorded in the outage", s, d.end.Load())
 		}
 		source.gone.Store(false)
 		if got := take(t, d.Leases, linkID, 5, 10); got != 3 {
@@ -774,7 +801,7 @@ func TestLeases_AdmitOnlyInOutage(t *testing.T) {
 	t.Parallel()
 	d := newDesk(NewMemory("log_1"))
 	d.AdmitsInOutage = true
-	d.Clicks = func(context.Context, []string, time.Time) (map[string]int64, error) { return nil, errGone }
+	d.Clicks = clicksFunc(func() (map[string]int64, error) { return nil, errGone })
 	if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errors.Is(err, errGone) {
 		t.Errorf("%d hits given: %v", got, err)
 	}
@@ -799,10 +826,10 @@ func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 		}
 		breakKey()
 		d.reap(t.Context(), true)
-		if used := must.Value(d.Counters.Used(t.Context(), thisMonth(), []string{returning}))(t); used[returning] != 0 {
+		if used := must.Value(d.counters.Used(t.Context(), thisMonth(), []string{returning}))(t); used[returning] != 0 {
 			t.Errorf("%d hits are used", used[returning])
 		}
-		if open := k.HLen(t.Context(), keysOf(returning, thisMonth())[1]).Val(); open != 0 || d.Stats().Held != 0 {
+		if open := k.HLen(t.Context(), keysOf(returning, thisMonth())[1]).Val(); open != 0 || d.Stats().Unused != 0 {
 			t.Errorf("%d leases did not return: %+v", open, d.Stats())
 		}
 	})
@@ -836,14 +863,14 @@ type tallied struct {
 
 func (c *tallied) IsDown() bool { return c.gone.Load() }
 
-func (c *tallied) Take(ctx context.Context, requests []*Request) {
+func (c *tallied) Take(ctx context.Context, requests []*Request) int64 {
 	if !c.gone.Load() {
-		c.Counters.Take(ctx, requests)
-		return
+		return c.Counters.Take(ctx, requests)
 	}
 	for _, q := range requests {
-		q.Err = errAway
+		q.Err = errRedisDown
 	}
+	return 1
 }
 
 // TestQuota_AnswersEveryWaiter: when the end comes while the source thinks, while requests wait for
@@ -948,4 +975,4 @@ func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
 }
 
 // thisMonth is the month of the fake clock.
-func thisMonth() Month { return MonthOf(time.Now()) }
+func thisMonth() month.Month { return month.Of(time.Now()) }

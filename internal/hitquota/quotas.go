@@ -3,13 +3,12 @@
 // memory, and the node that adopts the click log of a dead process returns its leases. The database counts
 // the clicks of links and targets with maxClicks, one by one. The package owns leases and counters, but
 // neither clicks nor links: it declares the interfaces ClickLog and Clicks, which packages ingest and stats
-// implement. Packages redirect and ingest call it.
+// implement.
 package hitquota
 
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -23,8 +22,8 @@ import (
 type ClickLog interface {
 	// LogID names the log, and so the leases of this process.
 	LogID() string
-	// Note appends the record of a lease that is about to be taken, and returns its position.
-	Note(l Lease) (int64, error)
+	// Note appends the record of a lease that is about to be taken.
+	Note(l Lease) error
 	// Span returns the position up to which the database has the log, that which the log has reached, and
 	// how many bytes it may retain; zero means any number.
 	Span() (ingested, end, capacity int64)
@@ -32,11 +31,11 @@ type ClickLog interface {
 	Waiting(since time.Time) (map[string]int64, error)
 }
 
-// Clicks counts the clicks that the database has.
+// Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
-	// ByLink selects subject_id and clicks of links since the start of a bucket.
-	ByLink(linkIDs []string, since time.Time) *bun.SelectQuery
-	// Counts are the clicks that links have had, ever. Links without one are missing.
+	// Since counts the clicks of links since the start of a bucket.
+	Since(ctx context.Context, linkIDs []string, start time.Time) (map[string]int64, error)
+	// Counts counts the clicks that links have had, ever.
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 }
 
@@ -48,13 +47,11 @@ type Config struct {
 	Clicks   Clicks
 	// DB is the database.
 	DB *db.DB
-	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory.
+	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory, and grant nothing
+	// until Carry was called.
 	Redis *redisx.Client
 	// AdmitsInOutage admits visitors without a hit while Redis is unavailable.
 	AdmitsInOutage bool
-	// AwaitsLogs means that a recorder calls Carry before hits are granted above the clicks in the database.
-	// Only counters in memory need it.
-	AwaitsLogs bool
 	// Log receives changes of Redis's availability.
 	Log *slog.Logger
 	// Now is the clock.
@@ -65,38 +62,15 @@ type Config struct {
 type Quotas struct {
 	Hits *Leases
 	*Grants
-
-	counters Counters
 }
 
 // New returns the Quotas of a process.
 func New(c Config) *Quotas {
-	isShared := c.Redis != nil && !c.Redis.InProcess()
-	q := &Quotas{Grants: NewGrants(c.DB, c.Clicks, c.Log)}
-	if q.counters = NewMemory(c.ClickLog.LogID()); isShared {
-		q.counters = NewRedis(c.Redis, c.ClickLog.LogID())
+	counters := NewMemory(c.ClickLog.LogID())
+	if c.Redis != nil && !c.Redis.InProcess() {
+		counters = NewRedis(c.Redis, c.ClickLog.LogID())
 	}
-	q.Hits = NewLeases(LeasesConfig{
-		Counters: q.counters, ClickLog: c.ClickLog, Clicks: q.clicksSince, AdmitsInOutage: c.AdmitsInOutage,
-		AwaitsLogs: c.AwaitsLogs && !isShared, Log: c.Log, Now: c.Now,
-	})
-	return q
-}
-
-// clicksSince returns the clicks of links that the database has.
-func (q *Quotas) clicksSince(ctx context.Context, linkIDs []string, since time.Time) (map[string]int64, error) {
-	var rows []struct {
-		SubjectID string
-		Clicks    int64
-	}
-	if err := q.Clicks.ByLink(linkIDs, since).Scan(db.AsSystem(ctx), &rows); err != nil {
-		return nil, err
-	}
-	clicks := make(map[string]int64, len(rows))
-	for _, row := range rows {
-		clicks[row.SubjectID] = row.Clicks
-	}
-	return clicks, nil
+	return &Quotas{Hits: NewLeases(c, counters), Grants: NewGrants(c.DB, c.Clicks, c.Log)}
 }
 
 // Run ends leases, and returns unused hits and grants, until the context ends.
@@ -105,31 +79,4 @@ func (q *Quotas) Run(ctx context.Context) error {
 	all.Go(func() error { return q.Hits.Run(ctx) })
 	all.Go(func() error { return q.Grants.Run(ctx) })
 	return all.Wait()
-}
-
-// Pin is the position of the oldest open lease in the click log, which is retained from there on.
-func (q *Quotas) Pin() int64 { return q.Hits.Pin() }
-
-// Recover returns the unused hits of a dead process, whose clicks the database has. Leases without a month are of
-// earlier versions.
-func (q *Quotas) Recover(ctx context.Context, logID string, leases []Lease) error {
-	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Month.IsZero() })
-	for len(leases) > 0 {
-		n := min(len(leases), returnChunk)
-		if err := q.counters.Return(ctx, logID, leases[:n]); err != nil {
-			return err
-		}
-		leases = leases[n:]
-	}
-	return nil
-}
-
-// Carry is that of the monthly hits.
-func (q *Quotas) Carry(ctx context.Context, count func(since Month) (map[string]int64, error)) error {
-	return q.Hits.Carry(ctx, count)
-}
-
-// Used returns the hits of links in a month, without those of open leases.
-func (q *Quotas) Used(ctx context.Context, m Month, linkIDs ...string) (map[string]int64, error) {
-	return q.counters.Used(ctx, m, linkIDs)
 }

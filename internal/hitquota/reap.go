@@ -3,151 +3,163 @@ package hitquota
 import (
 	"context"
 	"maps"
-	"math"
-	"time"
+	"slices"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/month"
 )
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
 func (l *Leases) reap(ctx context.Context, all bool) {
-	if l.away.Load() && !l.Counters.IsDown() {
-		l.report(ctx, nil)
+	if l.away.Load() && !l.counters.IsDown() {
+		l.setAway(ctx, nil)
 	}
 	ingested, pin, capacity := l.ClickLog.Span()
-	// Leases from before oldest retain too much of the log, those from before tooOld far too much.
-	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64)
+	oldest := int64(0) // leases from before it retain too much of the log
 	if capacity > 0 {
 		oldest = pin - capacity/maxPinnedPart
-		tooOld = oldest - capacity/maxPinnedPart/maxPinnedPart
 	}
+	muchOlder := oldest - capacity/maxPinnedPart/maxPinnedPart // or else a busy node would scan all shards each time
+	l.reaps++
 	now := l.Now().UnixMilli()
-	l.mu.Lock()
-	l.turn++
-	turn, back := l.turn, now < l.reapedAt // the clock was set back: leases from the future have ended
-	l.reapedAt = now
-	l.mu.Unlock()
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		if all || back || len(s.links) < minScanLinks || now >= s.due || s.pin < tooOld || (turn+i)%scanTurns == 0 {
-			l.reapShard(s, ingested, oldest, all)
+		if all || len(s.links) < minScanLinks || now >= s.due || s.pin < muchOlder || (l.reaps+i)%scanTurns == 0 {
+			l.reapShard(s, now, ingested, oldest, all)
 		}
+		s.mu.Unlock()
+	}
+	l.returnEnded(ctx)
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
 		pin = min(pin, s.pin)
 		for _, q := range s.requests { // the log may contain requested leases
 			if q.Number > 0 {
 				pin = min(pin, q.position)
 			}
 		}
-		for _, c := range s.closing {
-			pin = min(pin, c.position)
+		for _, e := range s.ended {
+			pin = min(pin, e.position)
 		}
 		s.mu.Unlock()
 	}
-	l.pin.Store(min(pin, l.returnAll(ctx)))
+	l.pin.Store(pin)
 }
 
-// reapShard ends the leases of a shard whose life is over, forgets idle links whose clicks are ingested, and
-// counts the open leases. The shard is locked.
-func (l *Leases) reapShard(s *shard, ingested, oldest int64, all bool) {
-	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
+// reapShard ends the leases of a shard whose life is over, and forgets idle links whose clicks are ingested. The
+// shard is locked.
+func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) {
 	away := l.away.Load() // then leases last until the counters are available again
 	s.most = max(s.most, len(s.links))
-	s.clear()
+	s.pin, s.due = noPosition, noPosition
 	for key, h := range s.links {
-		age := now - h.taken
-		switch over := all || !away && (age >= int64(h.life) || age < 0 || h.position < oldest); {
-		case h.open && (over || h.left == 0):
-			l.endLease(s, &h, &key)
-			h.open, h.size, h.left, h.pending = false, h.size-h.left, 0, 0
+		age := now - h.takenAt // negative after the clock was set back
+		isOver := all || !away && (age >= int64(h.life) || age < 0 || h.position < oldest)
+		switch {
+		case h.open && (isOver || h.unused == 0):
+			s.end(key, h)
+			h.open, h.size, h.unused, h.pending = false, h.size-h.unused, 0, 0
 			s.links[key] = h
 		case h.open:
-			s.count(&h)
-		case age > int64(h.life)+idle && h.end <= ingested:
+			s.limit(h)
+		case age > int64(h.life)+idleLife.Milliseconds() && h.end <= ingested:
 			delete(s.links, key)
 		}
 	}
-	s.shrink()
+	if s.most >= minScanLinks && len(s.links) <= s.most/4 { // a map does not shrink by itself
+		links := make(map[linkKey]known, len(s.links))
+		maps.Copy(links, s.links)
+		s.links, s.most = links, len(links)
+	}
 }
 
-// clear resets the totals of open leases, count adds a lease, and drop subtracts one.
-func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, noPosition, noPosition }
-
-func (s *shard) count(h *held) {
-	s.open, s.held, s.pin = s.open+1, s.held+int64(h.left), min(s.pin, h.position)
+// limit has the next reaps consider an open lease. The shard is locked.
+func (s *shard) limit(h known) {
+	s.pin = min(s.pin, h.position)
 	if int64(h.life) <= nearLife.Milliseconds() {
-		s.due = min(s.due, h.taken+int64(h.life))
+		s.due = min(s.due, h.takenAt+int64(h.life))
 	}
 }
 
-func (s *shard) drop(h *held) {
+// end ends a lease, if it is open. The shard is locked.
+func (s *shard) end(key linkKey, h known) {
 	if h.open {
-		s.open, s.held = s.open-1, s.held-int64(h.left)
-	}
-}
-
-// shrink gives memory back after many links have been forgotten, which a map does not do by itself.
-// The shard is locked.
-func (s *shard) shrink() {
-	if s.most < minScanLinks || len(s.links) > s.most/4 {
-		return
-	}
-	links := make(map[linkKey]held, len(s.links))
-	maps.Copy(links, s.links)
-	s.links, s.most = links, len(links)
-}
-
-// returnAll returns ended leases to their counters in batches, and reports the oldest position of those
-// that they did not accept. The next call tries these again.
-func (l *Leases) returnAll(ctx context.Context) (pin int64) {
-	l.mu.Lock()
-	left := l.returns
-	l.returns = nil
-	l.mu.Unlock()
-	for len(left) > 0 {
-		batch := left[:min(len(left), returnChunk)]
-		if l.returnBatch(ctx, batch) != nil {
-			break
+		s.ended[h.number] = ended{
+			key: key, number: h.number, position: h.position, hits: h.size, used: h.size - h.unused, pending: h.pending,
 		}
-		left = left[len(batch):]
 	}
-	pin = noPosition
-	for _, e := range left {
-		pin = min(pin, e.position)
+}
+
+// returnEnded returns ended leases without pending hits to their counters. The next call tries those again that
+// they did not accept.
+func (l *Leases) returnEnded(ctx context.Context) {
+	var batch []ended
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for number, e := range s.ended {
+			if e.pending == 0 {
+				e.isReturning = true
+				s.ended[number] = e
+				batch = append(batch, e)
+			}
+		}
+		s.mu.Unlock()
 	}
-	l.mu.Lock()
-	l.returns = append(left, l.returns...)
-	l.mu.Unlock()
-	return pin
+	var err error
+	for some := range slices.Chunk(batch, takeBatch) {
+		if err == nil {
+			err = l.returnBatch(ctx, some)
+		}
+		for _, e := range some {
+			s := l.shard(&e.key)
+			s.mu.Lock()
+			if e.isReturning = false; err == nil {
+				delete(s.ended, e.number)
+			} else {
+				s.ended[e.number] = e
+			}
+			s.mu.Unlock()
+		}
+	}
 }
 
 func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 	ctx, cancel := context.WithTimeout(ctx, takeDeadline)
 	defer cancel()
 	leases, unused := make([]Lease, len(batch)), int64(0)
-	for i := range batch {
-		leases[i] = batch[i].lease()
-		if !leases[i].IsUnsure { // it was not counted as taken
-			unused += leases[i].Hits - leases[i].Used
+	for i, e := range batch {
+		leases[i] = Lease{
+			LinkID: string(e.key.id[:]), Month: e.key.month, Number: e.number, Hits: int64(e.hits), Used: int64(e.used),
+			IsUnsure: e.isUnsure,
+		}
+		if !e.isUnsure { // it was not counted as taken
+			unused += int64(e.hits - e.used)
 		}
 	}
-	err := l.Counters.Return(ctx, l.ClickLog.LogID(), leases)
+	err := l.counters.Return(ctx, l.ClickLog.LogID(), leases)
 	if err == nil {
-		l.back.Add(unused)
+		l.hitsReturned.Add(unused)
 	}
 	return err
 }
 
-// errAway is the error of requests while the counters are unavailable, errFault that of a link whose counter alone
-// cannot be used.
-var (
-	errAway  = errs.New(errs.Unavailable, "Quotas cannot be checked at the moment. Try again in a moment.")
-	errFault = errs.New(errs.Unavailable, "The quota of the link cannot be checked. Contact the operator.")
-)
+// Recover returns the unused hits of a dead process, whose clicks the database has. Leases without a month are of
+// earlier versions.
+func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) error {
+	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Month == month.Month(0) })
+	for some := range slices.Chunk(leases, takeBatch) {
+		if err := l.counters.Return(ctx, logID, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// report notes and logs that the counters are available, or are not because of an error. The end of the
+// setAway notes and logs that the counters are available, or are not because of an error. The end of the
 // context changes nothing.
-func (l *Leases) report(ctx context.Context, err error) {
+func (l *Leases) setAway(ctx context.Context, err error) {
 	switch away := err != nil; {
 	case ctx.Err() != nil || l.away.Swap(away) == away:
 	case away:
@@ -155,33 +167,4 @@ func (l *Leases) report(ctx context.Context, err error) {
 	default:
 		l.Log.InfoContext(ctx, "monthly hits available again")
 	}
-}
-
-// endLease returns a lease, once its pending hits are settled. The shard is locked.
-func (l *Leases) endLease(s *shard, h *held, key *linkKey) {
-	if !h.open {
-		return
-	}
-	e := ended{
-		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left, position: h.position,
-	}
-	if h.pending > 0 {
-		s.closing[h.number] = &closing{e, h.pending}
-		return
-	}
-	l.queueReturn(e)
-}
-
-func monthOf(number int32) Month {
-	if number == 0 {
-		return Month{}
-	}
-	number--
-	return MonthOf(time.Date(int(number/12), time.Month(number%12+1), 1, 0, 0, 0, 0, time.UTC))
-}
-
-func (l *Leases) queueReturn(e ended) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.returns = append(l.returns, e)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -76,15 +77,16 @@ func (c *inRedis) Epoch() int64 { return c.epoch.Load() }
 func (c *inRedis) IsDown() bool { return c.IsOpen() }
 
 // keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster has them in one slot.
-func keysOf(linkID string, m Month) []string {
+func keysOf(linkID string, m month.Month) []string {
 	prefix := "links:{" + linkID + "}:"
 	return []string{prefix + "hits:" + m.String(), prefix + "leases:" + m.String()}
 }
 
-func expiryOf(m Month) int64 { return m.End.Add(keyRetention).Unix() }
+func expiryOf(m month.Month) int64 { return m.End().Add(keyRetention).Unix() }
 
-func (c *inRedis) Take(ctx context.Context, requests []*Request) {
-	epoch, loads, isLost := c.epoch.Load(), false, false
+func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
+	epoch = c.epoch.Load()
+	loads, isLost := false, false
 	pipe, replies := c.Pipeline(), make([]*redis.Cmd, len(requests))
 	for i, q := range requests {
 		keys, args := keysOf(q.LinkID, q.Month), c.argsOf(q)
@@ -97,18 +99,18 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) {
 	_, _ = pipe.Exec(ctx)
 	for i, q := range requests {
 		numbers, err := replies[i].Int64Slice()
-		q.Granted, q.Left, q.Epoch, q.NeedsFloor, q.Err = 0, 0, epoch, false, nil
+		q.Granted, q.Remaining, q.NeedsFloor, q.Err = 0, 0, false, nil
 		switch {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			q.NeedsFloor, q.mustLoad, isLost = true, true, true
 		case err != nil && c.isFault(err):
 			q.Err = fmt.Errorf("%w: %w", errFault, err)
 		case err != nil:
-			q.Err = fmt.Errorf("%w: %w", errAway, err)
+			q.Err = fmt.Errorf("%w: %w", errRedisDown, err)
 		case numbers[0] < 0:
 			q.NeedsFloor, q.mustLoad = true, false
 		default:
-			q.Granted, q.Left, q.mustLoad = numbers[0], numbers[1], false
+			q.Granted, q.Remaining, q.mustLoad = numbers[0], numbers[1], false
 		}
 	}
 	if isLost {
@@ -116,10 +118,8 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) {
 	}
 	if loads { // the server may have restarted once more meanwhile
 		epoch = c.epoch.Add(1)
-		for _, q := range requests {
-			q.Epoch = epoch
-		}
 	}
+	return epoch
 }
 
 func (c *inRedis) argsOf(q *Request) []any {
@@ -147,7 +147,7 @@ func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) erro
 		for _, reply := range replies {
 			isUnknown = isUnknown || redis.HasErrorPrefix(reply.Err(), "NOSCRIPT")
 			if reply.Err() != nil && !c.isFault(reply.Err()) {
-				err = fmt.Errorf("%w: returning hits: %w", errAway, reply.Err())
+				err = fmt.Errorf("%w: returning hits: %w", errRedisDown, reply.Err())
 			}
 		}
 		if !isUnknown {
@@ -163,7 +163,7 @@ func (c *inRedis) isFault(err error) bool {
 	return isReply && !c.IsDown()
 }
 
-func (c *inRedis) Used(ctx context.Context, m Month, linkIDs []string) (map[string]int64, error) {
+func (c *inRedis) Used(ctx context.Context, m month.Month, linkIDs []string) (map[string]int64, error) {
 	pipe := c.Pipeline()
 	counters, leases := make([]*redis.StringCmd, len(linkIDs)), make([]*redis.StringSliceCmd, len(linkIDs))
 	for i, linkID := range linkIDs {
@@ -192,4 +192,9 @@ func (c *inRedis) Used(ctx context.Context, m Month, linkIDs []string) (map[stri
 		used[linkID] = max(0, n)
 	}
 	return used, nil
+}
+
+// leaseField names a lease for all nodes.
+func leaseField(logID string, number int64) string {
+	return logID + "/" + strconv.FormatInt(number, 10)
 }

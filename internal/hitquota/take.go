@@ -4,60 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // take takes hits for requests that share a pipeline. Those whose counter cannot be relied on continue with
 // their floors, beside others.
-func (l *Leases) take(_ context.Context, batch []*queued) (none struct{}, _ error) {
-	var ready []*queued
-	blind := batch[:0:0]
+func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ error) {
+	select {
+	case <-l.carried:
+	case <-l.ctx.Done():
+	case <-ctx.Done():
+		l.fail(batch, errNoFloor)
+		return none, nil
+	}
+	var ready, needFloors []*queued
 	for _, q := range batch {
 		if l.hasFloor(q) {
 			ready = append(ready, q)
 		} else {
-			blind = append(blind, q)
+			needFloors = append(needFloors, q)
 		}
 	}
-	for _, q := range append(blind, l.attempt(ready)...) {
-		l.taking.Go(func() { _, _ = l.floors.Do(context.Background(), struct{}{}, q, l.takeAboveFloors) })
+	for _, q := range append(needFloors, l.attempt(ready)...) {
+		l.requesting.Go(func() { _, _ = l.floors.Do(context.Background(), q.Month, q, l.takeAboveFloors) })
 	}
 	return none, nil
 }
 
-// hasFloor sets the floor of a request without reading one: a counter that was valid in this epoch needs
-// none, and one of a link that this process does not know is at least the clicks that came with the link.
+// hasFloor sets the floor of a request, and reports whether no statement is needed: the counter was valid in this
+// epoch, or the link is new to this process and its row was read less than floorLife ago.
 func (l *Leases) hasFloor(q *queued) bool {
-	h, known := l.heldOf(&q.key)
-	if known && h.month == q.Month.number() {
-		q.Floor = noFloor
-		return int64(h.epoch) == l.Counters.Epoch()
-	}
-	carried, ok := l.carried.of(q.LinkID, q.Month)
-	q.Floor = q.clicks.Clicks + carried
-	return ok && !q.clicks.At.Before(q.Month.Start) && l.Now().Sub(q.clicks.At) < floorLife
-}
-
-func (l *Leases) heldOf(key *linkKey) (held, bool) {
-	s := l.shard(key)
+	s := l.shard(&q.key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	h, ok := s.links[*key]
-	return h, ok
+	h, isKnown := s.links[q.key]
+	s.mu.Unlock()
+	if isKnown {
+		q.Floor = noFloor
+		return int64(h.epoch) == l.counters.Epoch()
+	}
+	q.Floor = q.Clicks
+	return !q.ReadAt.Before(q.Month.Start()) && l.Now().Sub(q.ReadAt) < floorLife
 }
 
-// attempt requests hits, and returns the requests that need a floor. Requests without an answer are
-// repeated for a short time, as new leases: a lost answer and a slow command are no outage. During an outage, none
-// is sent, and so none is recorded in the log and returned afterwards.
-func (l *Leases) attempt(batch []*queued) (blind []*queued) {
+// attempt requests hits, and returns the requests that need a floor. Requests without an answer are repeated for a
+// short time, as new leases: a lost answer and a slow command are no outage. During an outage each request has one
+// attempt; while the circuit breaker is open, none is sent, and so none is recorded in the log and returned afterwards.
+func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
 	lastAttempt := time.Now().Add(outageGrace) // not the injected clock: this is about waiting
 	if l.away.Load() {
 		lastAttempt = time.Time{}
 	}
 	for len(batch) > 0 {
-		isSent := l.send(batch)
+		isSent, epoch := l.send(batch)
 		var failed []*queued
 		var err error
 		for _, q := range batch {
@@ -70,38 +73,36 @@ func (l *Leases) attempt(batch []*queued) (blind []*queued) {
 					l.abandon(q)
 				}
 			case q.NeedsFloor:
-				blind = append(blind, q)
-			case q.Floor == noFloor && q.Epoch != l.Counters.Epoch(): // the server restarted meanwhile
+				needFloors = append(needFloors, q)
+			case q.Floor == noFloor && epoch != l.counters.Epoch(): // the server restarted meanwhile
 				l.abandon(q)
-				blind = append(blind, q)
+				needFloors = append(needFloors, q)
 			default:
-				l.finish(q, q.Epoch)
+				l.finish(q, epoch)
 			}
 		}
 		if err == nil {
-			l.report(l.ctx, nil)
+			l.setAway(l.ctx, nil)
 			break
 		}
 		if batch = failed; time.Now().After(lastAttempt) || poll.Wait(l.ctx, retryPause) != nil {
-			if l.Counters.IsDown() {
-				l.report(l.ctx, err)
+			if l.counters.IsDown() {
+				l.setAway(l.ctx, err)
 			}
-			for _, q := range batch {
-				l.finish(q, 0)
-			}
+			l.fail(batch, err)
 			break
 		}
 	}
-	return blind
+	return needFloors
 }
 
 // send sends requests, unless the counters are down.
-func (l *Leases) send(batch []*queued) (isSent bool) {
-	if l.Counters.IsDown() {
+func (l *Leases) send(batch []*queued) (isSent bool, epoch int64) {
+	if l.counters.IsDown() {
 		for _, q := range batch {
-			q.Err = errAway
+			q.Err = errRedisDown
 		}
-		return false
+		return false, 0
 	}
 	requests := make([]*Request, len(batch))
 	for i, q := range batch {
@@ -110,15 +111,15 @@ func (l *Leases) send(batch []*queued) (isSent bool) {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, takeDeadline)
 	defer cancel()
-	l.Counters.Take(ctx, requests)
-	return true
+	return true, l.counters.Take(ctx, requests)
 }
 
 // abandon returns what a request was granted, or may still be.
 func (l *Leases) abandon(q *queued) {
-	l.queueReturn(ended{
-		key: q.key, month: q.Month.number(), number: q.Number, hits: int32(q.Want), position: q.position, isUnsure: true,
-	})
+	s := l.shard(&q.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended[q.Number] = ended{key: q.key, number: q.Number, position: q.position, hits: int32(q.Want), isUnsure: true}
 }
 
 // begin decides the number of hits, and writes to the log that the lease is about to be taken. If
@@ -126,29 +127,23 @@ func (l *Leases) abandon(q *queued) {
 func (l *Leases) begin(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
-	h, known := s.links[q.key]
-	q.Want, q.Granted, q.Left, q.Err = l.size(h, known, q), 0, 0, nil
+	h, isKnown := s.links[q.key]
+	q.Want, q.Granted, q.Remaining, q.Err = l.size(h, isKnown, q.waiters), 0, 0, nil
 	_, end, _ := l.ClickLog.Span()
 	q.Number, q.position = l.numbers.Add(1), end
 	s.mu.Unlock()
-	_, _ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
+	_ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 }
 
-// size returns the number of hits to request: as many as callers wait for or, if the link was
-// followed lately, as many as it needs during the life of the lease; at most a share of the
-// remaining hits.
-func (l *Leases) size(h held, known bool, q *queued) int64 {
-	want := q.waiters
-	if !known || h.month != q.Month.number() {
-		return min(want, maxLeaseHits)
+// size returns the number of hits to request: as many as callers wait for and, if the link is known, as many as it
+// lately needed in the life of its lease; then at most a share of the remaining hits.
+func (l *Leases) size(h known, isKnown bool, waiters int64) int64 {
+	if !isKnown {
+		return min(waiters, maxLeaseHits)
 	}
-	age := max(1, l.Now().UnixMilli()-h.taken)
-	if used := int64(h.size - h.left); h.life > int32(nearLife.Milliseconds()) {
-		want = max(want, used*int64(h.life)/age)
-	} else if age < nearLife.Milliseconds() {
-		want = max(want, 2*int64(h.size))
-	}
-	return max(1, min(want, maxLeaseHits, int64(h.free)/leaseShare))
+	age := max(1, l.Now().UnixMilli()-h.takenAt)
+	demand := int64(h.size-h.unused) * int64(h.life) / age
+	return max(1, min(max(waiters, demand), maxLeaseHits, int64(h.remaining)/leaseShare))
 }
 
 // finish stores the granted lease, and wakes the waiting callers.
@@ -157,105 +152,116 @@ func (l *Leases) finish(q *queued, epoch int64) {
 	s.mu.Lock()
 	if q.Err == nil {
 		before := s.links[q.key]
-		s.drop(&before)
-		l.endLease(s, &before, &q.key)
-		h := held{
-			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
-			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, end: before.end,
-			epoch: int32(epoch), refused: q.Granted == 0, life: int32(lifeOf(q.Left, q.Limit).Milliseconds()),
-			open: q.Granted > 0,
+		s.end(q.key, before)
+		h := known{
+			number: q.Number, takenAt: l.Now().UnixMilli(), unused: int32(q.Granted), size: int32(q.Granted),
+			remaining: int32(min(q.Remaining, 1<<30)), position: q.position, end: before.end, epoch: int32(epoch),
+			refused: q.Granted == 0, life: int32(lifeOf(q.Remaining, q.Limit).Milliseconds()), open: q.Granted > 0,
 		}
-		s.links[q.key] = h
-		if l.taken.Add(q.Granted); h.open {
-			l.leases.Add(1)
-			s.count(&h)
+		if s.links[q.key] = h; h.open {
+			l.leasesTaken.Add(1)
+			s.limit(h)
 		}
 	}
-	delete(s.requests, requestKey{q.key, q.Month.number()})
+	delete(s.requests, q.key)
 	s.mu.Unlock()
-	l.mu.Lock()
-	l.waiting--
-	l.mu.Unlock()
 	close(q.done)
+}
+
+// fail ends requests with an error.
+func (l *Leases) fail(batch []*queued, err error) {
+	for _, q := range batch {
+		q.Err = err
+		l.finish(q, 0)
+	}
 }
 
 // takeAboveFloors takes hits of links whose counter cannot be relied on: it is raised to the hits that
 // are known to be used. Hits that other processes have used and not ingested are missing then.
 func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struct{}, _ error) {
-	const attempts = 3 // the server may restart meanwhile
-	for range attempts {
-		if err := l.readFloors(batch); err != nil {
-			for _, q := range batch {
-				q.Err = err
-				l.finish(q, 0)
-			}
-			return none, nil
+	for len(batch) > 0 { // again if the server has restarted meanwhile
+		if err := l.readFloors(l.ctx, batch); err != nil {
+			l.fail(batch, err)
+			break
 		}
-		if batch = l.attempt(batch); len(batch) == 0 {
-			return none, nil
-		}
-	}
-	for _, q := range batch {
-		q.Err = errAway
-		l.finish(q, 0)
+		batch = l.attempt(batch)
 	}
 	return none, nil
 }
 
-// readFloors reads the clicks of links in the database, then those in this process's log and in logs that
-// will be ingested, then the unused hits of open leases. What moves on meanwhile is counted once, or not.
-func (l *Leases) readFloors(batch []*queued) error {
-	ctx, cancel := context.WithTimeout(l.ctx, floorDeadline)
+// readFloors reads the clicks of links in the database, then those in this process's log, then the unused hits of
+// open leases. A click that is ingested between the readings is missed; the bound has it as a recent click.
+func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
+	ctx, cancel := context.WithTimeout(ctx, floorDeadline)
 	defer cancel()
-	if err := l.carried.await(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errAway, err)
+	start, linkIDs := batch[0].Month.Start(), make([]string, len(batch))
+	for i, q := range batch {
+		linkIDs[i] = q.LinkID
 	}
-	byMonth := map[int32][]*queued{}
+	clicks, err := l.Clicks.Since(ctx, linkIDs, start)
+	if err != nil {
+		return fmt.Errorf("%w: counting the clicks of a month: %w", errNoFloor, err)
+	}
+	waiting, err := l.ClickLog.Waiting(start)
+	if err != nil {
+		return fmt.Errorf("%w: counting the clicks in the log: %w", errNoFloor, err)
+	}
 	for _, q := range batch {
-		byMonth[q.Month.number()] = append(byMonth[q.Month.number()], q)
-	}
-	for _, some := range byMonth {
-		month, linkIDs := some[0].Month, make([]string, len(some))
-		for i, q := range some {
-			linkIDs[i] = q.LinkID
-		}
-		clicks, err := l.Clicks(ctx, linkIDs, month.Start)
-		if err != nil {
-			return fmt.Errorf("%w: counting the clicks of a month: %w", errAway, err)
-		}
-		waiting, err := l.ClickLog.Waiting(month.Start)
-		if err != nil {
-			return fmt.Errorf("%w: counting the clicks in the log: %w", errAway, err)
-		}
-		for _, q := range some {
-			carried, _ := l.carried.of(q.LinkID, month)
-			unused, open := l.openOf(q)
-			q.Floor, q.Open = clicks[q.LinkID]+waiting[q.LinkID]+carried+unused, open
-		}
+		var unused int64
+		unused, q.Open = l.openOf(&q.key)
+		q.Floor = clicks[q.LinkID] + waiting[q.LinkID] + unused
 	}
 	return nil
 }
 
-// openOf returns the open leases of a link in the month of a request, and their unused hits.
-func (l *Leases) openOf(q *queued) (unused int64, open []Lease) {
-	month, s := q.Month.number(), l.shard(&q.key)
+// openOf returns the open leases of a link, and their unused hits. A lease whose return is on its way stays out: nothing
+// would end it again.
+func (l *Leases) openOf(key *linkKey) (unused int64, open []Lease) {
+	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.links[q.key]; h.open && h.month == month {
-		unused, open = int64(h.left), append(open, Lease{Number: h.number, Hits: int64(h.size)})
+	if h := s.links[*key]; h.open {
+		unused, open = int64(h.unused), append(open, Lease{Number: h.number, Hits: int64(h.size)})
 	}
-	for _, c := range s.closing {
-		if c.key == q.key && c.month == month {
-			open = append(open, Lease{Number: c.number, Hits: int64(c.hits)})
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.returns {
-		if e.key == q.key && e.month == month && !e.isUnsure {
-			unused += int64(e.hits - e.used)
-			open = append(open, Lease{Number: e.number, Hits: int64(e.hits)})
+	for _, e := range s.ended {
+		if e.key == *key && !e.isUnsure && !e.isReturning {
+			unused, open = unused+int64(e.hits-e.used), append(open, Lease{Number: e.number, Hits: int64(e.hits)})
 		}
 	}
 	return unused, open
+}
+
+// Carry raises the counters of this month by clicks in logs of dead processes, before these are ingested: count
+// returns them by link. Counters in memory grant nothing before the first call. Those in Redis contain the clicks.
+func (l *Leases) Carry(ctx context.Context, count func(since month.Month) (map[string]int64, error)) error {
+	if _, inMemory := l.counters.(*memory); !inMemory {
+		return nil
+	}
+	this := month.Of(l.Now())
+	counts, err := count(this)
+	if err != nil {
+		return err
+	}
+	for linkIDs := range slices.Chunk(slices.Sorted(maps.Keys(counts)), carryBatch) {
+		var batch []*queued
+		var requests []*Request
+		for _, linkID := range linkIDs {
+			if key, err := keyOf(linkID, this); err == nil { // logs may have other texts
+				q := &queued{key: key, Request: Request{Claim: Claim{LinkID: linkID, Month: this}}}
+				batch, requests = append(batch, q), append(requests, &q.Request)
+			}
+		}
+		if len(batch) == 0 {
+			continue
+		}
+		if err := l.readFloors(ctx, batch); err != nil {
+			return err
+		}
+		for _, q := range batch {
+			q.Floor += counts[q.LinkID]
+		}
+		l.counters.Take(ctx, requests)
+	}
+	l.carry.Do(func() { close(l.carried) })
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/wal"
 )
@@ -133,7 +134,7 @@ func logsIn(dir string) (logs []string, err error) {
 func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (clicks int, err error) {
 	found, err := wal.Found(dir)
 	if r.leases != nil {
-		count := func(m hitquota.Month) (map[string]int64, error) { return r.countAll(ctx, found, m) }
+		count := func(m month.Month) (map[string]int64, error) { return r.countAll(ctx, found, m) }
 		if problem := r.leases.Carry(ctx, count); problem != nil {
 			for _, j := range found {
 				problem = errors.Join(problem, j.Close()) // for the next time
@@ -198,14 +199,14 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 
 // countAll counts the clicks of a month, by link, that logs have and the database does not. Those of a log that cannot be
 // read are missing.
-func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m hitquota.Month) (map[string]int64, error) {
+func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m month.Month) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, j := range logs {
 		position, err := r.positionOf(ctx, j.ID())
 		if err != nil {
 			return nil, err
 		}
-		if err := countClicks(j, position, m.Start, counts); err != nil {
+		if err := countClicks(j, position, m.Start(), counts); err != nil {
 			r.Logger.ErrorContext(ctx, "a click log cannot be counted: links may exceed their quotas by its clicks",
 				"log", j.ID(), "error", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/wal"
@@ -89,7 +90,7 @@ func TestAdopt_ResumesAfterInterruption(t *testing.T) {
 		first.Dir, second.Dir = dir, dir
 		recordOf(dead, linkID, 10)
 		ingestAll(t, dead)
-		must.Value(dead.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))(t)
+		must.NoError(t, dead.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))
 		recordOf(dead, linkID, 2*ingest.MaxBatch)
 		die(t, dead)
 
@@ -170,7 +171,7 @@ func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 	var dead []*ingest.Recorder
 	for range 3 {
 		r := clicktest.NewRecorder(t, d, dir)
-		must.Value(r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))(t)
+		must.NoError(t, r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))
 		recordOf(r, linkID, 10)
 		dead = append(dead, r)
 	}
@@ -202,8 +203,8 @@ type counting struct {
 	counted map[string]int64
 }
 
-func (c *counting) Carry(_ context.Context, count func(hitquota.Month) (map[string]int64, error)) (err error) {
-	c.counted, err = count(hitquota.MonthOf(time.Now()))
+func (c *counting) Carry(_ context.Context, count func(month.Month) (map[string]int64, error)) (err error) {
+	c.counted, err = count(month.Of(time.Now()))
 	return err
 }
 
@@ -236,7 +237,7 @@ func TestAdopt_CountsBesideAnUnreadableLog(t *testing.T) {
 func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
-	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(clicktest.Noon)
+	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), month.Of(clicktest.Noon)
 	dead := clicktest.NewRecorder(t, d, dir)
 	follow := func(linkID string, hit int64) {
 		c := clicktest.ClickOf(linkID)
@@ -245,7 +246,7 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	}
 	note := func(l hitquota.Lease) {
 		t.Helper()
-		must.Value(dead.Note(l))(t)
+		must.NoError(t, dead.Note(l))
 	}
 	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 1, Hits: 10})
 	follow(other, 1)
@@ -340,7 +341,7 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				dir, linkID := t.TempDir(), id.New(id.Link)
 				original := clicktest.NewRecorder(t, d, dir)
-				must.Value(original.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))(t)
+				must.NoError(t, original.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))
 				recordOf(original, linkID, 30)
 				name := id.New(id.Log)
 				if !alive {

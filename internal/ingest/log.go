@@ -109,12 +109,13 @@ func (l *Log) record(c *click.Click) int64 {
 	return end
 }
 
-// Note keeps that a lease is about to be taken, and returns its position in the log.
-func (l *Log) Note(lease hitquota.Lease) (int64, error) {
+// Note keeps that a lease is about to be taken.
+func (l *Log) Note(lease hitquota.Lease) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buffer = appendLease(l.buffer[:0], &lease)
-	return l.append()
+	_, err := l.append()
+	return err
 }
 
 func (l *Log) append() (int64, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
@@ -96,7 +97,7 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	case leaseRecord:
 		l := &hitquota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
 		var err error
-		l.Month, err = hitquota.ParseMonth(r.text())
+		l.Month, err = month.Parse(r.text())
 		return nil, l, errors.Join(err, r.end())
 	}
 	return nil, nil, errRecord

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -60,7 +61,7 @@ type Leases interface {
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
 	// Carry is called before logs of dead processes are ingested: count returns their clicks of a month that the
 	// database does not have, by link.
-	Carry(ctx context.Context, count func(hitquota.Month) (map[string]int64, error)) error
+	Carry(ctx context.Context, count func(month.Month) (map[string]int64, error)) error
 }
 
 // RecorderConfig configures a Recorder.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -108,7 +108,7 @@ func (b *batch) insertCombined(ctx context.Context) (created bool, err error) {
 	statement := b.DB.Combine()
 	statement.Add("missing", fmt.Sprintf(
 		"SELECT %s AS workspace_id, %s AS month, %s::BIGINT AS links, %s::BIGINT AS quota", statement.Of(b.member.ID()),
-		statement.Of(hitquota.MonthOf(b.now).String()), statement.Of(len(items)), statement.Of(b.QuotaOf(b.member))))
+		statement.Of(month.Of(b.now).String()), statement.Of(len(items)), statement.Of(b.QuotaOf(b.member))))
 	addQuota(statement, "missing")
 	addInsertions(statement, []*contribution{{batch: b, unresolved: items, records: records}},
 		workspace.Permitted(statement, workspace.WriteLinks, b.members()...))

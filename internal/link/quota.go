@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -24,18 +24,18 @@ func (s *Store) QuotaOf(m workspace.Membership) int64 {
 }
 
 // Usage returns how many links the workspace has created in the current month, and the month.
-func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month hitquota.Month, err error) {
+func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, this month.Month, err error) {
 	ctx, err = m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
-		return 0, hitquota.Month{}, err
+		return 0, 0, err
 	}
-	month = hitquota.MonthOf(s.Now())
+	this = month.Of(s.Now())
 	err = s.DB.NewSelect().Table("link_usage").Column("links").
-		Where("workspace_id = ?", m.ID()).Where("month = ?", month.String()).Scan(ctx, &links)
+		Where("workspace_id = ?", m.ID()).Where("month = ?", this.String()).Scan(ctx, &links)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, month, fmt.Errorf("reading a workspace's usage: %w", err)
+		return 0, this, fmt.Errorf("reading a workspace's usage: %w", err)
 	}
-	return links, month, nil
+	return links, this, nil
 }
 
 // SpaceUsage is the usage and the quota of new links of a workspace in a month.
@@ -48,7 +48,7 @@ type SpaceUsage struct {
 func (s *Store) Usages(ctx context.Context) ([]SpaceUsage, error) {
 	var usages []SpaceUsage
 	err := s.DB.NewSelect().TableExpr("workspaces AS w").
-		Join("LEFT JOIN link_usage AS u ON u.workspace_id = w.id AND u.month = ?", hitquota.MonthOf(s.Now()).String()).
+		Join("LEFT JOIN link_usage AS u ON u.workspace_id = w.id AND u.month = ?", month.Of(s.Now()).String()).
 		ColumnExpr("w.id, w.slug, w.name, COALESCE(u.links, 0) AS links, COALESCE(w.link_quota, ?) AS quota", s.LinkQuota).
 		Where("w.deleted_at IS NULL").OrderExpr("w.id").Scan(db.AsSystem(ctx), &usages)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) consumeQuota(
 	p := s.DB.Params()
 	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, ?)
 		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links`,
-		p.Of(m.ID()), p.Of(hitquota.MonthOf(now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
+		p.Of(m.ID()), p.Of(month.Of(now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
 	if err != nil {
 		return 0, fmt.Errorf("consuming the quota: %w", err)
 	}
@@ -85,12 +85,12 @@ func (s *Store) returnQuota(
 	}
 	p := s.DB.Params()
 	_, err := tx.NewRaw("UPDATE link_usage SET links = links - ? WHERE workspace_id = ? AND month = ?",
-		p.Of(links), p.Of(m.ID()), p.Of(hitquota.MonthOf(now).String())).Exec(p.Bind(ctx))
+		p.Of(links), p.Of(m.ID()), p.Of(month.Of(now).String())).Exec(p.Bind(ctx))
 	return err
 }
 
 func (s *Store) errQuota(m workspace.Membership, now time.Time) error {
-	end := hitquota.MonthOf(now).End
+	end := month.Of(now).End()
 	return errs.New(errs.QuotaExceeded,
 		"The workspace has made the %d links it may make this month. The next month begins at %s.",
 		s.QuotaOf(m), end.Format("2006-01-02 15:04 MST")).After(end.Sub(now))

@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/memo"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -186,7 +186,7 @@ func (s *Store) addLookup(statement *db.Combined, all []*contribution) {
 	for _, c := range all {
 		m := c.batch.member
 		ids, quotas = append(ids, m.ID()), append(quotas, s.QuotaOf(m))
-		months, wanted = append(months, hitquota.MonthOf(c.batch.now).String()), append(wanted, int64(len(c.unresolved)))
+		months, wanted = append(months, month.Of(c.batch.now).String()), append(wanted, int64(len(c.unresolved)))
 		for _, it := range c.unresolved {
 			owners, hashes = append(owners, m.ID()), append(hashes, it.draft.CanonicalHash)
 		}

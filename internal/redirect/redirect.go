@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -61,7 +62,6 @@ type Handler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	month   atomic.Pointer[hitquota.Month]
 	answers [len(statuses)]atomic.Int64
 }
 
@@ -144,16 +144,6 @@ func (v *visit) isSecure() bool {
 	return v.http.TLS != nil || v.IsHTTPS || strings.EqualFold(v.http.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// monthOf returns the month of an instant. It caches the last month.
-func (h *Handler) monthOf(t time.Time) *hitquota.Month {
-	if m := h.month.Load(); m != nil && !t.Before(m.Start) && t.Before(m.End) {
-		return m
-	}
-	m := hitquota.MonthOf(t)
-	h.month.Store(&m)
-	return &m
-}
-
 // messages are the pages of responses without a destination.
 var messages = [...]visitorpage.Message{
 	routing.PageNotFound:         visitorpage.NotFound,
@@ -173,7 +163,7 @@ var messages = [...]visitorpage.Message{
 func (h *Handler) retryAfter(p routing.Page, request *routing.Request) time.Duration {
 	switch p {
 	case routing.PageOverQuota:
-		return h.monthOf(request.Now).End.Sub(request.Now)
+		return month.Of(request.Now).End().Sub(request.Now)
 	case routing.PageThrottled:
 		return request.Throttled
 	case routing.PageUnavailable:

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -61,7 +62,8 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	quotas := hitquota.New(hitquota.Config{
 		ClickLog: clickLog, Clicks: counts, DB: d, Log: log, Now: clock,
 	})
-	clicks := clicktest.WithLeases(d, clickLog, quotas)
+	must.NoError(t, quotas.Hits.Carry(t.Context(), clicktest.NoLogs))
+	clicks := clicktest.WithLeases(d, clickLog, quotas.Hits)
 	b.redis, b.counts = redis, clicks.Store
 	links := must.Value(link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
@@ -228,9 +230,9 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				granted := int64(0)
 				must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", l.ID).
 					Scan(db.AsSystem(t.Context()), &granted))
-				hits := b.Quotas.Hits.Stats()
-				if used := hits.Taken - hits.Returned; used != c.inAll || granted != c.inAll {
-					t.Errorf("%d monthly hits and %d grants are used, want %d of each", used, granted, c.inAll)
+				used := must.Value(b.Quotas.Hits.Used(t.Context(), month.Of(b.now), l.ID))(t)
+				if used[l.ID] != c.inAll || granted != c.inAll {
+					t.Errorf("%d monthly hits and %d grants are used, want %d of each", used[l.ID], granted, c.inAll)
 				}
 			})
 		})
@@ -325,11 +327,11 @@ func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {
 			t.Errorf("HEAD takes no quota, and answers %d", w.Code)
 		}
 		w := b.visit(t, http.MethodGet, "/"+l.Code)
-		month := hitquota.MonthOf(b.now)
+		month := month.Of(b.now)
 		if w.Code != 429 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("over the quota: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
-		b.turnTo(month.End)
+		b.turnTo(month.End())
 		if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code != 302 {
 			t.Errorf("in the next month: %d", w.Code)
 		}
@@ -342,9 +344,9 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		month := hitquota.MonthOf(b.now)
+		month := month.Of(b.now)
 		b.HitQuota = 200
-		b.turnTo(month.End.Add(-time.Second))
+		b.turnTo(month.End().Add(-time.Second))
 		l := b.link(t, link.New{URL: "https://example.com/"})
 		var visits, redirects atomic.Int64
 		var all sync.WaitGroup
@@ -377,7 +379,7 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 		in := func(where string) (n int64) {
 			t.Helper()
 			must.NoError(t, d.NewSelect().Table("click_buckets").ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-				Where("subject_id = ?", l.ID).Where(where, month.End).Scan(db.AsSystem(t.Context()), &n))
+				Where("subject_id = ?", l.ID).Where(where, month.End()).Scan(db.AsSystem(t.Context()), &n))
 			return n
 		}
 		before, after := in("starts_at < ?"), in("starts_at >= ?")

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -90,8 +91,9 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 			t.Errorf("%d requests refused, want 9,942; %d clicks, want 62", n, b.clicks(t, l))
 		}
 		b.closed()
-		if hits := b.Quotas.Hits.Stats(); hits.Taken-hits.Returned != 63 {
-			t.Errorf("%d hits used, want 63", hits.Taken-hits.Returned)
+		used := must.Value(b.Quotas.Hits.Used(t.Context(), month.Of(b.now), l.ID, other.ID))(t)
+		if used[l.ID]+used[other.ID] != 63 {
+			t.Errorf("%v hits used, want 63", used)
 		}
 		rows := 0
 		ctx := db.AsSystem(t.Context())

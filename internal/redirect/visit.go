@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -150,13 +151,13 @@ func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 // who does not receive the destination is released.
 func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	ctx, t, arrived := v.http.Context(), &v.target, v.request.Now
-	month, limit := v.monthOf(arrived), v.HitQuota
+	limit := v.HitQuota
 	if t.HitQuota >= 0 {
 		limit = t.HitQuota
 	}
 	hit, ok, err := v.Quotas.Hits.Take(ctx, &hitquota.Claim{
-		LinkID: t.LinkID, Month: *month, Limit: limit,
-		Floor: hitquota.Floor{Clicks: t.MonthClicks, At: time.UnixMicro(t.ReadAt)},
+		LinkID: t.LinkID, Month: month.Of(arrived), Limit: limit,
+		Clicks: t.MonthClicks, ReadAt: time.UnixMicro(t.ReadAt),
 	}, arrived)
 	if err != nil || !ok {
 		v.request.OverQuota = err == nil

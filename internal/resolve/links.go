@@ -10,7 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -117,7 +117,7 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time)
 
 // monthClicks returns the SQL of the clicks of a link in the month of an instant.
 func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
-	return stats.Since("link.id", p.Of(hitquota.MonthOf(now).Start))
+	return stats.Since("link.id", p.Of(month.Of(now).Start()))
 }
 
 // subject returns the subject by which the link was looked up.

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -25,7 +25,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		must.NoError(t, stats.KeepMonth(ctx, d, hitquota.MonthOf(clicktest.Noon).Start))
+		must.NoError(t, stats.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
 		clicked := func(n int) time.Time { return clicktest.Noon.Add(-time.Duration(n) * time.Millisecond) }
 		for batch := range 20 {
 			var rows []*click.Row
@@ -69,7 +69,7 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		must.NoError(t, stats.KeepMonth(ctx, d, hitquota.MonthOf(clicktest.Noon).Start))
+		must.NoError(t, stats.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
 		var ids []string
 		for i, m := range w.Members {
 			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon, Status: 302}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 )
 
 // Busy reports how many links of a workspace have used a share of their monthly hits, and how many
@@ -20,7 +20,7 @@ type Busy struct {
 func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (map[string]Busy, error) {
 	var found []Busy
 	links := s.DB.NewSelect().Model((*Bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").
-		Where("starts_at >= ?", hitquota.MonthOf(s.Now()).Start).Where("subject_id <> workspace_id").
+		Where("starts_at >= ?", month.Of(s.Now()).Start()).Where("subject_id <> workspace_id").
 		Group("subject_id", "workspace_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS l", links).Join("JOIN workspaces AS w ON w.id = l.workspace_id").
 		ColumnExpr("l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS "+

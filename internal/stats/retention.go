@@ -9,7 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/month"
 )
 
 // The default numbers of whole months for which single clicks and quarter-hour rollups are stored.
@@ -37,7 +37,7 @@ func (s *Store) since(months, otherwise int) time.Time {
 	if months == 0 {
 		months = otherwise
 	}
-	return hitquota.MonthOf(s.Now()).Start.AddDate(0, -months, 0)
+	return month.Of(s.Now()).Start().AddDate(0, -months, 0)
 }
 
 // sealedAtOnce bounds a transaction.
@@ -112,7 +112,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
-		if err := KeepMonth(ctx, s.DB, hitquota.MonthOf(s.Now()).Start.AddDate(0, ahead, 0)); err != nil {
+		if err := KeepMonth(ctx, s.DB, month.Of(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}

@@ -86,11 +86,9 @@ func (s *Store) CountsSince(
 	return s.countsSince(ctx, linkIDs, from)
 }
 
-// ByLink selects the clicks of links since an instant, which must be the start of a bucket.
-func (s *Store) ByLink(linkIDs []string, from time.Time) *bun.SelectQuery {
-	return s.DB.NewSelect().Model((*Bucket)(nil)).
-		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
-		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
+// Since is CountsSince for links of any workspace.
+func (s *Store) Since(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
+	return s.countsSince(db.AsSystem(ctx), linkIDs, from)
 }
 
 // Since returns the SQL of the number of clicks of a link, an SQL expression, since an instant, which must be the
@@ -108,7 +106,10 @@ func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Tim
 		SubjectID string
 		Clicks    int64
 	}
-	err := s.ByLink(linkIDs, from).Scan(ctx, &rows)
+	err := s.DB.NewSelect().Model((*Bucket)(nil)).
+		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
+		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id").
+		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}

@@ -205,9 +205,9 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 	recorder := ingest.RecorderConfig{DB: o.DB, Log: log}
 	s.Quotas = hitquota.New(hitquota.Config{
 		ClickLog: log, Clicks: s.Stats, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
-		AwaitsLogs: true, Log: o.Log, Now: o.Now,
+		Log: o.Log, Now: o.Now,
 	})
-	s.Grants, recorder.Leases = s.Quotas.Grants, s.Quotas
+	s.Grants, recorder.Leases = s.Quotas.Grants, s.Quotas.Hits
 	s.Recorder = ingest.NewRecorder(recorder)
 	return recorded{s.Recorder, s.Stats}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -68,8 +69,11 @@ func (f RecoverFunc) Recover(ctx context.Context, logID string, leases []hitquot
 	return f(ctx, logID, leases)
 }
 
+// NoLogs counts the clicks in logs of dead processes where there are none.
+func NoLogs(month.Month) (map[string]int64, error) { return nil, nil }
+
 // Carry has nothing to count.
-func (RecoverFunc) Carry(context.Context, func(hitquota.Month) (map[string]int64, error)) error {
+func (RecoverFunc) Carry(context.Context, func(month.Month) (map[string]int64, error)) error {
 	return nil
 }
 
