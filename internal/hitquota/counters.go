@@ -88,6 +88,9 @@ type memory struct {
 
 	mu     sync.Mutex
 	months map[month.Month]map[string]counter // by link
+	// carried are clicks in a month, by link, which floors lack because the database does not have them yet.
+	carried      map[string]int64
+	carriedMonth month.Month
 }
 
 // counter has the number of granted hits, and how many of them are in open leases.
@@ -111,12 +114,23 @@ func (c *memory) Take(_ context.Context, requests []*Request) (epoch int64) {
 		if q.NeedsFloor = !ok && q.Floor == noFloor; q.NeedsFloor {
 			continue
 		}
-		n.used = max(n.used, q.Floor)
+		floor := q.Floor
+		if floor != noFloor && q.Month == c.carriedMonth {
+			floor += c.carried[q.LinkID]
+		}
+		n.used = max(n.used, floor)
 		q.Granted = max(0, min(q.Want, q.Limit-n.used))
 		q.Remaining = max(0, q.Limit-n.used-q.Granted)
 		links[q.LinkID] = counter{n.used + q.Granted, n.open + q.Granted}
 	}
 	return 1
+}
+
+// carry replaces the carried clicks. The counters have the earlier ones.
+func (c *memory) carry(m month.Month, clicks map[string]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.carried, c.carriedMonth = clicks, m
 }
 
 // links returns the counters of a month. It removes those of months that are over, except the last one,

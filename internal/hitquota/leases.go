@@ -42,8 +42,6 @@ const (
 	leaseShare   = 16
 	// takeBatch bounds how many links share a pipeline, or a statement that reads floors.
 	takeBatch = 256
-	// carryBatch is how many links share a statement before the first hits are granted.
-	carryBatch = 4096
 	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting the links
 	// that wait for one.
 	maxTakes   = 4
@@ -79,8 +77,8 @@ type Leases struct {
 	requesting sync.WaitGroup
 	ctx        context.Context // of pipelines and statements; ends at shutdown
 	stop       context.CancelFunc
-	carried    chan struct{} // closed when the counters contain the clicks of dead processes
-	carry      sync.Once
+	ready      chan struct{} // closed when the counters know the clicks of dead processes
+	getReady   func()
 	reaps      int
 
 	away                      atomic.Bool // Redis was unavailable for a while
@@ -158,9 +156,10 @@ func NewLeases(c Config, counters Counters) *Leases {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.calls.MaxBatch, l.calls.MaxRunning = takeBatch, maxTakes
 	l.floors.MaxBatch, l.floors.MaxRunning = takeBatch, maxTakes
-	l.carried = make(chan struct{})
+	l.ready = make(chan struct{})
+	l.getReady = sync.OnceFunc(func() { close(l.ready) })
 	if _, inMemory := counters.(*memory); !inMemory {
-		l.carry.Do(func() { close(l.carried) })
+		l.getReady()
 	}
 	for i := range l.shards {
 		l.shards[i] = shard{

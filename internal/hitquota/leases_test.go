@@ -835,6 +835,46 @@ func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 	})
 }
 
+// TestLeases_CarryClicksOfDeadProcesses: counters in memory grant nothing before these are counted, and begin above
+// them then, also while each counter is being raised.
+func TestLeases_CarryClicksOfDeadProcesses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		visited, other := id.New(id.Link), id.New(id.Link)
+		var l *Leases
+		var wasCalled atomic.Bool
+		take := func(linkID string) (ok bool, err error) {
+			hit, ok, err := l.Take(t.Context(), &Claim{
+				LinkID: linkID, Month: thisMonth(), Limit: 10, Clicks: 1, ReadAt: time.Now(),
+			}, time.Now())
+			hit.Commit(0)
+			return ok, err
+		}
+		l = NewLeases(Config{ClickLog: &testLog{}, Log: discard, Now: time.Now, Clicks: clicksFunc(func() (map[string]int64, error) {
+			for n := range 3 {
+				if wasCalled.Load() {
+					break
+				}
+				if ok, err := take(visited); ok != (n < 2) || err != nil {
+					t.Errorf("hit %d, while counters are raised: %t, %v", n, ok, err)
+				}
+			}
+			wasCalled.Store(true)
+			return map[string]int64{visited: 1, other: 3}, nil
+		})}, NewMemory("log_1"))
+		must.NoError(t, l.Carry(t.Context(), func(month.Month) (map[string]int64, error) {
+			if ok, err := take(id.New(id.Link)); ok || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a hit before the clicks are counted: %t, %v", ok, err)
+			}
+			return map[string]int64{visited: 7, other: 4}, nil
+		}))
+		used := must.Value(l.Used(t.Context(), thisMonth(), visited, other))(t)
+		if diff := cmp.Diff(map[string]int64{visited: 8, other: 7}, used); diff != "" { // 2 are in open leases
+			t.Errorf("used hits (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestLeases_FailingAtOnceEndsEachRequestOnce: requests end before the visitors who have queued them continue.
 func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 	t.Parallel()

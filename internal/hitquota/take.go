@@ -16,7 +16,7 @@ import (
 // their floors, beside others.
 func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ error) {
 	select {
-	case <-l.carried:
+	case <-l.ready:
 	case <-l.ctx.Done():
 	case <-ctx.Done():
 		l.fail(batch, errNoFloor)
@@ -232,9 +232,10 @@ func (l *Leases) openOf(key *linkKey) (unused int64, open []Lease) {
 }
 
 // Carry raises the counters of this month by clicks in logs of dead processes, before these are ingested: count
-// returns them by link. Counters in memory grant nothing before the first call. Those in Redis contain the clicks.
+// returns them by link. Counters in memory grant nothing before the first count. Those in Redis contain the clicks.
 func (l *Leases) Carry(ctx context.Context, count func(since month.Month) (map[string]int64, error)) error {
-	if _, inMemory := l.counters.(*memory); !inMemory {
+	counters, inMemory := l.counters.(*memory)
+	if !inMemory {
 		return nil
 	}
 	this := month.Of(l.Now())
@@ -242,7 +243,9 @@ func (l *Leases) Carry(ctx context.Context, count func(since month.Month) (map[s
 	if err != nil {
 		return err
 	}
-	for linkIDs := range slices.Chunk(slices.Sorted(maps.Keys(counts)), carryBatch) {
+	counters.carry(this, counts)
+	l.getReady()
+	for linkIDs := range slices.Chunk(slices.Sorted(maps.Keys(counts)), takeBatch) {
 		var batch []*queued
 		var requests []*Request
 		for _, linkID := range linkIDs {
@@ -257,11 +260,8 @@ func (l *Leases) Carry(ctx context.Context, count func(since month.Month) (map[s
 		if err := l.readFloors(ctx, batch); err != nil {
 			return err
 		}
-		for _, q := range batch {
-			q.Floor += counts[q.LinkID]
-		}
-		l.counters.Take(ctx, requests)
+		counters.Take(ctx, requests)
 	}
-	l.carry.Do(func() { close(l.carried) })
+	counters.carry(0, nil)
 	return nil
 }
