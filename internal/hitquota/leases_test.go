@@ -28,7 +28,7 @@ var errGone = errs.New(errs.Unavailable, "the source is unavailable")
 
 var discard = slog.New(slog.DiscardHandler)
 
-// tally is a Source in memory, which a test can take away.
+// tally are Counters in memory that a test can take away.
 type tally struct {
 	mu      sync.Mutex
 	used    map[string]int64 // by link and month
@@ -647,9 +647,9 @@ func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 	}
 }
 
-// TestSource_OutageAdmitsLeasedHits: held leases last for the whole outage, other links fail at
+// TestLeases_OutageAdmitsLeasedHits: held leases last for the whole outage, other links fail at
 // once, and everything returns afterwards.
-func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
+func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
@@ -687,9 +687,9 @@ func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
 	})
 }
 
-// TestSource_LostAnswerIsNoOutage: a request without an answer is repeated while its visitors wait, and what it
+// TestLeases_LostAnswerIsNoOutage: a request without an answer is repeated while its visitors wait, and what it
 // was granted returns.
-func TestSource_LostAnswerIsNoOutage(t *testing.T) {
+func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -710,9 +710,9 @@ func TestSource_LostAnswerIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestSource_HangingIsAnOutage: waiting visitors get Unavailable once the counters do not respond for a while,
+// TestLeases_HangingIsAnOutage: waiting visitors get Unavailable once the counters do not respond for a while,
 // those of links with hits do not wait, and no call remains.
-func TestSource_HangingIsAnOutage(t *testing.T) {
+func TestLeases_HangingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, leased := newTally(), id.New(id.Link), id.New(id.Link)
@@ -737,9 +737,9 @@ func TestSource_HangingIsAnOutage(t *testing.T) {
 	})
 }
 
-// TestSource_SlowCallFailsNoOtherLink: as many calls as may run at a time hang, and others get a place when their
+// TestLeases_SlowCallFailsNoOtherLink: as many calls as may run at a time hang, and others get a place when their
 // deadline ends them.
-func TestSource_SlowCallFailsNoOtherLink(t *testing.T) {
+func TestLeases_SlowCallFailsNoOtherLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, slow := newTally(), map[string]bool{}

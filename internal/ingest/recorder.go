@@ -47,12 +47,12 @@ const (
 	minBatch         = 1000
 	minFreeLog       = 0.5
 	// adoptEvery is how often a process looks for the logs of others that have died. adoptBatch is
-	// small, because on SQLite redirects that need a lease wait for the batch.
+	// small, because on SQLite statements of redirects wait for the batch.
 	adoptEvery = 10 * time.Second
 	adoptBatch = 2000
 )
 
-// Leases owns the leases whose records are in click logs; hitquota.Quotas implements it.
+// Leases owns the leases whose records are in click logs; hitquota.Leases implements it.
 type Leases interface {
 	// Pin is the position of the oldest open lease in this process's log, which is retained from there
 	// on.

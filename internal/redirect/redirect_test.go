@@ -405,8 +405,8 @@ func TestHandler_UsesTheQuotaOfTheWorkspace(t *testing.T) {
 	})
 }
 
-// TestHandler_CountsInTheDatabaseWithoutRedis checks that the limit holds while redirects continue.
-func TestHandler_CountsInTheDatabaseWithoutRedis(t *testing.T) {
+// TestHandler_CountsInMemoryWithoutRedis checks that the limit holds while redirects continue.
+func TestHandler_CountsInMemoryWithoutRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
