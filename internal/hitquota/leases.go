@@ -50,7 +50,7 @@ const (
 	// wait for floors.
 	visitorWait   = 2 * time.Second
 	takeDeadline  = time.Second
-	floorDeadline = 2 * time.Second
+	floorDeadline = time.Second
 	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
 	retryPause  = 50 * time.Millisecond
 	outageGrace = 500 * time.Millisecond
@@ -138,6 +138,7 @@ type queued struct {
 	Request
 	key      linkKey
 	position int64 // in the log, before the lease's record
+	epoch    int64 // of the counters, at which the link needs no floor
 	waiters  int64
 	done     chan struct{}
 }
@@ -211,10 +212,9 @@ func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok
 		case <-wait.done:
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil {
-			return Hit{}, false, fmt.Errorf("waiting for a hit: %w", ctx.Err())
-		}
 		switch {
+		case ctx.Err() != nil:
+			return l.takeInOutage(&key, fmt.Errorf("waiting for a hit: %w", ctx.Err()))
 		case wait.Err != nil:
 			return l.takeInOutage(&key, wait.Err)
 		case wait.Granted == 0:

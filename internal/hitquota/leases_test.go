@@ -35,6 +35,7 @@ type tally struct {
 	open    map[int64]int64  // hits of leases, by their numbers
 	wants   []int64
 	failing error // what every call returns
+	losses  atomic.Int64
 	taking  func(ctx context.Context, requests []*Request) error
 	// returning is called before leases return.
 	returning func()
@@ -64,12 +65,13 @@ func (c *tally) Take(ctx context.Context, requests []*Request) int64 {
 			c.grant(a)
 		}
 	}
-	return 1
+	return c.Epoch()
 }
 
 func (c *tally) grant(a *Request) {
 	key := a.LinkID + a.Month.String()
 	c.wants = append(c.wants, a.Want)
+	c.used[key] = max(c.used[key], a.Floor)
 	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
 	c.used[key] += a.Granted
 	a.Remaining = max(0, a.Limit-c.used[key])
@@ -100,7 +102,7 @@ func (c *tally) Used(context.Context, month.Month, []string) (map[string]int64, 
 	return nil, nil
 }
 
-func (c *tally) Epoch() int64 { return 1 }
+func (c *tally) Epoch() int64 { return 1 + c.losses.Load() }
 
 // fail makes every call return the error; nil ends that.
 func (c *tally) fail(err error) {
@@ -805,6 +807,49 @@ func TestLeases_AdmitOnlyInOutage(t *testing.T) {
 	if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errors.Is(err, errGone) {
 		t.Errorf("%d hits given: %v", got, err)
 	}
+}
+
+// TestLeases_RetryReadsFloorsAfterALoss: the counters lose their data between two attempts of a request.
+func TestLeases_RetryReadsFloorsAfterALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source)
+		if got, err := tryTake(t.Context(), d.Leases, linkID, 10, 10); got != 10 || err != nil {
+			t.Fatalf("%d hits given: %v", got, err)
+		}
+		d.Clicks = clicksFunc(func() (map[string]int64, error) { return map[string]int64{linkID: 10}, nil })
+		source.taking = func(context.Context, []*Request) error {
+			source.taking = nil
+			source.losses.Add(1)
+			clear(source.used)
+			return errGone
+		}
+		time.Sleep(refusedLife)
+		if got, err := tryTake(t.Context(), d.Leases, linkID, 1, 10); got != 0 || err != nil {
+			t.Errorf("%d hits given above the quota: %v", got, err)
+		}
+		d.requesting.Wait()
+	})
+}
+
+// TestLeases_ReadNoFloorsInOutage: visitors of links without a known counter are refused without a statement.
+func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, read := newTally(), 0
+		d := newDesk(source)
+		d.Clicks = clicksFunc(func() (map[string]int64, error) { read++; return nil, nil })
+		source.fail(errGone)
+		for range 3 {
+			if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errors.Is(err, errRedisDown) {
+				t.Errorf("%d hits given: %v", got, err)
+			}
+		}
+		if read != 0 || !d.Stats().Away {
+			t.Errorf("%d floors read, away: %t", read, d.Stats().Away)
+		}
+	})
 }
 
 // TestLeases_BrokenKeyIsNoOutage: neither for hits that are taken nor for those that return.

@@ -44,12 +44,15 @@ func (l *Leases) hasFloor(q *queued) bool {
 	h, isKnown := s.links[q.key]
 	s.mu.Unlock()
 	if isKnown {
-		q.Floor = noFloor
-		return int64(h.epoch) == l.counters.Epoch()
+		q.Floor, q.epoch = noFloor, int64(h.epoch)
+		return !l.isStale(q)
 	}
 	q.Floor = q.Clicks
 	return !q.ReadAt.Before(q.Month.Start()) && l.Now().Sub(q.ReadAt) < floorLife
 }
+
+// isStale reports whether a request relies on a counter that may have lost data since.
+func (l *Leases) isStale(q *queued) bool { return q.Floor == noFloor && q.epoch != l.counters.Epoch() }
 
 // attempt requests hits, and returns the requests that need a floor. Requests without an answer are repeated for a
 // short time, as new leases: a lost answer and a slow command are no outage. During an outage each request has one
@@ -60,6 +63,13 @@ func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
 		lastAttempt = time.Time{}
 	}
 	for len(batch) > 0 {
+		batch = slices.DeleteFunc(batch, func(q *queued) bool {
+			isStale := l.isStale(q)
+			if isStale { // since the attempt before
+				needFloors = append(needFloors, q)
+			}
+			return isStale
+		})
 		isSent, epoch := l.send(batch)
 		var failed []*queued
 		var err error
@@ -74,7 +84,7 @@ func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
 				}
 			case q.NeedsFloor:
 				needFloors = append(needFloors, q)
-			case q.Floor == noFloor && epoch != l.counters.Epoch(): // the server restarted meanwhile
+			case l.isStale(q): // the server restarted meanwhile
 				l.abandon(q)
 				needFloors = append(needFloors, q)
 			default:
@@ -180,6 +190,10 @@ func (l *Leases) fail(batch []*queued, err error) {
 // are known to be used. Hits that other processes have used and not ingested are missing then.
 func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struct{}, _ error) {
 	for len(batch) > 0 { // again if the server has restarted meanwhile
+		if !l.isAvailable() {
+			l.fail(batch, errRedisDown)
+			break
+		}
 		if err := l.readFloors(l.ctx, batch); err != nil {
 			l.fail(batch, err)
 			break
@@ -187,6 +201,17 @@ func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struc
 		batch = l.attempt(batch)
 	}
 	return none, nil
+}
+
+// isAvailable waits until the counters are available, as attempt does; nothing reads floors during an outage.
+func (l *Leases) isAvailable() bool {
+	for lastAttempt := time.Now().Add(outageGrace); l.counters.IsDown(); {
+		if l.away.Load() || time.Now().After(lastAttempt) || poll.Wait(l.ctx, retryPause) != nil {
+			l.setAway(l.ctx, errRedisDown)
+			return false
+		}
+	}
+	return true
 }
 
 // readFloors reads the clicks of links in the database, then those in this process's log, then the unused hits of
