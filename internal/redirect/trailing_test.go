@@ -45,10 +45,7 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 			"/ada/ruled.&a=%20b?c=d":     "https://example.com/ruled?a=%20b&c=d",
 			"/ada/ruled%3Fa=b%26c%3Dd":   "https://example.com/ruled?a=b&c=d",
 			"/ada/promo&utm_source=news": "https://example.com/promo",
-			"/ada/promo/).":              "https://example.com/promo",
 			"/ada/ruled&a=b/c/":          "https://example.com/ruled?a=b/c/",
-			"/ada/ruled/&a=b":            "https://example.com/ruled?a=b",
-			"/ada/manual/%E2%80%9D":      "https://example.com/d/",
 			"/ada/manual/a&b":            "https://example.com/d/a&b",
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
@@ -58,8 +55,8 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 				}
 			}
 		}
-		if got := b.clicks(t, promo); got != 8 {
-			t.Errorf("%d clicks, want 8", got)
+		if got := b.clicks(t, promo); got != 7 {
+			t.Errorf("%d clicks, want 7", got)
 		}
 		for path, want := range map[string]uint64{
 			"/never1": 1, "/never2.": 1, "/never3).&a=b": 1, "/never4_": 2, "/never5/": 1, "/never6.html": 0,

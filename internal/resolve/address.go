@@ -38,7 +38,7 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 		return at, false
 	}
 	at.Code, at.Path = cutSegment(path)
-	hasSlug := isOwnHost && !isIgnored(at.Path) && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
+	hasSlug := isOwnHost && at.Path != "" && at.Path != "/" && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
 	if hasSlug {
 		at.Slug = at.Code
 		at.Code, at.Path = cutSegment(at.Path[1:])
@@ -56,25 +56,16 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 // parameterMarks begin parameters in place of a question mark, which a mail program may have encoded.
 const parameterMarks = "&?"
 
-// trim moves parameters from the path to the query, and removes what mail programs and people put behind a URL:
+// trim moves parameters behind the code to the query, and removes what mail programs and people put behind a URL:
 // punctuation, brackets, quotes, blanks and invisible characters. No code has these, so that no link is looked up twice.
 func (a *Address) trim() {
 	if i := strings.IndexAny(a.Code, parameterMarks); i >= 0 {
 		a.Query = (&url.URL{Path: a.Code[i+1:]}).EscapedPath() + a.Path
 		a.Code, a.Path = a.Code[:i], ""
-	} else if isIgnored(a.Path) && a.Path != "" {
-		_, a.Query, _ = strings.Cut(a.Path, "&")
-		a.Path = "/"
 	}
 	if !shortcode.IsCode(a.Code) {
 		a.Code = strings.TrimRightFunc(a.Code, isTrailer)
 	}
-}
-
-// isIgnored reports whether a path behind a code is no path: a slash at most, and then punctuation or parameters.
-func isIgnored(path string) bool {
-	rest := decodeSegment(strings.TrimPrefix(path, "/"))
-	return strings.HasPrefix(rest, "&") || strings.TrimRightFunc(rest, isTrailer) == "" && !strings.Contains(rest, "/")
 }
 
 // isTrailer reports whether a character behind a code is ignored. A plus sign names the page about a link.
@@ -157,13 +148,9 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 		_, path, _ = strings.Cut(path, "/")
 	}
 	path, _, _ = strings.Cut(path, "?")
-	decoded, err := url.PathUnescape(path)
-	if err != nil {
-		return Address{}, errNotFound()
-	}
-	at, ok := PathAddress(&url.URL{Path: "/" + decoded, RawPath: "/" + path}, isOwn)
+	at, ok := PathAddress(&url.URL{RawPath: "/" + path}, isOwn)
 	if !ok || at.Path != "" && at.Path != "/" {
-		return Address{}, errNotFound()
+		at = Address{Code: path} // of no link
 	}
 	if at.Path, at.Query = "", ""; !isOwn {
 		at.Host = u.Host()
