@@ -67,8 +67,8 @@ func checkCharacters(given string) error {
 		if r <= 0x9f {
 			return refuse("R1", "The URL must not contain control characters: remove line breaks, tabs and the like.")
 		}
-		if unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
-			return refuse("R1", fmt.Sprintf("The URL must not contain line separators or bidirectional controls: remove U+%04X.", r))
+		if unicode.In(r, unicode.Zl, unicode.Zp) {
+			return refuse("R1", fmt.Sprintf("The URL must not contain line separators: remove U+%04X.", r))
 		}
 		i += size
 	}
