@@ -172,7 +172,7 @@ var scopes = map[string][]string{
 	"AsOwner":     {"db.CheckConnection", "db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
-	"AsCreator":   {"link.createByStatement"},
+	"AsCreator":   {"link.enter"},
 	"AsResolver": {
 		"link.At", "link.ByPastAddress", "resolve.CatchUp", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",

@@ -23,11 +23,16 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Workspaces.Presume(ctx, actor, in.WorkspaceID)
+	var m workspace.Membership
+	if in.IdempotencyKey == nil && in.Routing == nil {
+		m, err = r.Workspaces.Presume(ctx, actor, in.WorkspaceID, workspace.WriteLinks)
+	} else {
+		m, err = r.Workspaces.Require(ctx, actor, in.WorkspaceID)
+	}
 	if err != nil {
 		return nil, err
 	}
-	results, err := r.Links.CreatePresumed(ctx, p, link.Batch{
+	results, err := r.Links.CreateMany(ctx, m, link.Batch{
 		Links: []*link.New{{
 			URL:            in.URL,
 			Strategy:       in.Strategy,

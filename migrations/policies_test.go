@@ -292,14 +292,16 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 					WHERE privilege_type = 'UPDATE') AS granted
 			WHERE grantee = 'linkforge_creator' GROUP BY table_name ORDER BY table_name`
 		want := []string{
-			"audit_events INSERT SELECT", "blocked_hosts SELECT", "link_tags INSERT SELECT", "link_text_queue INSERT",
-			"link_usage INSERT SELECT", "link_usage.links UPDATE", "links INSERT SELECT", "members SELECT",
+			"audit_events INSERT SELECT", "blocked_hosts SELECT", "grants INSERT SELECT", "grants.exhausted_at UPDATE",
+			"grants.max_clicks UPDATE", "grants.workspace_id UPDATE", "link_metadata INSERT", "link_tags INSERT SELECT",
+			"link_text_queue INSERT", "link_urls INSERT", "link_usage INSERT SELECT", "link_usage.links UPDATE",
+			"links INSERT SELECT", "members SELECT", "scheduled_changes SELECT",
 			"verified_hosts SELECT", "workspaces SELECT",
 		}
 		if diff := cmp.Diff(want, selectColumn(t, d, may)); diff != "" {
 			t.Errorf("the creator may (-want +got):\n%s", diff)
 		}
-		for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage"} {
+		for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage", "scheduled_changes"} {
 			for name, c := range map[string]struct {
 				ctx  context.Context
 				want []string
@@ -314,7 +316,9 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 				}
 			}
 		}
-		for _, table := range []string{"links", "link_tags", "audit_events", "link_usage", "link_text_queue"} {
+		for _, table := range []string{
+			"links", "link_tags", "link_metadata", "link_urls", "grants", "audit_events", "link_usage", "link_text_queue",
+		} {
 			insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "2026-11", "2026-12", "$", "another").
 				Replace(rows[table])
 			_, err := d.DB.DB.ExecContext(db.AsCreator(t.Context(), own), insert)

@@ -140,15 +140,6 @@ func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	return nil
 }
 
-// Add adds events to a statement that changes what they are about. Only new objects may be written so: an event
-// about another one could precede that of a change for whose lock the statement has waited.
-// The condition selects those of input to write.
-func Add(c *db.Combined, condition string, events ...*Event) {
-	in := insertion(events)
-	in.Rest = "WHERE " + condition
-	db.AddInsert(c, "events", in, events)
-}
-
 // insertion inserts events on PostgreSQL, where a sequence numbers them.
 func insertion(events []*Event) db.Insert {
 	return db.Insert{Without: nullColumns(events), Computed: []db.Computed{{Column: "xid", Value: orderXID}}}

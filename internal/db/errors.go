@@ -21,7 +21,6 @@ const (
 	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
 	uniqueViolation      = "23505"
-	divisionByZero       = "22012"
 	readOnlyTransaction  = "25006"
 
 	duplicatePreparedStatement = "42P05"

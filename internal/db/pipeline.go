@@ -278,10 +278,10 @@ func (r *pipelineRows) Next(row []driver.Value) error {
 
 // Close implements driver.Rows. The session has the scope once the query has succeeded.
 func (r *pipelineRows) Close() error {
-	if r.pipeline.Pipeline == nil {
-		return nil
-	}
 	r.Rows.Close()
+	if r.pipeline.Pipeline == nil { // further statements of it follow, or it is closed
+		return r.Err()
+	}
 	err := errors.Join(r.Err(), r.pipeline.Close())
 	if err == nil {
 		r.pipeline.conn.current = r.scope

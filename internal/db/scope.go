@@ -166,6 +166,7 @@ type scopedConn struct {
 	current  scope // the zero scope if the session's scope is unknown
 	inTx     bool
 	standby  bool // the server cannot be written to any more
+	ahead    *ahead
 	// prepared are the texts of the prepared statements. needsReset means that the session has not those, or that
 	// one of them does not work any more, as after a migration.
 	prepared   map[string]*pgconn.StatementDescription
@@ -196,6 +197,9 @@ func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driv
 }
 
 func (c *scopedConn) query(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.ahead != nil {
+		return c.queryAhead(text)
+	}
 	q, enters, err := c.prepare(ctx, text, args)
 	if err != nil {
 		return nil, err
@@ -330,6 +334,7 @@ const rollbackTimeout = 5 * time.Second
 // end ends the transaction. A connection whose transaction may still be open is closed.
 func (t scopedTx) end(ctx context.Context, command string) (tag string, err error) {
 	t.conn.inTx = false
+	_ = t.conn.endAhead(nil)
 	own := t.conn.Conn.Conn()
 	got, err := own.Exec(ctx, command)
 	if err != nil {

@@ -33,9 +33,7 @@ func (s spans) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Conte
 		return ctx // a job's, or a loop's
 	}
 	operation, table := word(e.Operation()), ""
-	if text, isCombined := ctx.Value(mainPart{}).(string); isCombined {
-		operation, table = describe(text)
-	} else if _, raw := e.IQuery.(*bun.RawQuery); raw {
+	if _, raw := e.IQuery.(*bun.RawQuery); raw {
 		operation, table = describe(e.Query)
 	} else if e.IQuery != nil {
 		table = word(e.IQuery.GetTableName())

@@ -29,11 +29,8 @@ type Checker struct {
 
 // Blocklist is what this package needs of package moderation.
 type Blocklist interface {
-	// Blocked returns the blocked ones among the hosts.
-	Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
-	// Allowed adds to a statement what must hold so that none of the hosts is blocked, and returns the condition. It
-	// reports false if one is.
-	Allowed(statement *db.Combined, hosts ...string) (condition string, possible bool)
+	// Blocked returns a lookup, and a function that returns the blocked ones among the hosts after it.
+	Blocked(conn bun.IDB, hosts ...string) (db.Lookup, func() map[string]bool)
 }
 
 // Check returns UnsafeURL if visitors may not be sent to the URL, which is accepted by package urlnorm.
@@ -57,87 +54,79 @@ func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) e
 // Refused returns an UnsafeURL error for each of the URLs that visitors may not be sent to. It takes two
 // statements, however many URLs. It skips texts that are no URLs.
 func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (map[string]*errs.Error, error) {
-	refused := map[string]*errs.Error{}
-	blocked, err := c.blocked(ctx, conn, urls)
-	if err != nil {
-		return nil, err
-	}
-	for _, url := range blocked {
-		refused[url] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
-	}
-	circular, err := c.Circular(ctx, conn, urls...)
-	for url := range circular {
-		refused[url] = errs.New(errs.UnsafeURL, "The URL must not point to this instance or to a verified domain: "+
-			"that would be a redirect loop.")
-	}
-	return refused, err
-}
-
-// Allowed adds to a statement what must hold so that Refused is empty for the URLs, and returns the condition. It
-// reports false if that is known not to hold.
-func (c *Checker) Allowed(statement *db.Combined, urls ...string) (condition string, possible bool) {
-	var hosts []string
-	for _, url := range urls {
-		u, err := urlnorm.Canonical(url)
-		if err != nil || c.Own.Serves(u) {
-			return "", false
+	lookups, refused := c.Lookups(conn, urls...)
+	for _, l := range lookups {
+		if err := l.Run(ctx); err != nil {
+			return nil, fmt.Errorf("looking up the hosts of destinations: %w", err)
 		}
-		hosts = append(hosts, u.Host())
 	}
-	condition = fmt.Sprintf("NOT EXISTS (SELECT FROM verified_hosts WHERE host = ANY(%s))", statement.Of(hosts))
-	if c.Blocklist == nil {
-		return condition, true
-	}
-	listed, possible := c.Blocklist.Allowed(statement, hosts...)
-	return condition + " AND " + listed, possible
+	return refused(), nil
 }
 
-// blocked returns those of the URLs whose hosts the operator has blocked.
-func (c *Checker) blocked(ctx context.Context, conn bun.IDB, urls []string) (blocked []string, err error) {
+// Lookups returns what Refused looks up, and a function that returns its result afterwards.
+func (c *Checker) Lookups(conn bun.IDB, urls ...string) (lookups []db.Lookup, refused func() map[string]*errs.Error) {
 	byHost := map[string][]string{}
 	for _, url := range urls {
 		if u, err := urlnorm.Canonical(url); err == nil {
 			byHost[u.Host()] = append(byHost[u.Host()], url)
 		}
 	}
-	if c.Blocklist == nil || len(byHost) == 0 {
-		return nil, nil
+	blocked := func() map[string]bool { return nil }
+	if c.Blocklist != nil && len(byHost) > 0 {
+		var lookup db.Lookup
+		lookup, blocked = c.Blocklist.Blocked(conn, slices.Sorted(maps.Keys(byHost))...)
+		lookups = append(lookups, lookup)
 	}
-	hosts, err := c.Blocklist.Blocked(ctx, conn, slices.Sorted(maps.Keys(byHost))...)
-	for host := range hosts {
-		blocked = append(blocked, byHost[host]...)
+	lookup, circular := c.circular(conn, urls)
+	return append(lookups, lookup), func() map[string]*errs.Error {
+		refused := map[string]*errs.Error{}
+		for host := range blocked() {
+			for _, url := range byHost[host] {
+				refused[url] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
+			}
+		}
+		for url := range circular() {
+			refused[url] = errs.New(errs.UnsafeURL, "The URL must not point to this instance or to a verified domain: "+
+				"that would be a redirect loop.")
+		}
+		return refused
 	}
-	return blocked, err
 }
 
 // Circular returns those of the URLs that lead to this instance: by a host of its own, or by a verified
 // domain of any workspace, at any port.
 func (c *Checker) Circular(ctx context.Context, conn bun.IDB, urls ...string) (map[string]bool, error) {
-	circular, byHost := map[string]bool{}, map[string][]string{}
+	lookup, circular := c.circular(conn, urls)
+	if err := lookup.Run(ctx); err != nil {
+		return nil, fmt.Errorf("looking up verified hosts: %w", err)
+	}
+	return circular(), nil
+}
+
+func (c *Checker) circular(conn bun.IDB, urls []string) (lookup db.Lookup, circular func() map[string]bool) {
+	found, byHost := map[string]bool{}, map[string][]string{}
 	for _, url := range urls {
 		u, err := urlnorm.Canonical(url)
 		switch {
 		case err != nil:
 		case c.Own.Serves(u):
-			circular[url] = true
+			found[url] = true
 		default:
 			byHost[u.Host()] = append(byHost[u.Host()], url)
 		}
 	}
-	if len(byHost) == 0 {
-		return circular, nil
-	}
 	var verified []string
-	p := c.DB.Params()
-	err := conn.NewSelect().Table("verified_hosts").Column("host").
-		Where("host ?", db.Among(p, slices.Sorted(maps.Keys(byHost)))).Scan(p.Bind(ctx), &verified)
-	if err != nil {
-		return nil, fmt.Errorf("looking up verified hosts: %w", err)
+	if len(byHost) > 0 {
+		p := c.DB.Params()
+		lookup = db.Lookup{Params: p, Dest: &verified, Query: conn.NewSelect().Table("verified_hosts").Column("host").
+			Where("host ?", db.Among(p, slices.Sorted(maps.Keys(byHost))))}
 	}
-	for _, host := range verified {
-		for _, url := range byHost[host] {
-			circular[url] = true
+	return lookup, func() map[string]bool {
+		for _, host := range verified {
+			for _, url := range byHost[host] {
+				found[url] = true
+			}
 		}
+		return found
 	}
-	return circular, nil
 }

@@ -19,26 +19,41 @@ import (
 // randomAttempts is how many random codes are tried.
 const randomAttempts = 5
 
-// batch creates links of one workspace.
-type batch struct {
-	*Store
-	member workspace.Membership // of the first caller: the workspace and its quota
-	now    time.Time
+// call is one caller's request for links in a workspace.
+type call struct {
+	member workspace.Membership
+	items  []*item
 	policy Policy
 	key    *idempotency.Key // may be nil
-	// isPresumed means that a membership may be out of date: create returns errPresumed unless the combined statement has
-	// checked them all. isRolledBack means that the combined statement had no effect.
-	isPresumed, isRolledBack bool
-	items                    []*item
-	// operationID is the bulk call of an upsert; empty for none.
+	// operationID is the bulk call; empty for none.
 	operationID string
+
+	// results are those of the items. err is why there are none, and hasLeft means that the call must run in another
+	// batch.
+	results []Result
+	err     error
+	hasLeft bool
+}
+
+// batch creates the links of calls. A shared one has calls of several workspaces, with policy SkipFailed and without a
+// key: it only inserts links, waits for no other transaction, and leaves the calls of workspaces that need more. Other
+// batches have calls of one workspace.
+type batch struct {
+	*Store
+	now      time.Time
+	calls    []*call
+	isShared bool
+
+	// The state of the transaction, which may be retried: the items of the calls that are permitted and have not left,
+	// and the quotas by workspace.
+	items  []*item
+	quotas map[string]*allowance
 }
 
 // item is one requested link of a batch.
 type item struct {
-	member      workspace.Membership
-	in          *New
-	operationID string // of its call; empty for none
+	call *call
+	in   *New
 
 	// upsert is the input of an upsert, or nil. holder is the link that has its external id, or nil, and
 	// versionBefore the version of the link that it changes.
@@ -52,23 +67,22 @@ type item struct {
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
-	// duplicateOf is the earlier item with the same identity and external id, or nil.
-	duplicateOf *item
 	// compared is the id of the password of an existing link with which that of the item was compared.
 	compared string
 	Result
 
-	// The state of the transaction, which may be retried: the result so far, the existing link, how many codes were
-	// taken by other links, and whether a deleted link was revived.
-	attempt Result
-	found   *Link
-	tried   int
-	revived bool
+	// The state of the transaction: the earlier item with the same identity and external id, or nil; the result so far,
+	// the existing link, how many codes were taken by other links, and whether a deleted link was revived.
+	duplicateOf *item
+	attempt     Result
+	found       *Link
+	tried       int
+	revived     bool
 }
 
-// identity is what two requests for the same link have in common: the URL, and the code if the
+// identity is what two requests for the same link have in common: the workspace, the URL, and the code if the
 // caller chose one.
-type identity struct{ hash, code string }
+type identity struct{ workspaceID, hash, code string }
 
 // request is what equal requests have in common: the link, and the external id that it must have.
 type request struct {
@@ -82,79 +96,92 @@ var (
 	// errRetry rolls back a batch that must run again: it needs more generated codes, must compare a password first, or a
 	// link that it found was purged meanwhile.
 	errRetry = errors.New("the batch must run again")
-	// errPresumed ends a batch without effect: the memberships must be confirmed first.
-	errPresumed = errors.New("the memberships of the batch are presumed")
 )
 
-func (b *batch) add(m workspace.Membership, in *New, operationID string) {
-	b.items = append(b.items, &item{member: m, in: in, operationID: operationID})
+func (s *Store) newBatch(calls ...*call) *batch { return &batch{Store: s, now: s.now(), calls: calls} }
+
+func (c *call) add(in *New) { c.items = append(c.items, &item{call: c, in: in}) }
+
+// run sets the results of the calls. It returns an error if all have failed. It runs the transaction again if that has
+// lost a race with another one.
+func (b *batch) run(ctx context.Context) error {
+	for races := 0; ; races++ {
+		isPending, err := b.prepare(ctx)
+		if isPending && err == nil {
+			err = b.DB.Tx(b.enter(ctx), b.create)
+		}
+		isLost := errors.Is(err, errRetry) || db.IsUniqueViolation(err)
+		switch {
+		case isLost && (races < maxRaces || errors.Is(err, errRetry) && b.calls[0].items[0].upsert == nil):
+		case err == nil || errors.Is(err, errFailed):
+			b.finish(ctx)
+			return nil
+		default:
+			return err
+		}
+	}
 }
 
-// members returns the memberships of the callers, each once.
-func (b *batch) members() (members []workspace.Membership) {
-	seen := map[string]bool{}
+// enter returns the context of the transaction.
+func (b *batch) enter(ctx context.Context) context.Context {
+	if !b.isShared {
+		return ctx
+	}
+	var ids []string
+	for _, c := range b.calls {
+		if !slices.Contains(ids, c.member.ID()) {
+			ids = append(ids, c.member.ID())
+		}
+	}
+	return db.WithShortLockTimeout(db.AsCreator(ctx, ids...))
+}
+
+// prepare does before the transaction what would take too long in it. It reports whether a transaction is needed.
+func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
+	b.items = nil
+	for _, c := range b.calls {
+		c.err, c.hasLeft, b.items = nil, false, append(b.items, c.items...)
+	}
+	if err := b.findUpserted(ctx); err != nil {
+		return false, err
+	}
+	hasFailed := false
 	for _, it := range b.items {
-		if actor := it.member.ActorID(); !seen[actor] {
-			seen[actor] = true
-			members = append(members, it.member)
-		}
+		it.attempt = Result{}
+		b.validate(it)
+		hasFailed = hasFailed || it.Err != nil
 	}
-	return members
+	isPresumed := slices.ContainsFunc(b.calls, func(c *call) bool { return c.member.IsPresumed() })
+	if b.isAllOrNothing() && hasFailed || !isPresumed && !slices.ContainsFunc(b.items, (*item).pending) {
+		return false, nil
+	}
+	if err := b.comparePasswords(ctx); err != nil {
+		return false, err
+	}
+	return true, b.generateCodes(ctx)
 }
 
-// create returns a result for each item.
-func (b *batch) create(ctx context.Context) ([]Result, error) {
-	b.validate()
-	if done, err := b.createCombined(ctx); done || err != nil {
-		return b.results(), err
-	}
-	if err := b.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if b.policy != AllOrNothing || !b.failed() {
-		if err := b.findOrInsert(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return b.results(), nil
-}
+// isAllOrNothing reports whether the batch is one call with this policy.
+func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == AllOrNothing }
 
-// validate validates the input and detects duplicates.
-func (b *batch) validate() {
-	first := map[request]*item{}
-	for _, it := range b.items {
-		if it.isKnown() {
-			continue
-		}
-		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
-			it.Err = b.draftUpsert(it)
-		}
-		if it.Err == nil {
-			it.draft.VersionOperation = optional.Of(it.operationID)
-			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
-		}
-		if it.Err == nil {
-			it.Err = b.testDraft(it)
-		}
-		if it.Err != nil || !it.draft.Strategy.idempotent() {
-			continue
-		}
-		it.identity = identity{hash: string(it.draft.CanonicalHash), code: optional.Value(it.in.CustomCode)}
-		same := request{it.identity, optional.Value(it.draft.ExternalID)}
-		if it.duplicateOf = first[same]; it.duplicateOf == nil {
-			first[same] = it
-		} else {
-			it.sharePassword()
-		}
+// validate drafts the link of an item, once.
+func (b *batch) validate(it *item) {
+	if it.isKnown() || it.draft != nil || it.Err != nil {
+		return
 	}
-}
-
-// prepare fails the items whose destinations are refused, and generates codes for the others.
-func (b *batch) prepare(ctx context.Context) error {
-	if err := b.refuseDestinations(ctx); err != nil {
-		return err
+	if it.draft, it.Err = b.draft(it.call.member, *it.in, b.now); it.Err == nil {
+		it.Err = b.draftUpsert(it)
 	}
-	return b.generateCodes(ctx)
+	if it.Err == nil {
+		it.draft.VersionOperation = optional.Of(it.call.operationID)
+		it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
+	}
+	if it.Err == nil {
+		it.Err = b.testDraft(it)
+	}
+	if it.Err == nil && it.draft.Strategy.idempotent() {
+		it.identity = identity{it.call.member.ID(), string(it.draft.CanonicalHash), optional.Value(it.in.CustomCode)}
+	}
 }
 
 // testDraft runs the tests of a draft. Its code is the first one to try, if that is known in advance.
@@ -188,25 +215,6 @@ func customCodes(strategy Strategy, custom *string) ([]string, error) {
 	return []string{*custom}, nil
 }
 
-// refuseDestinations fails the items whose destination is not allowed.
-func (b *batch) refuseDestinations(ctx context.Context) error {
-	var drafts []*Link
-	for _, it := range b.items {
-		if it.pending() && !it.isKnown() {
-			drafts = append(drafts, it.draft)
-		}
-	}
-	refused, err := b.refused(ctx, b.DB, drafts)
-	for _, it := range b.items {
-		if e := refused[it.draft]; it.pending() && !it.isKnown() && e != nil {
-			if it.Err = e; len(e.Field) == 0 {
-				it.Err = e.At("url")
-			}
-		}
-	}
-	return err
-}
-
 // generateCodes generates the codes of items with the strategies Counter and Random that have none.
 func (b *batch) generateCodes(ctx context.Context) error {
 	var counters []*item
@@ -230,83 +238,34 @@ func (b *batch) generateCodes(ctx context.Context) error {
 	return err
 }
 
-// findOrInsert finds the links that exist, and inserts or revives the others in one transaction.
-func (b *batch) findOrInsert(ctx context.Context) error {
-	if b.key == nil || b.policy == AllOrNothing {
-		find := func() error { return b.findExisting(ctx, b.DB, b.unresolved()) }
-		if err := b.repeat(ctx, find(), find); err != nil {
-			return err
+// finish makes the results of the attempt final. Duplicates get theirs after all others.
+func (b *batch) finish(ctx context.Context) {
+	done := slices.DeleteFunc(slices.Clone(b.calls), func(c *call) bool { return c.hasLeft || c.err != nil })
+	for _, c := range done {
+		for _, it := range c.items {
+			if it.pending() {
+				it.Result = it.attempt
+			}
 		}
 	}
-	failed := b.policy == AllOrNothing && b.failed() // writes nothing, instead of rolling it back
-	if b.key == nil || failed {                      // other results of a key are found and saved in one transaction
-		b.finish()
+	for _, c := range done {
+		c.results = c.resultsOf()
+		b.announce(ctx, c.items)
 	}
-	if failed || b.key == nil && len(b.unresolved()) == 0 {
-		return nil
-	}
-	if slices.ContainsFunc(b.items, func(it *item) bool { return it.pending() && it.draft.MaxClicks != nil }) {
-		// If a deleted link is revived, the redirects of this node count towards its limit.
-		if err := b.Clicks.Flush(ctx); err != nil {
-			return err
-		}
-	}
-	err := b.repeat(ctx, b.insertAll(ctx), func() error { return b.DB.Tx(ctx, b.insert) })
-	if err != nil && !errors.Is(err, errFailed) {
-		return err
-	}
-	b.finish()
-	b.announce(ctx)
-	return nil
-}
-
-// repeat calls a function while the error of the call before is errRetry, or that of a lost race for an external id.
-func (b *batch) repeat(ctx context.Context, err error, f func() error) error {
-	for races := 0; errors.Is(err, errRetry) || db.IsUniqueViolation(err) && races < maxRaces; races++ {
-		if err = b.generateCodes(ctx); err == nil {
-			err = b.comparePasswords(ctx)
-		}
-		if err == nil {
-			err = f()
-		}
-	}
-	return err
 }
 
 // announce removes new and revived links from the cache, which may have their codes as unused, and logs links that got
 // no code.
-func (b *batch) announce(ctx context.Context) {
-	for _, it := range b.items {
+func (b *batch) announce(ctx context.Context, items []*item) {
+	for _, it := range items {
 		if it.Link != nil && (it.Created || it.revived) {
 			b.forget(it.Link)
 		}
 		if errs.Is(it.Err, errs.CodeExhausted) {
 			b.exhausted.Add(1)
-			b.Log.WarnContext(ctx, "codes exhausted", "workspace", b.member.ID(), "strategy", it.draft.Strategy,
+			b.Log.WarnContext(ctx, "codes exhausted", "workspace", it.call.member.ID(), "strategy", it.draft.Strategy,
 				"canonical_sha256", hex.EncodeToString(it.draft.CanonicalHash))
 		}
-	}
-}
-
-// insertAll inserts the unresolved links with one statement, or by the transaction that handles all cases. That
-// also reports the values that the database refuses. An AllOrNothing batch must not insert links that are rolled back.
-func (b *batch) insertAll(ctx context.Context) error {
-	if b.key == nil && b.policy != AllOrNothing {
-		created, err := b.insertCombined(ctx)
-		if created || err != nil && !db.IsRefused(err) {
-			return err
-		}
-	}
-	return b.DB.Tx(ctx, b.insert)
-}
-
-// finish makes the results of the attempt final, except deleted links that are to be revived.
-func (b *batch) finish() {
-	for _, it := range b.items {
-		if it.pending() && (it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil) {
-			it.Result = it.attempt
-		}
-		it.attempt = Result{}
 	}
 }
 
@@ -333,18 +292,18 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Err != nil })
 }
 
-// results returns the results of the items. A duplicate gets a copy of the link, with the
-// membership of its own caller.
-func (b *batch) results() []Result {
-	results := make([]Result, 0, len(b.items))
-	for _, it := range b.items {
+// resultsOf returns the results of the items. A duplicate gets a copy of the link, with the membership of its own
+// caller.
+func (c *call) resultsOf() []Result {
+	results := make([]Result, 0, len(c.items))
+	for _, it := range c.items {
 		if it.Result = it.result(); it.duplicateOf != nil && it.Link != nil {
 			own := *it.Link
-			own.In, it.Link = it.member, &own
+			own.In, it.Link = c.member, &own
 		}
 		results = append(results, it.Result)
 	}
-	if b.policy == AllOrNothing {
+	if c.policy == AllOrNothing {
 		failAll(results)
 	}
 	return results

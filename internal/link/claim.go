@@ -109,10 +109,10 @@ func (c Claim) status(err error) ClaimStatus {
 }
 
 // move moves the link with the token and its clicks to the workspace. It locks the quota's row
-// before the link's, like batch.insert.
+// before the link's, like batch.create.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	now := s.now()
-	left, err := s.consumeQuota(ctx, tx, m, now, 0)
+	used, err := addUsage(ctx, tx, "", usageOf(m.ID(), now, 0))
 	if err != nil {
 		return Claim{}, err
 	}
@@ -123,7 +123,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if c, done := s.claimable(ctx, tx, m, l); done {
 		return c, nil
 	}
-	if left < 1 {
+	if used[0].Links >= s.QuotaOf(m) {
 		return Claim{Err: s.errQuota(m, now)}, nil
 	}
 	before := *l
@@ -135,7 +135,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if _, err := s.consumeQuota(ctx, tx, m, now, 1); err != nil {
+	if _, err := addUsage(ctx, tx, "", usageOf(m.ID(), now, 1)); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, nil

@@ -1,9 +1,7 @@
 package link
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -245,16 +243,12 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 // blockedHosts is a Blocklist of exactly these hosts.
 type blockedHosts map[string]bool
 
-func (b blockedHosts) Blocked(_ context.Context, _ bun.IDB, hosts ...string) (map[string]bool, error) {
+func (b blockedHosts) Blocked(_ bun.IDB, hosts ...string) (db.Lookup, func() map[string]bool) {
 	found := map[string]bool{}
 	for _, host := range hosts {
 		if b[host] {
 			found[host] = true
 		}
 	}
-	return found, nil
-}
-
-func (b blockedHosts) Allowed(_ *db.Combined, hosts ...string) (string, bool) {
-	return "TRUE", !slices.ContainsFunc(hosts, func(host string) bool { return b[host] })
+	return db.Lookup{}, func() map[string]bool { return found }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/idempotency"
@@ -77,43 +78,10 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *
 	return results[0].Link, results[0].Created, results[0].Err
 }
 
-// CreatePresumed is CreateMany for a membership from memory. It returns NotFound or Forbidden if the member was removed
-// or lost the permission meanwhile.
-func (s *Store) CreatePresumed(ctx context.Context, p workspace.Presumed, in Batch) ([]Result, error) {
-	m := p.Membership()
-	if !p.IsCurrent() && in.canCoalesce() && in.Links[0].canCombine(m) && m.May(workspace.WriteLinks) {
-		ctx, err := m.Enter(ctx, workspace.WriteLinks)
-		if err != nil {
-			return nil, err
-		}
-		result, err := s.createCoalesced(ctx, &createRequest{
-			member: m, confirm: p.Confirm, in: in.Links[0], operationID: in.OperationID,
-		})
-		return []Result{result}, err
-	}
-	m, err := p.Confirm(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.CreateMany(ctx, m, in)
-}
-
-// canCoalesce reports whether the batch is one link that can share the batch of other calls. Those with MaxClicks wait
-// until clicks are written, those with a password may compare it, and those with an idempotency key return saved results.
-func (in *Batch) canCoalesce() bool {
-	return len(in.Links) == 1 && in.IdempotencyKey == nil && in.Links[0].MaxClicks == nil &&
-		in.Links[0].Routing.NewPassword() == nil
-}
-
-// canCombine reports whether createCombined may create the link.
-func (in *New) canCombine(m workspace.Membership) bool {
-	return in.strategy(m) == Deterministic && in.Routing == nil && in.ExternalID == nil && in.Metadata == nil
-}
-
 // CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Equal
 // links within the batch are created once; the first result has Created. A repeated call with the
 // same IdempotencyKey and the same links, by the same caller within 24 hours, returns the results
-// of the first. The number of statements does not depend on the number of links. An error means
+// of the first. A presumed membership may have neither a key nor a routing. The number of statements does not depend on the number of links. An error means
 // that nothing was created: InvalidInput, IdempotencyConflict, CodeExhausted when all counters have
 // been issued, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
@@ -123,6 +91,10 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 	if err := checkBatch(len(in.Links), "links"); err != nil {
 		return nil, err
+	}
+	hasRouting := slices.ContainsFunc(in.Links, func(l *New) bool { return l.Routing != nil })
+	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) { // they read before the transaction checks the membership
+		return nil, errors.New("creating links with a presumed membership")
 	}
 	key, err := s.newKey(m, in)
 	if err != nil {
@@ -135,9 +107,16 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err := s.prepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
-	if in.canCoalesce() {
-		one, err := s.createCoalesced(ctx, &createRequest{member: m, in: in.Links[0], operationID: in.OperationID})
-		return []Result{one}, err
+	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID}
+	needClicks := false
+	for _, l := range in.Links {
+		c.add(l)
+		needClicks = needClicks || l.MaxClicks != nil
+	}
+	if needClicks { // if a deleted link is revived, the redirects of this node count towards its limit
+		if err := s.Clicks.Flush(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		if key != nil {
@@ -145,13 +124,9 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 				return results, err
 			}
 		}
-		b := &batch{Store: s, member: m, now: s.now(), policy: in.OnError, key: key}
-		for _, l := range in.Links {
-			b.add(m, l, in.OperationID)
-		}
-		results, err := b.create(ctx)
+		err := s.create(ctx, c)
 		if err == nil {
-			return results, internalError(results)
+			return c.results, internalError(c.results)
 		}
 		if !errors.Is(err, idempotency.ErrTaken) { // else the same call was faster: return its results
 			return nil, fmt.Errorf("creating links: %w", err)

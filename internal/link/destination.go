@@ -12,6 +12,12 @@ import (
 // refused by package destination. Every operation that creates, edits, restores or claims links calls it
 // for those whose URLs are new or become effective.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
+	unsafe, err := s.Destinations.Refused(ctx, conn, urlsOf(links)...)
+	return refusals(links, unsafe), err
+}
+
+// urlsOf returns the URLs of links and of their routing.
+func urlsOf(links []*Link) []string {
 	urls := make([]string, 0, len(links))
 	for _, l := range links {
 		urls = append(urls, l.CanonicalURL)
@@ -19,10 +25,11 @@ func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*
 			urls = append(urls, u.URL)
 		}
 	}
-	unsafe, err := s.Destinations.Refused(ctx, conn, urls...)
-	if err != nil {
-		return nil, err
-	}
+	return urls
+}
+
+// refusals returns the errors of links whose URLs are unsafe.
+func refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
 	refused := map[*Link]*errs.Error{}
 	for _, l := range links {
 		for _, u := range l.Routing.URLs() {
@@ -34,7 +41,7 @@ func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*
 			refused[l] = errs.New(e.Kind, "%s", e.Message)
 		}
 	}
-	return refused, nil
+	return refused
 }
 
 // refuse is refused for one link.

@@ -76,14 +76,15 @@ func (s *Store) savedResults(
 // saveResults saves the results of a batch with a link under its idempotency key, if it has one. It
 // returns idempotency.ErrTaken when there are saved results already.
 func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
-	if b.key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Link != nil }) {
+	key := b.calls[0].key
+	if key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Link != nil }) {
 		return nil
 	}
 	saved := make([]savedResult, 0, len(b.items))
 	for _, it := range b.items {
 		saved = append(saved, it.savedResult())
 	}
-	return b.idempotency.Save(ctx, tx, b.key, saved)
+	return b.idempotency.Save(ctx, tx, key, saved)
 }
 
 // savedResult returns the item's result within the transaction.

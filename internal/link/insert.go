@@ -1,110 +1,171 @@
 package link
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-const (
-	// statementBytes bounds the text in one statement, and with it the memory of a batch.
-	statementBytes = 1 << 20
-	// maxPreparedLookups is the largest lookup by a prepared statement. Its plan may date from when
-	// there were hardly any links, and read all of them for each key until PostgreSQL analyzes the
-	// table. With many keys, planning costs little per key.
-	maxPreparedLookups = 16
-)
+// statementBytes bounds the text in one statement, and with it the memory of a batch.
+const statementBytes = 1 << 20
 
-// insert inserts the unresolved links. The database's unique indexes decide which of concurrent
-// requests creates a link; the others find the existing link, or try their next code if another URL
-// has it.
-//
-// The quota is consumed first, for all of the links, and the unused part is returned. That locks
-// its row, so batches of a workspace run one after the other and cannot deadlock. It returns NotFound or Forbidden if
-// a caller has lost the permission while the batch waited.
-func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
-	for _, m := range b.members() {
-		if err := workspace.Recheck(ctx, tx, m, workspace.WriteLinks); err != nil {
+// create reads what the results depend on, and writes what is missing, in one transaction. The database's unique
+// indexes decide which of concurrent transactions creates a link; the others find the existing link, or try their next
+// code if another URL has it.
+func (b *batch) create(ctx context.Context, tx bun.Tx) error {
+	for _, step := range []func(context.Context, bun.Tx) error{
+		b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas, b.saveResults,
+	} {
+		if err := step(ctx, tx); err != nil {
 			return err
 		}
 	}
-	for _, it := range b.items {
-		it.attempt, it.tried, it.revived = Result{}, 0, false
-		if it.pending() {
-			it.found = nil
-		}
-		switch {
-		case it.pending() && it.isKnown():
-			it.attempt.Link = it.holder
-		case it.pending():
-			b.assignCode(it)
-		}
+	return nil
+}
+
+// read starts an attempt with what the database has at once: which callers still have the permission, after the wait,
+// which destinations are refused, and which links exist.
+func (b *batch) read(ctx context.Context, tx bun.Tx) error {
+	members, drafts := make([]workspace.Membership, len(b.calls)), []*Link{}
+	b.items, b.quotas = nil, nil
+	for i, c := range b.calls {
+		members[i], b.items = c.member, append(b.items, c.items...)
 	}
-	unresolved := b.unresolved()
-	consumed := len(unresolved)
-	if consumed == 0 && b.key == nil {
-		return b.changeFound(ctx, tx)
+	items := slices.DeleteFunc(slices.Clone(b.items), func(it *item) bool { return it.Err != nil || it.isKnown() })
+	for _, it := range items {
+		drafts = append(drafts, it.draft)
 	}
-	left, err := b.consumeQuota(ctx, tx, b.member, b.now, consumed)
-	if err != nil {
+	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.WriteLinks, members)
+	lookups, unsafe := b.Destinations.Lookups(tx, urlsOf(drafts)...)
+	found := b.lookUps(tx, items)
+	if err := b.DB.Pipe(ctx, tx, slices.Concat([]db.Lookup{recheck}, lookups, found.lookups)...); err != nil {
+		return fmt.Errorf("reading what a creation depends on: %w", err)
+	}
+	refused := refusedMembers()
+	if err := b.refresh(ctx, tx, refused); err != nil {
 		return err
 	}
-	if b.policy == AllOrNothing && left < consumed {
-		if err := b.findExisting(ctx, tx, unresolved); err != nil {
+	b.begin(refused)
+	b.refuseDestinations(refusals(drafts, unsafe()))
+	return b.use(ctx, tx, found)
+}
+
+// refresh gives the calls of workspaces that have changed their present state, as it has the defaults and the quota.
+// Then it returns errRetry.
+func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err error) {
+	isStale := false
+	for i, c := range b.calls {
+		if !errors.Is(refused[i], workspace.ErrStale) {
+			continue
+		}
+		c.member, err = workspace.Refresh(ctx, tx, c.member)
+		if errs.Is(err, errs.NotFound) {
+			refused[i] = err
+			continue
+		} else if err != nil {
 			return err
 		}
-		if unresolved = b.unresolved(); left < len(unresolved) { // inserts nothing, instead of rolling it back
+		for _, it := range c.items {
+			*it = item{call: c, in: it.in, upsert: it.upsert}
+		}
+		isStale = true
+	}
+	if isStale {
+		return errRetry
+	}
+	return nil
+}
+
+// begin starts an attempt with the items of the callers who have the permission. The error of the others is NotFound or
+// Forbidden.
+func (b *batch) begin(refused []error) {
+	b.items = nil
+	first := map[request]*item{}
+	for i, c := range b.calls {
+		if c.err, c.hasLeft = refused[i], false; c.err != nil {
+			continue
+		}
+		for _, it := range c.items {
+			b.items = append(b.items, it)
+			b.start(it, first)
+		}
+	}
+}
+
+// refuseDestinations fails the items whose destination is not allowed.
+func (b *batch) refuseDestinations(refused map[*Link]*errs.Error) {
+	for _, it := range b.unresolved() {
+		if e := refused[it.draft]; e != nil {
+			if it.attempt.Err = e; len(e.Field) == 0 {
+				it.attempt.Err = e.At("url")
+			}
+		}
+	}
+}
+
+// start resets the attempt of an item. Of equal items, only the first one has an attempt.
+func (b *batch) start(it *item, first map[request]*item) {
+	it.duplicateOf, it.attempt, it.found, it.tried, it.revived = nil, Result{}, nil, 0, false
+	switch {
+	case !it.pending():
+		return
+	case it.isKnown():
+		it.attempt.Link = it.holder
+		return
+	}
+	if it.identity != (identity{}) {
+		same := request{it.identity, optional.Value(it.draft.ExternalID)}
+		if it.duplicateOf = first[same]; it.duplicateOf != nil {
+			it.sharePassword()
+			return
+		}
+		first[same] = it
+	}
+	b.assignCode(it)
+}
+
+// insert inserts the unresolved links as far as the quotas suffice.
+func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
+	if b.isAllOrNothing() {
+		if len(b.affordable(b.unresolved())) < len(b.unresolved()) { // others may have created them before the lock
+			if err := b.findUnresolved(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if unresolved := b.unresolved(); len(b.affordable(unresolved)) < len(unresolved) {
 			b.refuseForQuota(unresolved)
+		}
+		if b.failed() { // inserts nothing, instead of rolling it back
 			return errFailed
 		}
 	}
-	created := 0
-	for ; len(unresolved) > 0; unresolved = b.unresolved() {
-		candidates := unresolved[:min(len(unresolved), max(left-created, 0))]
-		n, err := b.insertDrafts(ctx, tx, candidates)
-		if err != nil {
+	for unresolved := b.unresolved(); len(unresolved) > 0; unresolved = b.unresolved() {
+		candidates := distinct(b.affordable(unresolved))
+		if err := b.insertDrafts(ctx, tx, candidates); err != nil {
 			return err
 		}
-		created += n
-		if err := b.findExisting(ctx, tx, b.unresolved()); err != nil {
+		if err := b.findUnresolved(ctx, tx); err != nil {
 			return err
 		}
 		if err := b.tryNextCodes(ctx, candidates); err != nil {
 			return err
 		}
-		if created >= left {
-			b.refuseForQuota(b.unresolved())
-		}
+		b.refuseForQuota(slices.DeleteFunc(b.unresolved(), func(it *item) bool { return b.quotaOf(it).left > 0 }))
 	}
-	if err := b.revive(ctx, tx); err != nil {
-		return err
-	}
-	if err := b.changeFound(ctx, tx); err != nil {
-		return err
-	}
-	if err := b.recordCreated(ctx, tx); err != nil {
-		return err
-	}
-	if err := b.returnQuota(ctx, tx, b.member, b.now, consumed-created); err != nil {
-		return err
-	}
-	return b.saveResults(ctx, tx)
-}
-
-// refuseForQuota fails items because the quota is used up.
-func (b *batch) refuseForQuota(items []*item) {
-	for _, it := range items {
-		it.attempt.Err = b.errQuota(b.member, b.now)
-	}
+	return nil
 }
 
 // tryNextCodes assigns the next code to the candidates that found their code taken.
@@ -114,7 +175,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 			continue
 		}
 		if it.draft.Strategy != Custom {
-			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", it.draft.Code,
+			b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.Code,
 				"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
 		}
 		if it.tried++; b.assignCode(it) {
@@ -138,39 +199,27 @@ var insertNew = db.Insert{
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
 
-// insertPlain is insertNew of links without a password and without an id or data of the caller, which are no
-// upserts either.
-var insertPlain = db.Insert{
-	Without: append([]string{"external_id", "metadata", "archived_at", "stats_public", "password_hash"},
-		insertNew.Without...),
-	Rest: insertNew.Rest,
-}
-
-// insertFor returns the shortest insertion that suits the links.
-func insertFor(links []*record) db.Insert {
-	if slices.ContainsFunc(links, (*record).hasOwnData) {
-		return insertNew
-	}
-	return insertPlain
-}
-
-// insertDrafts inserts the drafts that no unique index refuses, and returns how many.
-func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (created int, err error) {
+// insertDrafts inserts the drafts that no unique index refuses. They are in the order of their codes, which are unique
+// over the instance, so that transactions do not wait for each other in a circle.
+func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) error {
 	records, byID := make([]*record, 0, len(items)), make(map[string]*item, len(items))
 	for _, it := range items {
 		records, byID[it.draft.ID] = append(records, recordOf(it.draft)), it
 	}
+	slices.SortFunc(records, func(a, b *record) int { return strings.Compare(a.Code, b.Code) })
 	for chunk := range statements(records) {
 		var ids []string
-		if err := db.InsertReturning(ctx, tx, insertFor(chunk), chunk, &ids); err != nil {
-			return created, err
+		if err := db.InsertReturning(ctx, tx, insertNew, chunk, &ids); err != nil {
+			return err
 		}
 		for _, linkID := range ids {
-			byID[linkID].attempt = byID[linkID].created()
+			it := byID[linkID]
+			it.attempt = Result{Link: it.draft, Created: true, OperationID: it.call.operationID}
+			b.quotaOf(it).created++
+			b.quotaOf(it).left--
 		}
-		created += len(ids)
 	}
-	return created, nil
+	return nil
 }
 
 // statements divides rows so that the text of each part fits into a statement.
@@ -200,87 +249,132 @@ func (r *record) size() int {
 	return size
 }
 
-func sizeOf(rows []*record) (size int) {
-	for _, r := range rows {
-		size += r.size()
-	}
-	return size
+// existing are the links that items may find, after lookups.
+type existing struct {
+	byHash, byCode, byExternalID []*Link
+	lookups                      []db.Lookup
 }
 
-// fitsStatement reports whether the text of rows fits into one statement.
-func fitsStatement(rows []*record) bool { return len(rows) <= 1 || sizeOf(rows) <= statementBytes }
-
-// findExisting gives items their existing links: the deterministic one for the URL, or the one with
-// both the custom code and the URL. An item fails if its custom code belongs to another URL, if the
-// operator has disabled the link, if the link has another external id, or if another link has that.
-func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) error {
-	var hashes [][]byte
-	var codes, externalIDs []string
+// lookUps returns the lookups of what items may find: the deterministic link for the URL, the one with the custom code,
+// and the one with the external id.
+func (b *batch) lookUps(tx bun.Tx, items []*item) *existing {
+	hashes, codes, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}
 	for _, it := range items {
+		workspaceID := it.call.member.ID()
 		if it.draft.ExternalID != nil {
-			externalIDs = append(externalIDs, *it.draft.ExternalID)
+			externalIDs.add(workspaceID, *it.draft.ExternalID)
 		}
 		switch it.draft.Strategy {
 		case Deterministic:
-			hashes = append(hashes, it.draft.CanonicalHash)
+			hashes.add(workspaceID, it.draft.CanonicalHash)
 		case Custom:
-			codes = append(codes, it.codes[0])
+			codes.add(workspaceID, it.codes[0])
 		}
 	}
-	byHash, err := lookUp(ctx, b, conn, "strategy = 'DETERMINISTIC' AND canonical_hash", "BYTEA", hashes)
-	if err != nil {
-		return err
+	e := &existing{}
+	e.lookups = []db.Lookup{
+		lookUp(b, tx, &e.byHash, "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes),
+		lookUp(b, tx, &e.byCode, "TRUE", "code", "TEXT", codes),
+		lookUp(b, tx, &e.byExternalID, "TRUE", "external_id", "TEXT", externalIDs),
 	}
-	byCode, err := lookUp(ctx, b, conn, "code", "TEXT", codes)
-	if err != nil {
-		return err
-	}
-	byExternalID, err := lookUp(ctx, b, conn, "external_id", "TEXT", externalIDs)
-	if err != nil {
-		return err
-	}
-	return b.useExisting(ctx, conn, items, byHash, byCode, byExternalID)
+	return e
 }
 
-// useExisting is findExisting for the links that were found by each key.
-func (b *batch) useExisting(
-	ctx context.Context, conn bun.IDB, items []*item, byHash, byCode, byExternalID []*Link,
-) error {
+// findUnresolved looks up the links of the unresolved items, and uses them.
+func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
+	found := b.lookUps(tx, b.unresolved())
+	if err := b.DB.Pipe(ctx, tx, found.lookups...); err != nil {
+		return fmt.Errorf("selecting links: %w", err)
+	}
+	return b.use(ctx, tx, found)
+}
+
+// use gives unresolved items their existing links: the deterministic one for the URL, or the one with
+// both the custom code and the URL. An item fails if its custom code belongs to another URL, if the
+// operator has disabled the link, if the link has another external id, or if another link has that.
+func (b *batch) use(ctx context.Context, tx bun.Tx, e *existing) error {
 	// A due change may have given a link another URL.
-	if err := Complete(ctx, conn, b.now, slices.Concat(byHash, byCode, byExternalID)...); err != nil {
+	if err := Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
 		return err
 	}
-	holders := make(map[string]*Link, len(byExternalID))
-	for _, l := range byExternalID {
-		holders[*l.ExternalID] = l
+	items := b.unresolved()
+	useExisting(items, e.byHash, e.byCode, e.byExternalID)
+	if err := b.leave((*item).needsMore); err != nil {
+		return err
 	}
-	existing, taken := map[identity]*Link{}, map[string]*Link{}
+	return b.reuseFound(ctx, tx, items)
+}
+
+// place is a workspace and a code or an external id.
+type place struct{ workspaceID, key string }
+
+// at returns the place of a code or an external id of the item.
+func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
+
+// useExisting gives items those of the links that they find.
+func useExisting(items []*item, byHash, byCode, byExternalID []*Link) {
+	holders := make(map[place]*Link, len(byExternalID))
+	for _, l := range byExternalID {
+		holders[place{l.WorkspaceID, *l.ExternalID}] = l
+	}
+	byIdentity, taken := map[identity]*Link{}, map[place]*Link{}
 	for _, l := range append(byHash, byCode...) {
-		taken[l.Code] = l
-		existing[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
+		taken[place{l.WorkspaceID, l.Code}] = l
+		byIdentity[identity{l.WorkspaceID, string(l.CanonicalHash), l.Code}] = l
 		if l.Strategy == Deterministic {
-			existing[identity{hash: string(l.CanonicalHash)}] = l
+			byIdentity[identity{workspaceID: l.WorkspaceID, hash: string(l.CanonicalHash)}] = l
 		}
 	}
 	for _, it := range items {
-		l := existing[it.identity]
+		var holder, owner *Link // of the external id and of the custom code
+		if it.draft.ExternalID != nil {
+			holder = holders[it.at(*it.draft.ExternalID)]
+		}
+		if it.draft.Strategy == Custom {
+			owner = taken[it.at(it.codes[0])]
+		}
+		l := byIdentity[it.identity]
 		it.found = nil
 		switch {
 		case it.upsert != nil:
-			it.adopt(holders, existing, taken)
+			it.adopt(holder, cmp.Or(l, owner))
 		case l != nil && l.DisabledAt != nil:
 			it.attempt.Err = errDisabled().At("url")
 		case it.wantsOtherID(l):
 			it.attempt.Err = errExistsWithout("externalId")
-		case it.isExternalIDTaken(holders, l):
+		case holder != nil && (l == nil || holder.ID != l.ID):
 			it.attempt.Err = errExternalIDTaken()
 		case l != nil:
-			l.In, it.found = it.member, l
-		case it.draft.Strategy == Custom && taken[it.codes[0]] != nil:
+			l.In, it.found = it.call.member, l
+		case owner != nil:
 			it.attempt.Err = errNoCode(Custom)
 		}
 	}
-	return b.reuseFound(ctx, conn, items)
+}
+
+// needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.
+func (it *item) needsMore() bool {
+	return it.found != nil && it.found.DeletedAt != nil || it.needsComparison()
+}
+
+// leave leaves the calls of the workspaces with an item that meets the condition to other batches. Only a shared batch
+// does so, and only before it has written anything: otherwise it returns errRetry.
+func (b *batch) leave(condition func(*item) bool) error {
+	gone := map[string]bool{}
+	for _, it := range b.items {
+		if b.isShared && condition(it) {
+			gone[it.call.member.ID()] = true
+		}
+	}
+	if len(gone) > 0 && b.quotas != nil {
+		return errRetry
+	}
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+		hasLeft := gone[it.call.member.ID()]
+		it.call.hasLeft = it.call.hasLeft || hasLeft
+		return hasLeft
+	})
+	return nil
 }
 
 // wantsOtherID reports whether the existing link has not the external id of the item.
@@ -289,47 +383,35 @@ func (it *item) wantsOtherID(existing *Link) bool {
 		!optional.Equal(it.draft.ExternalID, existing.ExternalID)
 }
 
-// isExternalIDTaken reports whether another link than the existing one has the item's external id.
-func (it *item) isExternalIDTaken(holders map[string]*Link, existing *Link) bool {
-	if it.draft.ExternalID == nil {
-		return false
-	}
-	holder := holders[*it.draft.ExternalID]
-	return holder != nil && (existing == nil || holder.ID != existing.ID)
+// wanted are keys with their workspaces.
+type wanted[K any] struct {
+	workspaceIDs []string
+	keys         []K
 }
 
-// lookUp finds links of the workspace by a unique key. The lateral join makes PostgreSQL look up
-// each key by itself: the plan of a prepared statement, made for a workspace of average size, might
-// read all links of a large one.
+func (w *wanted[K]) add(workspaceID string, key K) {
+	w.workspaceIDs, w.keys = append(w.workspaceIDs, workspaceID), append(w.keys, key)
+}
+
+// lookUp returns a lookup of links by their workspaces and another column of a unique key.
 func lookUp[K any](
-	ctx context.Context, b *batch, conn bun.IDB, key, kind string, wanted []K,
-) (links []*Link, err error) {
-	if len(wanted) == 0 {
-		return nil, nil
+	b *batch, conn bun.IDB, links *[]*Link, where, column, kind string, w wanted[K],
+) db.Lookup {
+	if len(w.keys) == 0 {
+		return db.Lookup{}
 	}
-	q := conn.NewSelect().Model(&links)
-	var p *db.Params
-	if len(wanted) <= maxPreparedLookups {
-		p = b.DB.Params()
-	}
-	if p == nil {
-		q = q.Where("workspace_id = ?", b.member.ID()).Where(key+" IN (?)", bun.In(wanted))
-	} else {
-		q = q.ModelTableExpr("unnest(?::"+kind+"[]) AS wanted (key) CROSS JOIN LATERAL (SELECT * FROM links WHERE "+
-			"workspace_id = ? AND "+key+" = wanted.key OFFSET 0) AS link", p.Of(wanted), p.Of(b.member.ID()))
-	}
-	if err := q.Scan(p.Bind(ctx)); err != nil {
-		return nil, fmt.Errorf("selecting links: %w", err)
-	}
-	return links, nil
+	p := b.DB.Params()
+	return db.Lookup{Params: p, Dest: links, Query: db.ByPairs(p, conn.NewSelect().Model(links), db.Pairs{
+		Rows: "SELECT * FROM links WHERE " + where, As: "link", First: "workspace_id", Second: column, Kind: kind,
+	}, w.workspaceIDs, w.keys)}
 }
 
 // derived returns the tags and the events of new links. Anonymous links have no audit log.
 func (b *batch) derived(items []*item) (tags []tag, events []*audit.Event) {
 	for _, it := range items {
 		tags = append(tags, it.draft.tagRows()...)
-		if !b.member.IsPublic() {
-			event := it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).WithVersion(1, nil)
+		if !it.call.member.IsPublic() {
+			event := it.call.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil).WithVersion(1, nil)
 			events = append(events, event.WithOperation(it.draft.VersionOperation))
 		}
 	}

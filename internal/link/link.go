@@ -140,11 +140,6 @@ func recordOf(l *Link) *record {
 	return r
 }
 
-// hasOwnData reports whether the link has an id or data of its caller, or a password.
-func (r *record) hasOwnData() bool {
-	return r.ExternalID != nil || r.Metadata != "" || r.PasswordHash != nil
-}
-
 // Kind returns Temporary for anonymous links.
 func (l *Link) Kind() Kind {
 	if l.WorkspaceID == workspace.PublicID {

@@ -1,9 +1,7 @@
 package link
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -244,12 +242,8 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 // blockedHost is the only host that the operator has blocked.
 type blockedHost string
 
-func (b blockedHost) Blocked(context.Context, bun.IDB, ...string) (map[string]bool, error) {
-	return map[string]bool{string(b): true}, nil
-}
-
-func (b blockedHost) Allowed(_ *db.Combined, hosts ...string) (string, bool) {
-	return "TRUE", !slices.Contains(hosts, string(b))
+func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]bool) {
+	return db.Lookup{}, func() map[string]bool { return map[string]bool{string(b): true} }
 }
 
 // TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -12,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -57,36 +61,128 @@ func (s *Store) Usages(ctx context.Context) ([]SpaceUsage, error) {
 	return usages, nil
 }
 
-// consumeQuota locks the workspace's quota of the month and consumes n links, even beyond the
-// limit. It returns the number of links that remained before. Anonymous links have no quota.
-func (s *Store) consumeQuota(
-	ctx context.Context, tx bun.Tx, m workspace.Membership, now time.Time, links int,
-) (left int, err error) {
-	if m.IsPublic() {
-		return links, nil
-	}
-	var used int64
-	p := s.DB.Params()
-	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, ?)
-		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links`,
-		p.Of(m.ID()), p.Of(month.Of(now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
-	if err != nil {
-		return 0, fmt.Errorf("consuming the quota: %w", err)
-	}
-	return int(max(0, s.QuotaOf(m)-used+int64(links))), nil
+// allowance is what a batch may insert in a workspace.
+type allowance struct {
+	wanted, created int
+	// left is how many more links the quota permits.
+	left int64
 }
 
-// returnQuota returns links that were consumed and not created.
-func (s *Store) returnQuota(
-	ctx context.Context, tx bun.Tx, m workspace.Membership, now time.Time, links int,
-) error {
-	if m.IsPublic() || links == 0 {
-		return nil
+// usage is how many links a workspace has created in a month.
+type usage struct {
+	bun.BaseModel `bun:"table:link_usage"`
+
+	WorkspaceID string `bun:",pk"`
+	Month       string `bun:",pk"`
+	Links       int64
+}
+
+// quotaOf returns the allowance of the item's workspace.
+func (b *batch) quotaOf(it *item) *allowance { return b.quotas[it.call.member.ID()] }
+
+// consumeQuotas consumes the quotas for the unresolved items, even beyond the limits, and with that locks them:
+// transactions of a workspace insert links one after the other. A shared batch leaves the workspaces whose quota is
+// locked, or has no row yet. Anonymous links have no quota.
+func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
+	quotas := map[string]*allowance{}
+	for _, it := range b.unresolved() {
+		workspaceID := it.call.member.ID()
+		if quotas[workspaceID] == nil {
+			quotas[workspaceID] = &allowance{left: b.QuotaOf(it.call.member)}
+		}
+		quotas[workspaceID].wanted++
 	}
-	p := s.DB.Params()
-	_, err := tx.NewRaw("UPDATE link_usage SET links = links - ? WHERE workspace_id = ? AND month = ?",
-		p.Of(links), p.Of(m.ID()), p.Of(month.Of(now).String())).Exec(p.Bind(ctx))
+	if public := quotas[workspace.PublicID]; public != nil {
+		public.left = math.MaxInt64
+	}
+	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked WHERE locked.workspace_id = input.workspace_id
+		AND locked.month = input.month FOR UPDATE SKIP LOCKED) AS unlocked `
+	rest := ""
+	if b.isShared && b.DB.Kind == db.Postgres {
+		rest = unlocked
+	}
+	used, err := addUsage(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
+	if err != nil {
+		return err
+	}
+	isCharged := map[string]bool{workspace.PublicID: true}
+	for _, u := range used {
+		a := quotas[u.WorkspaceID]
+		a.left, isCharged[u.WorkspaceID] = max(0, a.left-u.Links+int64(a.wanted)), true
+	}
+	maps.DeleteFunc(quotas, func(workspaceID string, _ *allowance) bool { return !isCharged[workspaceID] })
+	err = b.leave(func(it *item) bool {
+		return it.pending() && it.attempt.isEmpty() && !isCharged[it.call.member.ID()]
+	})
+	b.quotas = quotas
 	return err
+}
+
+// returnQuotas returns links that were consumed and not created.
+func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
+	_, err := addUsage(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
+	return err
+}
+
+// usagesOf returns how many links to add to the usage of workspaces, in the order of their ids.
+func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []usage) {
+	for _, workspaceID := range slices.Sorted(maps.Keys(quotas)) {
+		if n := links(quotas[workspaceID]); n != 0 && workspaceID != workspace.PublicID {
+			rows = append(rows, usageOf(workspaceID, b.now, n))
+		}
+	}
+	return rows
+}
+
+func usageOf(workspaceID string, at time.Time, links int) usage {
+	return usage{WorkspaceID: workspaceID, Month: month.Of(at).String(), Links: int64(links)}
+}
+
+// addUsage adds to the usage of workspaces, and returns how much that is now. The source may restrict input.
+func addUsage(ctx context.Context, tx bun.Tx, source string, rows ...usage) (used []usage, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	err = db.InsertReturning(ctx, tx, db.Insert{Into: "link_usage AS u", Rest: source + `ON CONFLICT (workspace_id, month)
+		DO UPDATE SET links = u.links + excluded.links RETURNING workspace_id, month, links`}, rows, &used)
+	if err != nil {
+		return nil, fmt.Errorf("consuming quotas: %w", err)
+	}
+	return used, nil
+}
+
+// affordable returns the first of the items in each workspace, as many as its quota permits.
+func (b *batch) affordable(items []*item) (some []*item) {
+	taken := map[*allowance]int64{}
+	for _, it := range items {
+		if a := b.quotaOf(it); taken[a] < a.left {
+			taken[a]++
+			some = append(some, it)
+		}
+	}
+	return some
+}
+
+// distinct returns the items without those that want the code or the external id of an earlier one, which gets it.
+func distinct(items []*item) []*item {
+	type key struct {
+		place
+		isCode bool
+	}
+	given := map[key]bool{}
+	return slices.DeleteFunc(items, func(it *item) bool {
+		code, externalID := key{it.at(it.draft.Code), true}, key{it.at(optional.Value(it.draft.ExternalID)), false}
+		isLater := given[code] || externalID.key != "" && given[externalID]
+		given[code], given[externalID] = true, true
+		return isLater
+	})
+}
+
+// refuseForQuota fails items because the quota is used up.
+func (b *batch) refuseForQuota(items []*item) {
+	for _, it := range items {
+		it.attempt.Err = b.errQuota(it.call.member, b.now)
+	}
 }
 
 func (s *Store) errQuota(m workspace.Membership, now time.Time) error {

@@ -138,7 +138,7 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 		}
 		l := it.first().found
 		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Routing.NewPassword().Text,
-			it.member.Responsible(), it.member.ID())
+			it.call.member.Responsible(), it.call.member.ID())
 		if err != nil {
 			return err
 		}

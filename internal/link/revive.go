@@ -20,7 +20,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	links, err := b.lock(ctx, tx, b.member, ids)
+	links, err := b.lock(ctx, tx, b.calls[0].member, ids)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		if l == nil {
 			return errRetry
 		}
-		if l.In = it.member; l.DisabledAt != nil {
+		if l.In = it.call.member; l.DisabledAt != nil {
 			it.attempt = Result{Err: errDisabled().At("url")}
 			continue
 		}
@@ -54,8 +54,8 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 				continue
 			}
 			it.revived = true
-			it.attempt.OperationID = it.operationID
-			rewrites = append(rewrites, rewrite{before: &before, after: l, operation: it.operationID})
+			it.attempt.OperationID = it.call.operationID
+			rewrites = append(rewrites, rewrite{before: &before, after: l, operation: it.call.operationID})
 		}
 		it.attempt.Link = l
 	}

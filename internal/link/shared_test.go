@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -16,8 +15,10 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
@@ -39,16 +40,9 @@ func (b *bundle) newNeighbors(t *testing.T) neighbors {
 		if _, _, err := b.Create(t.Context(), m, New{URL: known}); err != nil {
 			t.Fatal(err)
 		}
-		all[slug] = b.remembered(t, m)
+		all[slug] = b.caller(t, m)
 	}
 	return all
-}
-
-// holdShared keeps statements from being shared until it is released.
-func (b *bundle) holdShared(t *testing.T) (release func()) {
-	t.Helper()
-	b.sharer.Serial = true
-	return holdCalls(t, &b.sharer, struct{}{})
 }
 
 // create creates a link for each neighbor, see start.
@@ -57,15 +51,17 @@ func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[stri
 	return all.start(t, b, in)()
 }
 
-// start starts to create a link for each neighbor. On PostgreSQL they all wait for one statement first. It returns a
-// function that waits for the results.
+// start starts to create a link for each neighbor, in one batch. It returns a function that waits for the results.
 func (all neighbors) start(t *testing.T, b *bundle, in map[string]New) (wait func() map[string]string) {
 	t.Helper()
-	release := b.holdShared(t)
+	release := b.hold(t)
 	var running sync.WaitGroup
 	var mu sync.Mutex
-	got := map[string]string{}
+	got, permitted := map[string]string{}, 0
 	for slug, c := range all {
+		if m, err := c.member(t); err == nil && m.May(workspace.WriteLinks) {
+			permitted++
+		}
 		running.Go(func() {
 			result := c.create(t, in[slug])
 			mu.Lock()
@@ -73,9 +69,7 @@ func (all neighbors) start(t *testing.T, b *bundle, in map[string]New) (wait fun
 			got[slug] = result
 		})
 	}
-	if b.DB.Kind == db.Postgres {
-		polltest.Until(t, "all wait", func() bool { return b.sharer.Waiting(struct{}{}) == len(all) })
-	}
+	b.awaitRequests(t, permitted)
 	release()
 	return func() map[string]string {
 		running.Wait()
@@ -101,82 +95,134 @@ func inAll(url string, bob New) map[string]New {
 	return map[string]New{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
 }
 
-// TestShared_IsOneStatement: links of different workspaces, new and known ones, cost one statement. Each has the
+// TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one transaction. Each has the
 // tags and the event of its own.
-func TestShared_IsOneStatement(t *testing.T) {
+func TestShared_IsOneTransaction(t *testing.T) {
 	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	var statements dbtest.Counter
-	b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-	all, in := b.newNeighbors(t), map[string]New{}
-	all["dan"].create(t, New{URL: fresh})
-	for slug := range all {
-		in[slug] = New{URL: fresh, Tags: []string{slug}}
-	}
-	in["dan"] = New{URL: fresh} // else his tags are compared
-	before := statements.Load()
-	got := all.create(t, b, in)
-	if n := statements.Load() - before; n != 1 {
-		t.Errorf("%d statements, want 1", n)
-	}
-	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	all.expectExact(t, b)
-	var own int
-	err := d.NewRaw(`SELECT count(*) FROM link_tags AS t JOIN links AS l ON l.id = t.link_id
-		JOIN workspaces AS w ON w.id = l.workspace_id AND w.slug = t.tag
-		JOIN audit_events AS e ON e.target_id = l.id AND e.workspace_id = w.id AND e.actor_id = l.created_by`).
-		Scan(db.AsSystem(t.Context()), &own)
-	if err != nil || own != 3 {
-		t.Errorf("%d links have their own tag and event, want 3: %v", own, err)
-	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var statements dbtest.Counter
+		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
+		all, in := b.newNeighbors(t), map[string]New{}
+		all["dan"].create(t, New{URL: fresh})
+		for slug := range all {
+			in[slug] = New{URL: fresh, Tags: []string{slug}}
+		}
+		in["dan"] = New{URL: fresh} // else his tags are compared
+		shared, calls := all.batch(t, b, in)
+		before := statements.Load()
+		err := shared.run(t.Context())
+		if n := statements.Load() - before; n > 10 {
+			t.Errorf("%d statements", n)
+		}
+		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, calls.outcomes(err)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		all.expectExact(t, b)
+		var own int
+		err = d.NewRaw(`SELECT count(*) FROM link_tags AS t JOIN links AS l ON l.id = t.link_id
+			JOIN workspaces AS w ON w.id = l.workspace_id AND w.slug = t.tag
+			JOIN audit_events AS e ON e.target_id = l.id AND e.workspace_id = w.id AND e.actor_id = l.created_by`).
+			Scan(db.AsSystem(t.Context()), &own)
+		if err != nil || own != 3 {
+			t.Errorf("%d links have their own tag and event, want 3: %v", own, err)
+		}
+	})
 }
 
-// TestShared_SeparatesWorkspaces: what keeps one workspace from its link does not keep the others from theirs. Some
-// causes concern the statement: then each has one of its own.
+// callsOf are the calls of a batch, by the slug of their workspace.
+type callsOf map[string]*call
+
+// batch returns a shared batch with a call of each neighbor.
+func (all neighbors) batch(t *testing.T, b *bundle, in map[string]New) (*batch, callsOf) {
+	t.Helper()
+	calls := callsOf{}
+	for slug, c := range all {
+		m := must.Value(c.member(t))(t)
+		calls[slug] = &call{member: m}
+		calls[slug].add(new(in[slug]))
+		ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
+		must.NoError(t, b.prepareRoutings(ctx, m, []routed{{change: in[slug].Routing}}))
+	}
+	one := b.newBatch(slices.Collect(maps.Values(calls))...)
+	one.isShared = true
+	return one, calls
+}
+
+// outcomes describes how a batch has ended for each call.
+func (calls callsOf) outcomes(err error) map[string]string {
+	all := map[string]string{}
+	for slug, c := range calls {
+		switch {
+		case err != nil:
+			all[slug] = "rolled back"
+		case c.hasLeft:
+			all[slug] = "left"
+		case c.err != nil:
+			all[slug] = describe(Result{Err: c.err})
+		default:
+			all[slug] = describe(c.results[0])
+		}
+	}
+	return all
+}
+
+// TestShared_SeparatesWorkspaces: what keeps one workspace from its link does not keep the others from theirs. A shared
+// batch leaves what it cannot do.
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
+	full := New{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
+		ExternalID: new("mine"), Routing: byRule("DE")}
 	for name, c := range map[string]struct {
 		change string
 		in     New
-		want   string // of Bob, whose workspace has changed
-		// together is how the statement ends for a neighbor.
-		together string
+		// together is how the shared batch ends for Bob, whose workspace has changed, and want the result of a call.
+		together, want string
 	}{
 		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, New{URL: fresh}, errs.QuotaExceeded.Code(),
-			"created"},
-		"the first link of a month": {"DELETE FROM link_usage" + mine, New{URL: fresh}, made, "created"},
-		"a deleted link":            {"UPDATE links SET deleted_at = ?1" + mine, New{URL: known}, found, "created"},
+			errs.QuotaExceeded.Code()},
+		"a link with everything": {"", full, made, made},
+		"a link with a password": {"", New{URL: fresh, Routing: withPassword("a password")}, made, made},
+		"a random code":          {"", New{URL: fresh, Strategy: new(Random)}, made, made},
+		"a deleted link":         {"UPDATE links SET deleted_at = ?1" + mine, New{URL: known}, "left", found},
 		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, New{URL: known}, errs.UnsafeURL.Code(),
-			"created"},
-		"a removed member": {"DELETE FROM members" + mine, New{URL: fresh}, errs.NotFound.Code(), "unchecked"},
+			errs.UnsafeURL.Code()},
+		"a due change": {"UPDATE links SET next_change_at = ?1" + mine, New{URL: known}, found, found},
+		"a removed member": {"DELETE FROM members" + mine, New{URL: fresh}, errs.NotFound.Code(),
+			errs.NotFound.Code()},
 		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, New{URL: fresh}, errs.Forbidden.Code(),
-			"unchecked"},
+			errs.Forbidden.Code()},
 		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", New{URL: fresh}, errs.NotFound.Code(),
-			"unchecked"},
-		"a refused title": {"", New{URL: fresh, Title: new("refused")}, errs.Internal.Code(), "rolled back"},
+			errs.NotFound.Code()},
+		"an own host":     {"", New{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
+		"no URL":          {"", New{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
+		"a refused title": {"", New{URL: fresh, Title: new("refused")}, "rolled back", errs.Internal.Code()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
+				b.Passwords = reversible{}
 				b.refuseTitle(t, "refused")
 				all := b.newNeighbors(t)
-				parts := all.parts(t, b, inAll("https://www.example.com/together", c.in))
+				together, calls := all.batch(t, b, inAll(known+"/together", c.in))
 				if c.change != "" {
 					must.Value(d.NewRaw(c.change, all["bob"].workspaceID, noon).Exec(db.AsSystem(t.Context())))(t)
 				}
-				if d.Kind == db.Postgres {
-					err := b.createByStatement(t.Context(), true, slices.Collect(maps.Values(parts))...)
-					if got := outcome(err, parts["ada"]); got != c.together {
-						t.Errorf("the statement ends as %s, want %s", got, c.together)
-					}
+				want := map[string]string{"ada": made, "bob": c.together, "cyd": made, "dan": made}
+				if c.together == "rolled back" {
+					want = map[string]string{"ada": c.together, "bob": c.together, "cyd": c.together, "dan": c.together}
 				}
-				got := all.create(t, b, inAll(fresh, c.in))
-				if diff := cmp.Diff(map[string]string{"ada": made, "bob": c.want, "cyd": made, "dan": made}, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
+				if diff := cmp.Diff(want, calls.outcomes(together.run(t.Context()))); diff != "" {
+					t.Errorf("together (-want +got):\n%s", diff)
+				}
+				got := map[string]string{}
+				in := inAll(fresh, c.in)
+				if c.change == "" && c.together == made {
+					return // the link exists now
+				}
+				if got = all.create(t, b, in); got["bob"] != c.want || got["ada"] != made || got["cyd"] != made || got["dan"] != made {
+					t.Errorf("%v, want %s for bob", got, c.want)
 				}
 				delete(all, "bob") // its usage may have been changed
 				all.expectExact(t, b)
@@ -185,217 +231,111 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 	}
 }
 
-// parts returns what the neighbors contribute to a statement of PostgreSQL.
-func (all neighbors) parts(t *testing.T, b *bundle, in map[string]New) map[string]*contribution {
-	t.Helper()
-	parts := map[string]*contribution{}
-	for slug, c := range all {
-		p := must.Value(c.presume(t))(t)
-		one := &batch{Store: b.Store, member: p.Membership(), now: noon, isPresumed: true}
-		one.add(p.Membership(), new(in[slug]), "")
-		one.validate()
-		c, possible := one.contribution()
-		if possible != (b.DB.Kind == db.Postgres) {
-			t.Fatalf("a statement is possible: %t", possible)
-		}
-		parts[slug] = c
-	}
-	return parts
-}
-
-// outcome describes how a statement ended for a share.
-func outcome(err error, c *contribution) string {
-	switch {
-	case err != nil:
-		return err.Error()
-	case c.isRolledBack:
-		return "rolled back"
-	case !c.isChecked:
-		return "unchecked"
-	case c.isCharged:
-		return "created"
-	}
-	return "not created"
-}
-
-// TestShared_WaitsForNoTransaction: while a transaction consumes the quota of one workspace, the others get their
-// links.
+// TestShared_WaitsForNoTransaction: while a transaction holds the quota of one workspace, the first quota of a month, or
+// the account of a caller, the others get their links.
 func TestShared_WaitsForNoTransaction(t *testing.T) {
 	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	b := setup(t, d)
-	all := b.newNeighbors(t)
-	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		const locking = "SELECT links FROM link_usage WHERE workspace_id = ? FOR UPDATE"
-		if _, err := tx.NewRaw(locking, all["bob"].workspaceID).Exec(ctx); err != nil {
-			return err
-		}
-		parts := all.parts(t, b, inAll(fresh, New{URL: fresh}))
-		waiting, end := context.WithTimeout(t.Context(), 10*time.Second)
-		defer end()
-		err := b.createByStatement(waiting, true, slices.Collect(maps.Values(parts))...)
-		got := map[string]string{}
-		for slug, c := range parts {
-			got[slug] = outcome(err, c)
-		}
-		lone := all.parts(t, b, inAll(fresh+"/lone", New{URL: fresh + "/lone"}))["bob"]
-		_, err = b.createTogether(waiting, []*contribution{lone})
-		if got := outcome(errors.Join(err, lone.err), lone); got != "not created" {
-			t.Errorf("without others, the statement ends as %s", got)
-		}
-		want := map[string]string{"ada": "created", "bob": "not created", "cyd": "created", "dan": "created"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		return nil
-	}))
-	if got := all["bob"].create(t, New{URL: fresh}); got != made {
-		t.Errorf("afterwards: %s", got)
-	}
-	all.expectExact(t, b)
-}
-
-// TestShared_IsUndoneByTakenCode: a unique index refuses the link of one workspace, after its quota was consumed.
-func TestShared_IsUndoneByTakenCode(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.MigratedPostgres(t))
-	all := b.newNeighbors(t)
-	parts := all.parts(t, b, inAll(fresh, New{URL: fresh}))
-	taken := custom(fresh+"/other", parts["bob"].unresolved[0].draft.Code)
-	if got := all["bob"].create(t, taken); got != made {
-		t.Fatal(got)
-	}
-	err := b.createByStatement(t.Context(), true, slices.Collect(maps.Values(parts))...)
-	if got := outcome(err, parts["ada"]); got != "rolled back" {
-		t.Errorf("the statement ends as %s", got)
-	}
-	all.expectExact(t, b)
-	got := all.create(t, b, inAll(fresh, New{URL: fresh}))
-	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	all.expectExact(t, b)
-}
-
-// TestShared_IsForSmallPresumedBatches: a call whose membership was confirmed waits for nobody, nor does one with
-// much text.
-func TestShared_IsForSmallPresumedBatches(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.MigratedPostgres(t))
-	defer b.holdShared(t)()
-	if _, created := b.create(t, New{URL: fresh}); !created {
-		t.Error("the link was there")
-	}
-	presumed := &batch{Store: b.Store, member: b.mine, isPresumed: true}
-	few := &contribution{batch: presumed, records: slices.Repeat([]*record{{}}, maxSharedLinks)}
-	many := &contribution{batch: presumed, records: slices.Repeat([]*record{{}}, maxSharedLinks+1)}
-	long := &contribution{batch: presumed, records: []*record{{Search: strings.Repeat("x", maxSharedBytes)}}}
-	loop := &contribution{batch: presumed, urls: []string{"http://sho.rt/loop"}}
-	if !few.mayShare() || many.mayShare() || long.mayShare() || loop.mayShare() {
-		t.Errorf("they may share: %t, %t, %t, %t, want only the first", few.mayShare(), many.mayShare(), long.mayShare(),
-			loop.mayShare())
-	}
-}
-
-// TestShared_BacksOffAfterFailure: a workspace that its own statement does not serve does not share for a minute.
-func TestShared_BacksOffAfterFailure(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		quota int64
-		in    New
-		want  errs.Kind
-	}{
-		"a quota that is used up": {1, New{URL: fresh}, errs.QuotaExceeded},
-		"a refused title":         {100, New{URL: fresh, Title: new("refused")}, errs.Internal},
-		"an own host":             {100, New{URL: "http://sho.rt/loop"}, errs.UnsafeURL},
+	for name, locking := range map[string]string{
+		"the quota":   "SELECT links FROM link_usage WHERE workspace_id = ?0 FOR UPDATE",
+		"a new quota": "INSERT INTO link_usage (workspace_id, month, links) VALUES (?0, '2026-08', 0)",
+		"the account": "SELECT id FROM accounts WHERE id = ?1 FOR UPDATE",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, dbtest.MigratedPostgres(t))
-			b.refuseTitle(t, "refused")
-			bob := b.newNeighbors(t)["bob"]
-			b.LinkQuota = c.quota
-			if got := bob.create(t, c.in); got != c.want.Code() {
-				t.Fatal(got)
+			d := dbtest.MigratedPostgres(t)
+			b := setup(t, d)
+			all := b.newNeighbors(t)
+			if name == "a new quota" {
+				must.Value(d.NewRaw("UPDATE link_usage SET month = '2026-08' WHERE workspace_id <> ?", all["bob"].workspaceID).
+					Exec(db.AsSystem(t.Context())))(t)
+				b.now = time.Date(2026, 8, 15, 0, 0, 0, 0, time.UTC)
 			}
-			b.LinkQuota = 100
-			release := b.holdShared(t)
-			if got := bob.create(t, New{URL: fresh + "/alone"}); got != made {
-				t.Error(got)
+			var wait func() map[string]string
+			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				if _, err := tx.NewRaw(locking, all["bob"].workspaceID, all["bob"].accountID).Exec(ctx); err != nil {
+					return err
+				}
+				wait = all.start(t, b, inAll(fresh, New{URL: fresh}))
+				polltest.Until(t, "the others have their links", func() bool {
+					return len(b.linksOf(t, all["ada"].workspaceID))+len(b.linksOf(t, all["cyd"].workspaceID))+
+						len(b.linksOf(t, all["dan"].workspaceID)) == 6
+				})
+				return nil
+			}))
+			got := wait()
+			if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
-			b.now = b.now.Add(sharingBackoff)
-			var running sync.WaitGroup
-			running.Go(func() { bob.create(t, New{URL: fresh + "/shared"}) })
-			polltest.Until(t, "it waits", func() bool { return b.sharer.Waiting(struct{}{}) == 1 })
-			release()
-			running.Wait()
+			if name != "a new quota" {
+				all.expectExact(t, b)
+			}
 		})
 	}
 }
 
-// TestShared_NeedsOneMoreStatement for a link that the shared one leaves out, such as the first of a month.
-func TestShared_NeedsOneMoreStatement(t *testing.T) {
+// TestShared_TriesNextCodes: a unique index refuses the code of one workspace's link, which another workspace has.
+func TestShared_TriesNextCodes(t *testing.T) {
 	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	var statements dbtest.Counter
-	b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-	bob := b.newNeighbors(t)["bob"]
-	b.now = b.now.AddDate(0, 1, 0)
-	before := statements.Load()
-	if got := bob.create(t, New{URL: fresh}); got != made {
-		t.Error(got)
-	}
-	if n := statements.Load() - before; n != 2 {
-		t.Errorf("%d statements, want 2", n)
-	}
-}
-
-// TestShared_DoesNotWaitForForeignKeys: while a transaction holds the account of one caller, the others get their
-// links.
-func TestShared_DoesNotWaitForForeignKeys(t *testing.T) {
-	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	b := setup(t, d)
-	all := b.newNeighbors(t)
-	var wait func() map[string]string
-	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		const locking = "SELECT id FROM accounts WHERE id = ? FOR UPDATE"
-		if _, err := tx.NewRaw(locking, all["bob"].accountID).Exec(ctx); err != nil {
-			return err
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		all := b.newNeighbors(t)
+		taken := b.candidate(fresh, all["bob"].workspaceID, 0)
+		if got := all["ada"].create(t, custom(fresh+"/other", taken)); got != made {
+			t.Fatal(got)
 		}
-		wait = all.start(t, b, inAll(fresh, New{URL: fresh}))
-		polltest.Until(t, "the others have their links", func() bool {
-			var links int
-			for _, slug := range []string{"ada", "cyd", "dan"} {
-				links += len(b.linksOf(t, all[slug].workspaceID))
-			}
-			return links == 6
-		})
-		return nil
-	}))
-	got := wait()
-	if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	all.expectExact(t, b)
+		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).Exec(db.AsSystem(t.Context())))(t)
+		together, calls := all.batch(t, b, inAll(fresh, New{URL: fresh}))
+		err := together.run(t.Context())
+		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		all.expectExact(t, b)
+	})
 }
 
-// TestCountFitting_BoundsStatements: texts that do not fit into a statement go into the next one.
-func TestCountFitting_BoundsStatements(t *testing.T) {
+// TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no batch.
+func TestCall_IsAlone(t *testing.T) {
 	t.Parallel()
-	of := func(sizes ...int) (parts []*contribution) {
+	links := func(n int, in New) (c call) {
+		for range n {
+			c.add(&in)
+		}
+		return c
+	}
+	policy, key, upsert := links(1, New{}), links(1, New{}), links(1, New{})
+	policy.policy, key.key, upsert.items[0].upsert = AllOrNothing, &idempotency.Key{}, &Upsert{}
+	for name, c := range map[string]struct {
+		call call
+		want bool
+	}{
+		"few": {links(maxSharedLinks, New{}), false}, "many": {links(maxSharedLinks+1, New{}), true},
+		"long":           {links(1, New{Metadata: []*Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
+		"all or nothing": {policy, true}, "a key": {key, true}, "an upsert": {upsert, true},
+	} {
+		if got := c.call.isAlone(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestCountFitting_BoundsBatches: texts that do not fit into a batch go into the next one.
+func TestCountFitting_BoundsBatches(t *testing.T) {
+	t.Parallel()
+	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
-			parts = append(parts, &contribution{records: []*record{{Search: strings.Repeat("x", n)}}})
+			c := &call{}
+			c.add(&New{Metadata: []*Pair{{Value: strings.Repeat("x", n)}}})
+			calls = append(calls, c)
 		}
-		return parts
+		return calls
 	}
 	for _, c := range []struct {
 		sizes []int
 		want  int
 	}{
 		{[]int{1, 1, 1}, 3},
-		{make([]int, maxStatementLinks), maxStatementLinks},
-		{make([]int, maxStatementLinks+1), maxStatementLinks},
+		{make([]int, maxBatchLinks), maxBatchLinks},
+		{make([]int, maxBatchLinks+1), maxBatchLinks},
 		{[]int{statementBytes, 1}, 1},
 		{[]int{1, statementBytes, 1}, 1},
 		{[]int{1, statementBytes / 2, 1}, 3},

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/codecounter"
@@ -20,7 +19,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
-	"github.com/linkforge/linkforge/internal/memo"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -83,9 +81,7 @@ type Store struct {
 	candidate   func(canonical, workspaceID string, salt int) string
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
-	coalescer   coalescer
-	sharer      sharer
-	backoffs    backoffs
+	gatherer    gatherer
 	// samples reads the headers of visits to try.
 	samples    func() *visitor.Reader
 	collisions atomic.Int64
@@ -108,10 +104,8 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
-		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
-		sharer:    sharer{MaxRunning: maxStatements},
-		backoffs:  memo.New(&otter.Options[string, time.Time]{MaximumSize: maxBackoffs}),
-		samples:   sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
+		gatherer: gatherer{MaxBatch: maxBatchLinks, Serial: true},
+		samples:  sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }
 

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -98,21 +96,22 @@ func (s *Store) upsert(
 			return nil, err
 		}
 	}
-	for races := 0; ; races++ {
-		b := &batch{Store: s, member: m, now: s.now(), policy: policy, operationID: operationID}
-		for _, u := range in {
-			b.items = append(b.items, &item{member: m, in: u.creation(), upsert: u, operationID: operationID})
-		}
-		results, err := b.upsert(ctx)
-		isLost := errors.Is(err, errRetry) || db.IsUniqueViolation(err) // a race with another call
-		if isLost && races < maxRaces {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("upserting links: %w", err)
-		}
-		return results, nil
+	c := &call{member: m, policy: policy, operationID: operationID}
+	for _, u := range in {
+		c.items = append(c.items, &item{call: c, in: u.creation(), upsert: u})
 	}
+	if err := s.create(ctx, c); err != nil {
+		return nil, fmt.Errorf("upserting links: %w", err)
+	}
+	upserted := make([]Upserted, 0, len(in))
+	for i, r := range c.results {
+		outcome := c.items[i].outcome(r)
+		if outcome == UpsertCreated || outcome == UpsertUpdated {
+			s.forget(r.Link)
+		}
+		upserted = append(upserted, Upserted{Result: r, Outcome: outcome})
+	}
+	return upserted, internalError(c.results)
 }
 
 // withNormalIDs returns the input with external ids as they are stored.
@@ -147,35 +146,6 @@ func (u *Upsert) creation() *New {
 	return in
 }
 
-// upsert returns a result for each item. It returns errRetry, or a unique violation, if another call has
-// interfered.
-func (b *batch) upsert(ctx context.Context) ([]Upserted, error) {
-	if err := b.findUpserted(ctx); err != nil {
-		return nil, err
-	}
-	b.validate()
-	if err := b.prepare(ctx); err != nil {
-		return nil, err
-	}
-	isDone := !slices.ContainsFunc(b.items, (*item).pending)
-	if !isDone && (b.policy != AllOrNothing || !b.failed()) {
-		if err := b.DB.Tx(ctx, b.insert); err != nil && !errors.Is(err, errFailed) {
-			return nil, err
-		}
-		b.finish()
-	}
-	results := b.results()
-	upserted := make([]Upserted, 0, len(results))
-	for i, r := range results {
-		outcome := b.items[i].outcome(r)
-		if outcome == UpsertCreated || outcome == UpsertUpdated {
-			b.forget(r.Link)
-		}
-		upserted = append(upserted, Upserted{Result: r, Outcome: outcome})
-	}
-	return upserted, internalError(results)
-}
-
 func (it *item) outcome(r Result) UpsertOutcome {
 	switch {
 	case r.Err != nil:
@@ -188,20 +158,25 @@ func (it *item) outcome(r Result) UpsertOutcome {
 	return UpsertUnchanged
 }
 
-// findUpserted looks up the links with the items' external ids. An item whose link has all values already
+// findUpserted looks up the links with the external ids of upserts. An item whose link has all values already
 // gets its result: nothing is locked or written for it.
 func (b *batch) findUpserted(ctx context.Context) error {
-	var externalIDs, tagged []string
+	var externalIDs wanted[string]
+	var tagged []string
 	for _, it := range b.items {
+		if it.upsert == nil {
+			continue
+		}
+		*it = item{call: it.call, in: it.in, upsert: it.upsert}
 		if _, err := CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
 		}
-		externalIDs = append(externalIDs, it.upsert.ExternalID)
+		externalIDs.add(it.call.member.ID(), it.upsert.ExternalID)
 	}
-	links, err := lookUp(ctx, b, b.DB, "external_id", "TEXT", externalIDs)
-	if err != nil {
-		return err
+	var links []*Link
+	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
+		return fmt.Errorf("selecting links: %w", err)
 	}
 	if err := loadGranted(ctx, b.DB, links...); err != nil {
 		return err
@@ -211,13 +186,17 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		holders[*l.ExternalID] = l
 	}
 	for _, it := range b.items {
+		if it.upsert == nil {
+			continue
+		}
 		if it.holder = holders[it.upsert.ExternalID]; it.holder != nil && it.upsert.Fields.Tags.Set {
 			tagged = append(tagged, it.holder.ID)
 		}
 	}
 	tags := map[string][]string{}
 	if len(tagged) > 0 {
-		if tags, err = b.TagsOf(ctx, b.member, tagged...); err != nil {
+		var err error
+		if tags, err = b.TagsOf(ctx, b.calls[0].member, tagged...); err != nil {
 			return err
 		}
 	}
@@ -226,7 +205,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		if l == nil || it.Err != nil || l.NextChangeAt != nil && !l.NextChangeAt.After(b.now) {
 			continue // a scheduled change that is due is written first
 		}
-		l.In = it.member
+		l.In = it.call.member
 		after := *l
 		if err := b.applyUpsert(it, &after); err != nil { // decided again once the link is locked
 			continue
@@ -254,14 +233,9 @@ func (b *batch) draftUpsert(it *item) error {
 	return it.draft.changeRouting(fields.Routing.To)
 }
 
-// adopt gives an item the link that it changes: the one with its external id, or one without that has the
+// adopt gives an item the link that it changes: the holder of its external id, or one without that has the
 // item's URL or code. It fails if that has another external id.
-func (it *item) adopt(holders map[string]*Link, existing map[identity]*Link, byCode map[string]*Link) {
-	l := existing[it.identity]
-	if l == nil && it.draft.Strategy == Custom {
-		l = byCode[it.codes[0]]
-	}
-	holder := holders[it.upsert.ExternalID]
+func (it *item) adopt(holder, l *Link) {
 	switch {
 	case holder != nil:
 		it.attempt.Link, it.holder = holder, holder
@@ -293,7 +267,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 	if err := b.changeUpserted(ctx, tx); err != nil {
 		return err
 	}
-	if b.policy == AllOrNothing && b.failed() {
+	if b.isAllOrNothing() && b.failed() {
 		return errFailed
 	}
 	return nil
@@ -302,7 +276,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 // changeUpserted locks and changes the links that the upserts of the batch have found.
 func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	var found []*item
-	e := edits{field: "links", reasonOf: reasonOfUpsert, operationID: b.operationID}
+	e := edits{field: "links", reasonOf: reasonOfUpsert, operationID: b.calls[0].operationID}
 	for _, it := range b.items {
 		if it.upsert != nil && it.attempt.Link != nil && !it.attempt.Created && !it.revived {
 			found, e.ids = append(found, it), append(e.ids, it.attempt.Link.ID)
@@ -313,7 +287,7 @@ func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 		return nil
 	}
 	e.mutate = func(i int, l *Link) error { return b.applyUpsert(found[i], l) }
-	results, err := b.editIn(ctx, tx, b.member, e)
+	results, err := b.editIn(ctx, tx, b.calls[0].member, e)
 	if err != nil {
 		return err
 	}

@@ -34,40 +34,30 @@ type Blocklist struct {
 	Now func() time.Time
 }
 
-// Blocked returns those of the hosts that are blocked, or below a blocked host, in one statement.
-func (b *Blocklist) Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error) {
+// Blocked returns a lookup, and a function that returns those of the hosts that are blocked, or below a blocked host,
+// after it.
+func (b *Blocklist) Blocked(conn bun.IDB, hosts ...string) (lookup db.Lookup, blocked func() map[string]bool) {
 	below := map[string][]string{} // the given hosts by themselves and their parents
 	for _, host := range hosts {
 		for _, parent := range hostAndParents(host) {
 			below[parent] = append(below[parent], host)
 		}
 	}
-	if len(below) == 0 {
-		return nil, nil
-	}
 	var listed []string
-	p := b.DB.Params()
-	err := conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").
-		Where("host ?", db.Among(p, slices.Collect(maps.Keys(below)))).Scan(p.Bind(ctx), &listed)
-	if err != nil {
-		return nil, fmt.Errorf("selecting blocked hosts: %w", err)
+	if len(below) > 0 {
+		p := b.DB.Params()
+		lookup = db.Lookup{Params: p, Dest: &listed, Query: conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").
+			Where("host ?", db.Among(p, slices.Collect(maps.Keys(below))))}
 	}
-	blocked := map[string]bool{}
-	for _, parent := range listed {
-		for _, host := range below[parent] {
-			blocked[host] = true
+	return lookup, func() map[string]bool {
+		blocked := map[string]bool{}
+		for _, parent := range listed {
+			for _, host := range below[parent] {
+				blocked[host] = true
+			}
 		}
+		return blocked
 	}
-	return blocked, nil
-}
-
-// Allowed adds to a statement what must hold so that none of the hosts is blocked, and returns the condition.
-func (b *Blocklist) Allowed(statement *db.Combined, hosts ...string) (condition string, possible bool) {
-	var entries []string
-	for _, host := range hosts {
-		entries = append(entries, hostAndParents(host)...)
-	}
-	return fmt.Sprintf("NOT EXISTS (SELECT FROM blocked_hosts WHERE host = ANY(%s))", statement.Of(entries)), true
 }
 
 // Block adds a host to the list. Blocking it again changes the reason. Existing links continue to

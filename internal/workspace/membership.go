@@ -26,8 +26,9 @@ type Membership struct {
 	key       *account.Key // nil for an account
 	// isUnverified means that the account has to verify its address before it changes anything.
 	isUnverified bool
-	// version is that of the workspace's row on PostgreSQL.
+	// version is that of the workspace's row on PostgreSQL. memory is nil unless the membership is presumed.
 	version string
+	memory  *remembrance
 }
 
 // PublicID is the ID of the workspace of anonymous links.

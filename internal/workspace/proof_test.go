@@ -50,35 +50,3 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 		asking.Wait()
 	})
 }
-
-// TestUnchanged_NeedsTheStateOfEachMember: two calls may remember different roles of one account, or different
-// states of a workspace. No statement can find both current.
-func TestUnchanged_NeedsTheStateOfEachMember(t *testing.T) {
-	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	b := setup(t, d)
-	team, other := b.create(t, b.ada, "team"), b.create(t, b.ada, "other")
-	m := must.Value(b.Require(t.Context(), b.ada, team.ID()))(t)
-	elsewhere := must.Value(b.Require(t.Context(), b.ada, other.ID()))(t)
-	lower, earlier, swapped := m, m, elsewhere
-	lower.role, earlier.version, swapped.accountID = Viewer, "1", b.eve.AccountID
-	for name, c := range map[string]struct {
-		other Membership
-		want  int
-	}{
-		"the same": {m, 1}, "of another workspace": {elsewhere, 1}, "another role": {lower, 0},
-		"another version": {earlier, 0}, "of no member": {swapped, 0},
-	} {
-		statement := d.Combine()
-		condition, possible := Unchanged(statement, m, c.other)
-		statement.Add("current", "SELECT 1 AS one WHERE "+condition)
-		var rows []struct{ One int }
-		err := statement.Query(db.AsCreator(t.Context(), team.ID(), other.ID()), "current", &rows)
-		if err != nil || !possible || len(rows) != c.want {
-			t.Errorf("%s: %d rows, want %d, possible: %t, %v", name, len(rows), c.want, possible, err)
-		}
-	}
-	if _, possible := Unchanged(d.Combine(), m, team); possible {
-		t.Error("a membership without a version is possible")
-	}
-}

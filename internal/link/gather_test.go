@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -21,22 +20,13 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// hold blocks the creation of links in a workspace until it is released: requests meanwhile wait.
-func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
-	t.Helper()
-	return holdCalls(t, &b.coalescer, m.ID())
-}
-
-// holdCalls runs a call of the key until it is released. With a serial batcher, all requests of the key wait.
-func holdCalls[K comparable, Q any](
-	t *testing.T, calls *batcher.Batcher[K, Q, struct{}], key K,
-) (release func()) {
+// hold runs a batch until it is released: small calls meanwhile wait for the next one.
+func (b *bundle) hold(t *testing.T) (release func()) {
 	t.Helper()
 	held, over := make(chan struct{}), make(chan struct{})
-	var none Q
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = calls.Do(context.WithoutCancel(t.Context()), key, none, func(context.Context, []Q) (struct{}, error) {
+		_, _ = b.gatherer.Do(context.WithoutCancel(t.Context()), shared, nil, func(context.Context, []*call) (struct{}, error) {
 			close(held)
 			<-over
 			return struct{}{}, nil
@@ -49,21 +39,21 @@ func holdCalls[K comparable, Q any](
 	}
 }
 
-// awaitRequests waits until n requests of a workspace wait.
-func (b *bundle) awaitRequests(t *testing.T, m workspace.Membership, n int) {
+// awaitRequests waits until n calls wait.
+func (b *bundle) awaitRequests(t *testing.T, n int) {
 	t.Helper()
-	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.coalescer.Waiting(m.ID()) == n })
+	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.gatherer.Waiting(shared) == n })
 }
 
-// TestCoalescer_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a
+// TestGather_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a
 // taken code for two members in one batch.
-func TestCoalescer_EachCallerGetsItsOwnResult(t *testing.T) {
+func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		there, _ := b.create(t, New{URL: "https://example.com/there"})
 		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
-		release := b.hold(t, b.mine)
+		release := b.hold(t)
 		type answer struct {
 			member  workspace.Membership
 			in      New
@@ -93,7 +83,7 @@ func TestCoalescer_EachCallerGetsItsOwnResult(t *testing.T) {
 		var asking sync.WaitGroup
 		for i, a := range answers { // in this order: the fourth has the code before the fifth
 			asking.Go(func() { a.link, a.created, a.err = b.Create(t.Context(), a.member, a.in) })
-			b.awaitRequests(t, b.mine, i+1)
+			b.awaitRequests(t, i+1)
 		}
 		release()
 		asking.Wait()
@@ -124,13 +114,13 @@ func TestCoalescer_EachCallerGetsItsOwnResult(t *testing.T) {
 	})
 }
 
-// TestCoalescer_SameURLConcurrently is one link, which one of them has made.
-func TestCoalescer_SameURLConcurrently(t *testing.T) {
+// TestGather_SameURLConcurrently is one link, which one of them has made.
+func TestGather_SameURLConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
-		release := b.hold(t, b.mine)
+		release := b.hold(t)
 		var mu sync.Mutex
 		var asking sync.WaitGroup
 		made, ids := 0, map[string]bool{}
@@ -155,7 +145,7 @@ func TestCoalescer_SameURLConcurrently(t *testing.T) {
 				}
 			})
 		}
-		b.awaitRequests(t, b.mine, 20)
+		b.awaitRequests(t, 20)
 		release()
 		asking.Wait()
 		if made != 1 || len(ids) != 1 {
@@ -175,13 +165,13 @@ func (b *bundle) refuseTitle(t *testing.T, title string) {
 	must.Value(b.DB.ExecContext(db.AsOwner(t.Context()), statement))(t)
 }
 
-// TestCoalescer_IsolatesRefusedInput: input that the database refuses fails only its own request.
-func TestCoalescer_IsolatesRefusedInput(t *testing.T) {
+// TestGather_IsolatesRefusedInput: input that the database refuses fails only its own request.
+func TestGather_IsolatesRefusedInput(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.refuseTitle(t, "refused")
-		release := b.hold(t, b.mine)
+		release := b.hold(t)
 		var asking sync.WaitGroup
 		failed := make([]error, 5)
 		for i := range failed {
@@ -191,7 +181,7 @@ func TestCoalescer_IsolatesRefusedInput(t *testing.T) {
 			}
 			asking.Go(func() { _, _, failed[i] = b.Create(t.Context(), b.mine, in) })
 		}
-		b.awaitRequests(t, b.mine, len(failed))
+		b.awaitRequests(t, len(failed))
 		release()
 		asking.Wait()
 		for i, err := range failed {
@@ -202,13 +192,13 @@ func TestCoalescer_IsolatesRefusedInput(t *testing.T) {
 	})
 }
 
-// TestCoalescer_CancelledCallerDoesNotAffectOthers: the one who was to make the batch has gone, and
+// TestGather_CancelledCallerDoesNotAffectOthers: the one who was to make the batch has gone, and
 // so has another. The rest has links.
-func TestCoalescer_CancelledCallerDoesNotAffectOthers(t *testing.T) {
+func TestGather_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		release := b.hold(t, b.mine)
+		release := b.hold(t)
 		gone, leave := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
 		failed := make([]error, 4)
@@ -220,7 +210,7 @@ func TestCoalescer_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 			asking.Go(func() {
 				_, _, failed[i] = b.Create(ctx, b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
 			})
-			b.awaitRequests(t, b.mine, i+1)
+			b.awaitRequests(t, i+1)
 		}
 		leave()
 		release()

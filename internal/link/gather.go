@@ -1,0 +1,122 @@
+package link
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/internal/batcher"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// gatherer combines concurrent calls into batches: those of all workspaces under the key shared, and those that such a
+// batch leaves under the id of their workspace. Calls that arrive while a batch of the key runs share the next one.
+type gatherer = batcher.Batcher[string, *call, struct{}]
+
+const (
+	// shared is the key of the batches of all workspaces, and the owner of their transactions, see db.OwnedBy.
+	shared = "creations"
+	// maxSharedLinks and maxSharedBytes bound a call that shares a batch: larger ones would delay the others.
+	maxSharedLinks, maxSharedBytes = 10, 64 << 10
+	// maxBatchLinks bounds the links of a shared batch.
+	maxBatchLinks = 200
+)
+
+// create creates the links of a call, in a batch with concurrent calls if it is a small one. When the context ends, the
+// links may still be created, as if the response had been lost.
+func (s *Store) create(ctx context.Context, c *call) error {
+	if c.isAlone() {
+		return firstError(s.newBatch(c).run(ctx), c)
+	}
+	if _, err := s.gatherer.Do(ctx, shared, c, s.createShared); err != nil || !c.hasLeft {
+		return firstError(err, c)
+	}
+	_, err := s.gatherer.Do(ctx, c.member.ID(), c, s.createApart)
+	return firstError(err, c)
+}
+
+// firstError returns the error of a batch, after which its calls may still be in use, or that of a call.
+func firstError(err error, c *call) error {
+	if err != nil {
+		return err
+	}
+	return c.err
+}
+
+// isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a link fails, one that
+// saves its results, and one that changes links.
+func (c *call) isAlone() bool {
+	size := 0
+	for _, it := range c.items {
+		size += it.in.size()
+	}
+	return c.policy == AllOrNothing || c.key != nil || c.items[0].upsert != nil || len(c.items) > maxSharedLinks ||
+		size > maxSharedBytes
+}
+
+// size returns about how many bytes the row of the link will have.
+func (in *New) size() int {
+	size := 2*len(in.URL) + len(optional.Value(in.Title)) + len(optional.Value(in.Note)) + 512
+	for _, p := range in.Metadata {
+		size += len(p.Key) + len(p.Value)
+	}
+	if in.Routing != nil {
+		size += routing.MaxStored
+	}
+	return size
+}
+
+// createShared creates the links of calls of any workspaces, in as few batches as the bounds permit. It sets the error of
+// each call. The calls that it leaves are for createApart.
+func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, error) {
+	for len(calls) > 0 {
+		n := countFitting(calls)
+		b := s.newBatch(calls[:n]...)
+		b.isShared = true
+		if err := b.run(db.OwnedBy(ctx, shared)); err != nil {
+			b.fail(ctx, err)
+		}
+		calls = calls[n:]
+	}
+	return struct{}{}, nil
+}
+
+// createApart creates the links of calls of one workspace. It sets the error of each call: none fails because of
+// another's input.
+func (s *Store) createApart(ctx context.Context, calls []*call) (struct{}, error) {
+	b := s.newBatch(calls...)
+	if err := b.run(ctx); err != nil {
+		b.fail(ctx, err)
+	}
+	for i, c := range calls {
+		if c.hasLeft && len(calls) > 1 {
+			_, _ = s.createApart(ctx, calls[i:i+1])
+		}
+	}
+	return struct{}{}, nil
+}
+
+// fail sets the error of every call of the batch. All leave the batch if it may be due to one of them.
+func (b *batch) fail(ctx context.Context, err error) {
+	isDueToOne := db.IsRefused(err) || b.isShared && db.IsLockTimeout(err) ||
+		ctx.Err() == nil && errs.From(err).Kind == errs.Internal
+	for _, c := range b.calls {
+		c.hasLeft, c.err = isDueToOne, err
+	}
+}
+
+// countFitting returns how many calls fit into a batch: one at least.
+func countFitting(calls []*call) int {
+	links, size := 0, 0
+	for i, c := range calls {
+		links += len(c.items)
+		for _, it := range c.items {
+			size += it.in.size()
+		}
+		if i > 0 && (links > maxBatchLinks || size > statementBytes) {
+			return i
+		}
+	}
+	return len(calls)
+}

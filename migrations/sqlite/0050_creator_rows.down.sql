@@ -1,0 +1,1 @@
+-- PostgreSQL only: SQLite has no policies.
