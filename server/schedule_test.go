@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -247,9 +249,18 @@ func testQuotaSchedule(t *testing.T, of redisOfSchedule, rate int, seed uint64) 
 	}
 	last := nodes[0] // it adopts the logs of killed nodes, and so the hits that they did not use
 	last.again()
+	var n int64
+	t.Cleanup(func() {
+		if t.Failed() {
+			k := b.openRedis(t)
+			defer k.Close()
+			keys := "links:{" + l.id + "}:leases:" + month.Of(time.Now()).String()
+			t.Logf("%d clicks, charged %d, leases %v", n, chargedOf(t, b, l.id), k.HGetAll(context.Background(), keys).Val())
+		}
+	})
 	polltest.Until(t, "the quota is used up and every click is counted", func() bool {
 		status := l.request(t, client, last.address)
-		n := b.countClicks(t, l.id)
+		n = b.countClicks(t, l.id)
 		return n == int64(quota) || of.loses && n >= l.seen.Load() && status == http.StatusTooManyRequests
 	})
 	last.stop()
