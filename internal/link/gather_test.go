@@ -20,13 +20,14 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// hold runs a batch until it is released: small calls meanwhile wait for the next one.
+// hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next one.
 func (b *bundle) hold(t *testing.T) (release func()) {
 	t.Helper()
+	b.lanes = 1
 	held, over := make(chan struct{}), make(chan struct{})
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = b.gatherer.Do(context.WithoutCancel(t.Context()), shared, nil, func(context.Context, []*call) (struct{}, error) {
+		_, _ = b.gatherer.Do(context.WithoutCancel(t.Context()), b.lane(""), nil, func(context.Context, []*call) (struct{}, error) {
 			close(held)
 			<-over
 			return struct{}{}, nil
@@ -42,7 +43,7 @@ func (b *bundle) hold(t *testing.T) (release func()) {
 // awaitRequests waits until n calls wait.
 func (b *bundle) awaitRequests(t *testing.T, n int) {
 	t.Helper()
-	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.gatherer.Waiting(shared) == n })
+	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.gatherer.Waiting(b.lane("")) == n })
 }
 
 // TestGather_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a

@@ -82,6 +82,7 @@ type Store struct {
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
 	gatherer    gatherer
+	lanes       uint32 // of shared batches
 	// samples reads the headers of visits to try.
 	samples    func() *visitor.Reader
 	collisions atomic.Int64
@@ -104,8 +105,8 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
-		gatherer: gatherer{MaxBatch: maxBatchLinks, Serial: true},
-		samples:  sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
+		gatherer: gatherer{MaxBatch: maxBatchLinks, Serial: true}, lanes: defaultLanes,
+		samples: sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }
 
