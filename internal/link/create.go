@@ -81,9 +81,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *
 // CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Equal
 // links within the batch are created once; the first result has Created. A repeated call with the
 // same IdempotencyKey and the same links, by the same caller within 24 hours, returns the results
-// of the first. A presumed membership may have neither a key nor a routing. The number of statements does not depend on the number of links. An error means
-// that nothing was created: InvalidInput, IdempotencyConflict, CodeExhausted when all counters have
-// been issued, or Forbidden.
+// of the first. Calls with a presumed membership have neither a key nor a routing. The number of
+// statements does not depend on the number of links. An error means that nothing was created:
+// InvalidInput, IdempotencyConflict, CodeExhausted when all counters have been issued, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

@@ -60,12 +60,16 @@ func firstError(err error, c *call) error {
 // isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a link fails, one that
 // saves its results, and one that changes links.
 func (c *call) isAlone() bool {
-	size := 0
+	return c.policy == AllOrNothing || c.key != nil || c.items[0].upsert != nil || len(c.items) > maxSharedLinks ||
+		c.size() > maxSharedBytes
+}
+
+// size returns about how many bytes the rows of the links will have.
+func (c *call) size() (size int) {
 	for _, it := range c.items {
 		size += it.in.size()
 	}
-	return c.policy == AllOrNothing || c.key != nil || c.items[0].upsert != nil || len(c.items) > maxSharedLinks ||
-		size > maxSharedBytes
+	return size
 }
 
 // size returns about how many bytes the row of the link will have.
@@ -123,10 +127,7 @@ func (b *batch) fail(ctx context.Context, err error) {
 func countFitting(calls []*call) int {
 	links, size := 0, 0
 	for i, c := range calls {
-		links += len(c.items)
-		for _, it := range c.items {
-			size += it.in.size()
-		}
+		links, size = links+len(c.items), size+c.size()
 		if i > 0 && (links > maxBatchLinks || size > statementBytes) {
 			return i
 		}
