@@ -16,7 +16,7 @@ const createDestination = `mutation ($in: CreateLinkInput!) {
 	createLink(input: $in) { created sameDestination link { id originalUrl } errors { code } }
 }`
 
-// destination is a CreateLinkPayload or a CreateLinkResult.
+// destination is a CreateLinkPayload.
 type destination struct {
 	Created, SameDestination bool
 	Link                     *struct{ ID, OriginalURL string }

@@ -53,11 +53,15 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	if err != nil {
 		return nil, err
 	}
-	one := results[0]
+	return created(results[0], in.URL), results[0].Err
+}
+
+// created is the payload of the creation of a link to a URL.
+func created(one link.Result, url string) *gen.CreateLinkPayload {
 	return &gen.CreateLinkPayload{
-		Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(in.URL),
+		Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(url),
 		Ignored: one.Ignored,
-	}, one.Err
+	}
 }
 
 func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
@@ -70,11 +74,10 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 			Links: links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
 			OperationID: id.New(id.Operation),
 		})
-	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkResult {
-		return &gen.CreateLinkResult{
-			Link: one.Link, Created: one.Created,
-			SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Ignored: one.Ignored, Errors: found,
-		}
+	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkPayload {
+		p := created(one, in.Links[i].URL)
+		p.Errors = found
+		return p
 	})
 	return &gen.CreateLinksPayload{Results: results, OperationID: operationID}, err
 }
@@ -133,8 +136,8 @@ func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksIn
 			return nil, err
 		}
 		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
-	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkResult {
-		return &gen.DeleteLinkResult{Link: one.Link, Errors: found}
+	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkPayload {
+		return &gen.DeleteLinkPayload{Link: one.Link, Errors: found}
 	})
 	return &gen.DeleteLinksPayload{Results: results, OperationID: operationID}, err
 }
@@ -161,8 +164,8 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 			return nil, err
 		}
 		return r.Links.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
-	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkResult {
-		return &gen.UpdateLinkResult{Link: one.Link, Errors: found}
+	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkPayload {
+		return &gen.UpdateLinkPayload{Link: one.Link, Errors: found}
 	})
 	return &gen.UpdateLinksPayload{Results: results, OperationID: operationID}, err
 }

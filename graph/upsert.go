@@ -46,10 +46,10 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 		return nil, err
 	}
 	upserted, err := r.Links.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
-	results, found := make([]*gen.UpsertLinkResult, 0, len(upserted)), []*link.Link{}
+	results, found := make([]*gen.UpsertLinkPayload, 0, len(upserted)), []*link.Link{}
 	for _, u := range upserted {
 		errors, _ := userErrors(u.Err) // UpsertMany returns other errors for the whole call
-		results = append(results, &gen.UpsertLinkResult{Link: u.Link, Outcome: optional.Of(u.Outcome), Errors: errors})
+		results = append(results, &gen.UpsertLinkPayload{Link: u.Link, Outcome: optional.Of(u.Outcome), Errors: errors})
 		if u.Link != nil {
 			found = append(found, u.Link)
 		}

@@ -212,14 +212,6 @@ type ComplexityRoot struct {
 		SameDestination func(childComplexity int) int
 	}
 
-	CreateLinkResult struct {
-		Created         func(childComplexity int) int
-		Errors          func(childComplexity int) int
-		Ignored         func(childComplexity int) int
-		Link            func(childComplexity int) int
-		SameDestination func(childComplexity int) int
-	}
-
 	CreateLinksPayload struct {
 		Errors      func(childComplexity int) int
 		OperationID func(childComplexity int) int
@@ -243,11 +235,6 @@ type ComplexityRoot struct {
 	}
 
 	DeleteLinkPayload struct {
-		Errors func(childComplexity int) int
-		Link   func(childComplexity int) int
-	}
-
-	DeleteLinkResult struct {
 		Errors func(childComplexity int) int
 		Link   func(childComplexity int) int
 	}
@@ -943,11 +930,6 @@ type ComplexityRoot struct {
 		Link   func(childComplexity int) int
 	}
 
-	UpdateLinkResult struct {
-		Errors func(childComplexity int) int
-		Link   func(childComplexity int) int
-	}
-
 	UpdateLinksPayload struct {
 		Errors      func(childComplexity int) int
 		OperationID func(childComplexity int) int
@@ -980,12 +962,6 @@ type ComplexityRoot struct {
 	}
 
 	UpsertLinkPayload struct {
-		Errors  func(childComplexity int) int
-		Link    func(childComplexity int) int
-		Outcome func(childComplexity int) int
-	}
-
-	UpsertLinkResult struct {
 		Errors  func(childComplexity int) int
 		Link    func(childComplexity int) int
 		Outcome func(childComplexity int) int
@@ -1931,37 +1907,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CreateLinkPayload.SameDestination(childComplexity), true
 
-	case "CreateLinkResult.created":
-		if e.ComplexityRoot.CreateLinkResult.Created == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateLinkResult.Created(childComplexity), true
-	case "CreateLinkResult.errors":
-		if e.ComplexityRoot.CreateLinkResult.Errors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateLinkResult.Errors(childComplexity), true
-	case "CreateLinkResult.ignored":
-		if e.ComplexityRoot.CreateLinkResult.Ignored == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateLinkResult.Ignored(childComplexity), true
-	case "CreateLinkResult.link":
-		if e.ComplexityRoot.CreateLinkResult.Link == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateLinkResult.Link(childComplexity), true
-	case "CreateLinkResult.sameDestination":
-		if e.ComplexityRoot.CreateLinkResult.SameDestination == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateLinkResult.SameDestination(childComplexity), true
-
 	case "CreateLinksPayload.errors":
 		if e.ComplexityRoot.CreateLinksPayload.Errors == nil {
 			break
@@ -2038,19 +1983,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteLinkPayload.Link(childComplexity), true
-
-	case "DeleteLinkResult.errors":
-		if e.ComplexityRoot.DeleteLinkResult.Errors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeleteLinkResult.Errors(childComplexity), true
-	case "DeleteLinkResult.link":
-		if e.ComplexityRoot.DeleteLinkResult.Link == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeleteLinkResult.Link(childComplexity), true
 
 	case "DeleteLinksPayload.errors":
 		if e.ComplexityRoot.DeleteLinksPayload.Errors == nil {
@@ -5085,19 +5017,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateLinkPayload.Link(childComplexity), true
 
-	case "UpdateLinkResult.errors":
-		if e.ComplexityRoot.UpdateLinkResult.Errors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateLinkResult.Errors(childComplexity), true
-	case "UpdateLinkResult.link":
-		if e.ComplexityRoot.UpdateLinkResult.Link == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateLinkResult.Link(childComplexity), true
-
 	case "UpdateLinksPayload.errors":
 		if e.ComplexityRoot.UpdateLinksPayload.Errors == nil {
 			break
@@ -5200,25 +5119,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UpsertLinkPayload.Outcome(childComplexity), true
-
-	case "UpsertLinkResult.errors":
-		if e.ComplexityRoot.UpsertLinkResult.Errors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpsertLinkResult.Errors(childComplexity), true
-	case "UpsertLinkResult.link":
-		if e.ComplexityRoot.UpsertLinkResult.Link == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpsertLinkResult.Link(childComplexity), true
-	case "UpsertLinkResult.outcome":
-		if e.ComplexityRoot.UpsertLinkResult.Outcome == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpsertLinkResult.Outcome(childComplexity), true
 
 	case "UpsertLinksPayload.errors":
 		if e.ComplexityRoot.UpsertLinksPayload.Errors == nil {
@@ -7392,7 +7292,7 @@ input CreateLinkInput {
   metadata: [MetadataInput!]
 }
 
-"Payload of createLink."
+"Payload of createLink, and the result of one link of createLinks."
 type CreateLinkPayload {
   "The new or existing link; null when there are errors."
   link: Link
@@ -7501,25 +7401,11 @@ enum BatchPolicy {
 
 "Payload of createLinks."
 type CreateLinksPayload {
-  "A result for each link, in the order of the input; empty when the whole call fails."
-  results: [CreateLinkResult!]!
+  "A result for each link, in the order of the input; field is a path in that link's input. Empty when the whole call fails."
+  results: [CreateLinkPayload!]!
   "The id for revertOperation, which undoes the call; null when nothing was changed."
   operationId: ID
   "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of one link of createLinks."
-type CreateLinkResult {
-  "The new or existing link; null when there are errors."
-  link: Link
-  "Whether this call created it."
-  created: Boolean!
-  "Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it."
-  sameDestination: Boolean!
-  "The fields of this link's input that the existing link has otherwise; CreateLinkPayload describes it."
-  ignored: [String!]!
-  "User errors; field is a path in this link's input. Empty on success."
   errors: [UserError!]!
 }
 
@@ -7620,7 +7506,7 @@ input UpdateLinkInput {
   metadata: [MetadataInput!]
 }
 
-"Payload of updateLink."
+"Payload of updateLink, and the result of one change of updateLinks."
 type UpdateLinkPayload {
   "The changed link; null when there are errors."
   link: Link
@@ -7670,7 +7556,7 @@ input UpsertLinkFields {
   statsPublic: Boolean
 }
 
-"Payload of upsertLink."
+"Payload of upsertLink, and the result of one link of upsertLinks."
 type UpsertLinkPayload {
   "The link; null when there are errors."
   link: Link
@@ -7692,21 +7578,11 @@ input UpsertLinksInput {
 
 "Payload of upsertLinks."
 type UpsertLinksPayload {
-  "A result for each link, in the order of the input; empty when there are errors of the whole call."
-  results: [UpsertLinkResult!]!
+  "A result for each link, in the order of the input; field is a path in that link's input. Empty when the whole call fails."
+  results: [UpsertLinkPayload!]!
   "The id for revertOperation, which undoes the call; null when nothing was changed."
   operationId: ID
   "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result for one link of upsertLinks."
-type UpsertLinkResult {
-  "The link; null when there are errors."
-  link: Link
-  "The outcome; null when there are errors."
-  outcome: UpsertOutcome
-  "User errors; fields are those of this link's input."
   errors: [UserError!]!
 }
 
@@ -7732,19 +7608,11 @@ input UpdateLinksInput {
 
 "Payload of updateLinks."
 type UpdateLinksPayload {
-  "A result for each change, in the order of the input; empty when the whole call fails."
-  results: [UpdateLinkResult!]!
+  "A result for each change, in the order of the input; field is a path in that change. Empty when the whole call fails."
+  results: [UpdateLinkPayload!]!
   "The id for revertOperation, which undoes the call; null when nothing was changed."
   operationId: ID
   "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of one change of updateLinks."
-type UpdateLinkResult {
-  "The changed link; null when there are errors."
-  link: Link
-  "User errors; field is a path in this link's input. Empty on success."
   errors: [UserError!]!
 }
 
@@ -7761,18 +7629,10 @@ input DeleteLinksInput {
 "Payload of deleteLinks."
 type DeleteLinksPayload {
   "A result for each id, in the order of the input; empty when the whole call fails."
-  results: [DeleteLinkResult!]!
+  results: [DeleteLinkPayload!]!
   "The id for revertOperation, which undoes the call; null when nothing was changed."
   operationId: ID
   "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of one deletion of deleteLinks."
-type DeleteLinkResult {
-  "The link, now DELETED; null when there are errors."
-  link: Link
-  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
@@ -7980,7 +7840,7 @@ input DeleteLinkInput {
   id: ID!
 }
 
-"Payload of deleteLink."
+"Payload of deleteLink, and the result of one deletion of deleteLinks."
 type DeleteLinkPayload {
   "The link, now DELETED; null when there are errors."
   link: Link
@@ -10759,22 +10619,6 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type CreateLinkPayload", field.Name)
 }
 
-func (ec *executionContext) childFields_CreateLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "link":
-		return ec.fieldContext_CreateLinkResult_link(ctx, field)
-	case "created":
-		return ec.fieldContext_CreateLinkResult_created(ctx, field)
-	case "sameDestination":
-		return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
-	case "ignored":
-		return ec.fieldContext_CreateLinkResult_ignored(ctx, field)
-	case "errors":
-		return ec.fieldContext_CreateLinkResult_errors(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type CreateLinkResult", field.Name)
-}
-
 func (ec *executionContext) childFields_CreateLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "results":
@@ -10827,16 +10671,6 @@ func (ec *executionContext) childFields_DeleteLinkPayload(ctx context.Context, f
 		return ec.fieldContext_DeleteLinkPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteLinkPayload", field.Name)
-}
-
-func (ec *executionContext) childFields_DeleteLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "link":
-		return ec.fieldContext_DeleteLinkResult_link(ctx, field)
-	case "errors":
-		return ec.fieldContext_DeleteLinkResult_errors(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type DeleteLinkResult", field.Name)
 }
 
 func (ec *executionContext) childFields_DeleteLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12063,16 +11897,6 @@ func (ec *executionContext) childFields_UpdateLinkPayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type UpdateLinkPayload", field.Name)
 }
 
-func (ec *executionContext) childFields_UpdateLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "link":
-		return ec.fieldContext_UpdateLinkResult_link(ctx, field)
-	case "errors":
-		return ec.fieldContext_UpdateLinkResult_errors(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type UpdateLinkResult", field.Name)
-}
-
 func (ec *executionContext) childFields_UpdateLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "results":
@@ -12145,18 +11969,6 @@ func (ec *executionContext) childFields_UpsertLinkPayload(ctx context.Context, f
 		return ec.fieldContext_UpsertLinkPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UpsertLinkPayload", field.Name)
-}
-
-func (ec *executionContext) childFields_UpsertLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "link":
-		return ec.fieldContext_UpsertLinkResult_link(ctx, field)
-	case "outcome":
-		return ec.fieldContext_UpsertLinkResult_outcome(ctx, field)
-	case "errors":
-		return ec.fieldContext_UpsertLinkResult_errors(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type UpsertLinkResult", field.Name)
 }
 
 func (ec *executionContext) childFields_UpsertLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16494,139 +16306,6 @@ func (ec *executionContext) fieldContext_CreateLinkPayload_errors(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _CreateLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CreateLinkResult_link(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Link, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
-			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_CreateLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "CreateLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Link(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _CreateLinkResult_created(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CreateLinkResult_created(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Created, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CreateLinkResult_created(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "Boolean")
-}
-
-func (ec *executionContext) _CreateLinkResult_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.SameDestination, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CreateLinkResult_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "Boolean")
-}
-
-func (ec *executionContext) _CreateLinkResult_ignored(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CreateLinkResult_ignored(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Ignored, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CreateLinkResult_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, "String")
-}
-
-func (ec *executionContext) _CreateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CreateLinkResult_errors(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Errors, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
-			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CreateLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "CreateLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UserError(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _CreateLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *CreateLinksPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16639,8 +16318,8 @@ func (ec *executionContext) _CreateLinksPayload_results(ctx context.Context, fie
 			return obj.Results, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*CreateLinkResult) graphql.Marshaler {
-			return ec.marshalNCreateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResultᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*CreateLinkPayload) graphql.Marshaler {
+			return ec.marshalNCreateLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayloadᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -16653,7 +16332,7 @@ func (ec *executionContext) fieldContext_CreateLinksPayload_results(_ context.Co
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CreateLinkResult(ctx, field)
+			return ec.childFields_CreateLinkPayload(ctx, field)
 		},
 	}
 	return fc, nil
@@ -16993,70 +16672,6 @@ func (ec *executionContext) fieldContext_DeleteLinkPayload_errors(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _DeleteLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *DeleteLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeleteLinkResult_link(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Link, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
-			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_DeleteLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "DeleteLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Link(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _DeleteLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeleteLinkResult_errors(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Errors, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
-			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_DeleteLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "DeleteLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UserError(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _DeleteLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *DeleteLinksPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17069,8 +16684,8 @@ func (ec *executionContext) _DeleteLinksPayload_results(ctx context.Context, fie
 			return obj.Results, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*DeleteLinkResult) graphql.Marshaler {
-			return ec.marshalNDeleteLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResultᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*DeleteLinkPayload) graphql.Marshaler {
+			return ec.marshalNDeleteLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayloadᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -17083,7 +16698,7 @@ func (ec *executionContext) fieldContext_DeleteLinksPayload_results(_ context.Co
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_DeleteLinkResult(ctx, field)
+			return ec.childFields_DeleteLinkPayload(ctx, field)
 		},
 	}
 	return fc, nil
@@ -29636,70 +29251,6 @@ func (ec *executionContext) fieldContext_UpdateLinkPayload_errors(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _UpdateLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpdateLinkResult_link(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Link, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
-			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_UpdateLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "UpdateLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Link(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _UpdateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpdateLinkResult_errors(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Errors, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
-			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_UpdateLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "UpdateLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UserError(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _UpdateLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *UpdateLinksPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -29712,8 +29263,8 @@ func (ec *executionContext) _UpdateLinksPayload_results(ctx context.Context, fie
 			return obj.Results, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UpdateLinkResult) graphql.Marshaler {
-			return ec.marshalNUpdateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResultᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*UpdateLinkPayload) graphql.Marshaler {
+			return ec.marshalNUpdateLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayloadᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -29726,7 +29277,7 @@ func (ec *executionContext) fieldContext_UpdateLinksPayload_results(_ context.Co
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UpdateLinkResult(ctx, field)
+			return ec.childFields_UpdateLinkPayload(ctx, field)
 		},
 	}
 	return fc, nil
@@ -30194,93 +29745,6 @@ func (ec *executionContext) fieldContext_UpsertLinkPayload_errors(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _UpsertLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpsertLinkResult_link(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Link, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
-			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_UpsertLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "UpsertLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Link(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _UpsertLinkResult_outcome(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpsertLinkResult_outcome(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Outcome, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
-			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_UpsertLinkResult_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UpsertLinkResult", field, false, false, "UpsertOutcome")
-}
-
-func (ec *executionContext) _UpsertLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *UpsertLinkResult) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpsertLinkResult_errors(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Errors, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
-			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_UpsertLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "UpsertLinkResult",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UserError(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _UpsertLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *UpsertLinksPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -30293,8 +29757,8 @@ func (ec *executionContext) _UpsertLinksPayload_results(ctx context.Context, fie
 			return obj.Results, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UpsertLinkResult) graphql.Marshaler {
-			return ec.marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResultᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*UpsertLinkPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayloadᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -30307,7 +29771,7 @@ func (ec *executionContext) fieldContext_UpsertLinksPayload_results(_ context.Co
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UpsertLinkResult(ctx, field)
+			return ec.childFields_UpsertLinkPayload(ctx, field)
 		},
 	}
 	return fc, nil
@@ -41572,59 +41036,6 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var createLinkResultImplementors = []string{"CreateLinkResult"}
-
-func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.SelectionSet, obj *CreateLinkResult) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, createLinkResultImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("CreateLinkResult")
-		case "link":
-			out.Values[i] = ec._CreateLinkResult_link(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "created":
-			out.Values[i] = ec._CreateLinkResult_created(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "sameDestination":
-			out.Values[i] = ec._CreateLinkResult_sameDestination(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "ignored":
-			out.Values[i] = ec._CreateLinkResult_ignored(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "errors":
-			out.Values[i] = ec._CreateLinkResult_errors(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
 var createLinksPayloadImplementors = []string{"CreateLinksPayload"}
 
 func (ec *executionContext) _CreateLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateLinksPayload) graphql.Marshaler {
@@ -41805,44 +41216,6 @@ func (ec *executionContext) _DeleteLinkPayload(ctx context.Context, sel ast.Sele
 			}
 		case "errors":
 			out.Values[i] = ec._DeleteLinkPayload_errors(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var deleteLinkResultImplementors = []string{"DeleteLinkResult"}
-
-func (ec *executionContext) _DeleteLinkResult(ctx context.Context, sel ast.SelectionSet, obj *DeleteLinkResult) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, deleteLinkResultImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("DeleteLinkResult")
-		case "link":
-			out.Values[i] = ec._DeleteLinkResult_link(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "errors":
-			out.Values[i] = ec._DeleteLinkResult_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46631,44 +46004,6 @@ func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var updateLinkResultImplementors = []string{"UpdateLinkResult"}
-
-func (ec *executionContext) _UpdateLinkResult(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinkResult) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinkResultImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("UpdateLinkResult")
-		case "link":
-			out.Values[i] = ec._UpdateLinkResult_link(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "errors":
-			out.Values[i] = ec._UpdateLinkResult_errors(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
 var updateLinksPayloadImplementors = []string{"UpdateLinksPayload"}
 
 func (ec *executionContext) _UpdateLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinksPayload) graphql.Marshaler {
@@ -46925,49 +46260,6 @@ func (ec *executionContext) _UpsertLinkPayload(ctx context.Context, sel ast.Sele
 			}
 		case "errors":
 			out.Values[i] = ec._UpsertLinkPayload_errors(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var upsertLinkResultImplementors = []string{"UpsertLinkResult"}
-
-func (ec *executionContext) _UpsertLinkResult(ctx context.Context, sel ast.SelectionSet, obj *UpsertLinkResult) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, upsertLinkResultImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("UpsertLinkResult")
-		case "link":
-			out.Values[i] = ec._UpsertLinkResult_link(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "outcome":
-			out.Values[i] = ec._UpsertLinkResult_outcome(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "errors":
-			out.Values[i] = ec._UpsertLinkResult_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -49165,19 +48457,11 @@ func (ec *executionContext) unmarshalNCreateLinkInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateLinkPayload!")
-		return graphql.Null
-	}
-	return ec._CreateLinkPayload(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNCreateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*CreateLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNCreateLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayloadᚄ(ctx context.Context, sel ast.SelectionSet, v []*CreateLinkPayload) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNCreateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResult(ctx, sel, v[i])
+		return ec.marshalNCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -49189,12 +48473,12 @@ func (ec *executionContext) marshalNCreateLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNCreateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResult(ctx context.Context, sel ast.SelectionSet, v *CreateLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinkPayload) graphql.Marshaler {
 	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateLinkResult!")
+		graphql.AddInvalidNullError(ctx, "CreateLinkPayload!")
 		return graphql.Null
 	}
-	return ec._CreateLinkResult(ctx, sel, v)
+	return ec._CreateLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksInput(ctx context.Context, v any) (CreateLinksInput, error) {
@@ -49254,19 +48538,11 @@ func (ec *executionContext) unmarshalNDeleteLinkInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteLinkPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteLinkPayload(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNDeleteLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*DeleteLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNDeleteLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayloadᚄ(ctx context.Context, sel ast.SelectionSet, v []*DeleteLinkPayload) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDeleteLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResult(ctx, sel, v[i])
+		return ec.marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -49278,12 +48554,12 @@ func (ec *executionContext) marshalNDeleteLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNDeleteLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResult(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkPayload) graphql.Marshaler {
 	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteLinkResult!")
+		graphql.AddInvalidNullError(ctx, "DeleteLinkPayload!")
 		return graphql.Null
 	}
-	return ec._DeleteLinkResult(ctx, sel, v)
+	return ec._DeleteLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDeleteLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksInput(ctx context.Context, v any) (DeleteLinksInput, error) {
@@ -51054,19 +50330,11 @@ func (ec *executionContext) unmarshalNUpdateLinkInput2ᚖgithubᚗcomᚋlinkforg
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateLinkPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateLinkPayload(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNUpdateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpdateLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNUpdateLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayloadᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpdateLinkPayload) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUpdateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResult(ctx, sel, v[i])
+		return ec.marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -51078,12 +50346,12 @@ func (ec *executionContext) marshalNUpdateLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNUpdateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
 	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateLinkResult!")
+		graphql.AddInvalidNullError(ctx, "UpdateLinkPayload!")
 		return graphql.Null
 	}
-	return ec._UpdateLinkResult(ctx, sel, v)
+	return ec._UpdateLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksInput(ctx context.Context, v any) (UpdateLinksInput, error) {
@@ -51188,19 +50456,11 @@ func (ec *executionContext) unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpsertLinkPayload!")
-		return graphql.Null
-	}
-	return ec._UpsertLinkPayload(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpsertLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNUpsertLinkPayload2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayloadᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpsertLinkPayload) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx, sel, v[i])
+		return ec.marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -51212,12 +50472,12 @@ func (ec *executionContext) marshalNUpsertLinkResult2ᚕᚖgithubᚗcomᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNUpsertLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkResult) graphql.Marshaler {
+func (ec *executionContext) marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
 	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpsertLinkResult!")
+		graphql.AddInvalidNullError(ctx, "UpsertLinkPayload!")
 		return graphql.Null
 	}
-	return ec._UpsertLinkResult(ctx, sel, v)
+	return ec._UpsertLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksInput(ctx context.Context, v any) (UpsertLinksInput, error) {

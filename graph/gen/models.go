@@ -338,7 +338,7 @@ type CreateLinkInput struct {
 	Metadata []*link.Pair `json:"metadata,omitempty"`
 }
 
-// Payload of createLink.
+// Payload of createLink, and the result of one link of createLinks.
 type CreateLinkPayload struct {
 	// The new or existing link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
@@ -351,20 +351,6 @@ type CreateLinkPayload struct {
 	// Empty if this call created or revived the link. sameDestination is about the URL.
 	Ignored []string `json:"ignored"`
 	// User errors. Empty on success.
-	Errors []*UserError `json:"errors"`
-}
-
-// The result of one link of createLinks.
-type CreateLinkResult struct {
-	// The new or existing link; null when there are errors.
-	Link *link.Link `json:"link,omitempty"`
-	// Whether this call created it.
-	Created bool `json:"created"`
-	// Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it.
-	SameDestination bool `json:"sameDestination"`
-	// The fields of this link's input that the existing link has otherwise; CreateLinkPayload describes it.
-	Ignored []string `json:"ignored"`
-	// User errors; field is a path in this link's input. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -382,8 +368,8 @@ type CreateLinksInput struct {
 
 // Payload of createLinks.
 type CreateLinksPayload struct {
-	// A result for each link, in the order of the input; empty when the whole call fails.
-	Results []*CreateLinkResult `json:"results"`
+	// A result for each link, in the order of the input; field is a path in that link's input. Empty when the whole call fails.
+	Results []*CreateLinkPayload `json:"results"`
 	// The id for revertOperation, which undoes the call; null when nothing was changed.
 	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
@@ -457,16 +443,8 @@ type DeleteLinkInput struct {
 	ID string `json:"id"`
 }
 
-// Payload of deleteLink.
+// Payload of deleteLink, and the result of one deletion of deleteLinks.
 type DeleteLinkPayload struct {
-	// The link, now DELETED; null when there are errors.
-	Link *link.Link `json:"link,omitempty"`
-	// User errors. Empty on success.
-	Errors []*UserError `json:"errors"`
-}
-
-// The result of one deletion of deleteLinks.
-type DeleteLinkResult struct {
 	// The link, now DELETED; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
 	// User errors. Empty on success.
@@ -486,7 +464,7 @@ type DeleteLinksInput struct {
 // Payload of deleteLinks.
 type DeleteLinksPayload struct {
 	// A result for each id, in the order of the input; empty when the whole call fails.
-	Results []*DeleteLinkResult `json:"results"`
+	Results []*DeleteLinkPayload `json:"results"`
 	// The id for revertOperation, which undoes the call; null when nothing was changed.
 	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
@@ -1412,19 +1390,11 @@ type UpdateLinkInput struct {
 	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
 }
 
-// Payload of updateLink.
+// Payload of updateLink, and the result of one change of updateLinks.
 type UpdateLinkPayload struct {
 	// The changed link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
 	// User errors. Empty on success.
-	Errors []*UserError `json:"errors"`
-}
-
-// The result of one change of updateLinks.
-type UpdateLinkResult struct {
-	// The changed link; null when there are errors.
-	Link *link.Link `json:"link,omitempty"`
-	// User errors; field is a path in this link's input. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -1440,8 +1410,8 @@ type UpdateLinksInput struct {
 
 // Payload of updateLinks.
 type UpdateLinksPayload struct {
-	// A result for each change, in the order of the input; empty when the whole call fails.
-	Results []*UpdateLinkResult `json:"results"`
+	// A result for each change, in the order of the input; field is a path in that change. Empty when the whole call fails.
+	Results []*UpdateLinkPayload `json:"results"`
 	// The id for revertOperation, which undoes the call; null when nothing was changed.
 	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
@@ -1600,23 +1570,13 @@ type UpsertLinkInput struct {
 	Link *UpsertLinkFields `json:"link"`
 }
 
-// Payload of upsertLink.
+// Payload of upsertLink, and the result of one link of upsertLinks.
 type UpsertLinkPayload struct {
 	// The link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
 	// The outcome; null when there are errors.
 	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
 	// User errors. Empty on success.
-	Errors []*UserError `json:"errors"`
-}
-
-// The result for one link of upsertLinks.
-type UpsertLinkResult struct {
-	// The link; null when there are errors.
-	Link *link.Link `json:"link,omitempty"`
-	// The outcome; null when there are errors.
-	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
-	// User errors; fields are those of this link's input.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -1632,8 +1592,8 @@ type UpsertLinksInput struct {
 
 // Payload of upsertLinks.
 type UpsertLinksPayload struct {
-	// A result for each link, in the order of the input; empty when there are errors of the whole call.
-	Results []*UpsertLinkResult `json:"results"`
+	// A result for each link, in the order of the input; field is a path in that link's input. Empty when the whole call fails.
+	Results []*UpsertLinkPayload `json:"results"`
 	// The id for revertOperation, which undoes the call; null when nothing was changed.
 	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
