@@ -50,32 +50,27 @@ type batch struct {
 	quotas map[string]*allowance
 }
 
-// item is one requested link of a batch.
+// item is a proposal in a batch.
 type item struct {
+	proposal
 	call *call
-	in   *New
-
-	// upsert is the input of an upsert, or nil. holder is the link that has its external id, or nil, and
-	// versionBefore the version of the link that it changes.
-	upsert        *Upsert
+	// holder is the link that has the external id of the upsert, or nil, and versionBefore the version of the link that
+	// it changes.
 	holder        *Link
 	versionBefore int
-
-	draft *Link
 	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
 	// are tried: nearly always the first is free.
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
-	// compared is the id of the password of an existing link with which that of the item was compared.
-	compared string
 	Result
 
-	// The state of the transaction: the earlier item with the same identity and external id, or nil; the result so far,
-	// the existing link, how many codes were taken by other links, and whether a deleted link was revived.
+	// The state of the transaction: the earlier item with the same identity and external id, or nil; what is known and
+	// decided, the result so far, how many codes were taken by other links, and whether a deleted link was revived.
 	duplicateOf *item
+	facts       facts
+	decision    decision
 	attempt     Result
-	found       *Link
 	tried       int
 	revived     bool
 }
@@ -100,7 +95,7 @@ var (
 
 func (s *Store) newBatch(calls ...*call) *batch { return &batch{Store: s, now: s.now(), calls: calls} }
 
-func (c *call) add(in *New) { c.items = append(c.items, &item{call: c, in: in}) }
+func (c *call) add(in *New) { c.items = append(c.items, &item{call: c, proposal: proposal{in: in}}) }
 
 // run sets the results of the calls. It returns an error if all have failed. It runs the transaction again if that has
 // lost a race with another one.
@@ -331,16 +326,4 @@ func (b *batch) nextCode(it *item) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-func errNoCode(strategy Strategy) error {
-	switch strategy {
-	case Custom:
-		return errs.New(errs.CodeTaken, "The code is used for another URL. Choose another code.").At("customCode")
-	case Random:
-		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the "+
-			"strategy COUNTER.", randomAttempts).At("strategy")
-	}
-	return errs.New(errs.CodeExhausted, "All %d codes of this URL are taken in the workspace. Choose a customCode, or "+
-		"use the strategy COUNTER or RANDOM.", shortcode.Salts).At("url")
 }

@@ -98,12 +98,12 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 	})
 }
 
-// inserts records whether links were inserted.
-type inserts struct{ any bool }
+// linkInserts records whether links were inserted.
+type linkInserts struct{ any bool }
 
-func (i *inserts) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (i *linkInserts) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-func (i *inserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
+func (i *linkInserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	i.any = i.any || strings.Contains(event.Query, `INSERT INTO "links"`)
 }
 
@@ -112,7 +112,7 @@ func (i *inserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		var written inserts
+		var written linkInserts
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&written), Kind: d.Kind})
 		b.LinkQuota = 5
 		promo := "promo"

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +78,7 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 			return err
 		}
 		for _, it := range c.items {
-			*it = item{call: c, in: it.in, upsert: it.upsert}
+			*it = item{call: c, proposal: proposal{in: it.in, upsert: it.upsert}}
 		}
 		isStale = true
 	}
@@ -105,12 +104,12 @@ func (b *batch) begin(refused []error) {
 	}
 }
 
-// refuseDestinations fails the items whose destination is not allowed.
+// refuseDestinations notes which items have a destination that is not allowed.
 func (b *batch) refuseDestinations(refused map[*Link]*errs.Error) {
 	for _, it := range b.unresolved() {
 		if e := refused[it.draft]; e != nil {
-			if it.attempt.Err = e; len(e.Field) == 0 {
-				it.attempt.Err = e.At("url")
+			if it.facts.refused = e; len(e.Field) == 0 {
+				it.facts.refused = e.At("url")
 			}
 		}
 	}
@@ -118,12 +117,14 @@ func (b *batch) refuseDestinations(refused map[*Link]*errs.Error) {
 
 // start resets the attempt of an item. Of equal items, only the first one has an attempt.
 func (b *batch) start(it *item, first map[request]*item) {
-	it.duplicateOf, it.attempt, it.found, it.tried, it.revived = nil, Result{}, nil, 0, false
+	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, Result{}
+	it.tried, it.revived = 0, false
 	switch {
 	case !it.pending():
 		return
 	case it.isKnown():
-		it.attempt.Link = it.holder
+		it.facts.ofID = it.holder
+		it.decide()
 		return
 	}
 	if it.identity != (identity{}) {
@@ -157,35 +158,52 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 		if err := b.insertDrafts(ctx, tx, candidates); err != nil {
 			return err
 		}
+		b.learn(candidates)
 		if err := b.findUnresolved(ctx, tx); err != nil {
 			return err
 		}
 		if err := b.tryNextCodes(ctx, candidates); err != nil {
 			return err
 		}
-		b.refuseForQuota(slices.DeleteFunc(b.unresolved(), func(it *item) bool { return b.quotaOf(it).left > 0 }))
 	}
 	return nil
 }
 
-// tryNextCodes assigns the next code to the candidates that found their code taken.
+// learn notes which candidates were not inserted, and which items the quota does not permit now.
+func (b *batch) learn(candidates []*item) {
+	for _, it := range candidates {
+		if it.attempt.isEmpty() {
+			it.tried++
+			_, hasNext := b.nextCode(it)
+			it.facts.isTaken, it.facts.hasNextCode = true, hasNext || it.draft.Strategy == Counter
+		}
+	}
+	for _, it := range b.unresolved() {
+		if b.quotaOf(it).left <= 0 {
+			it.facts.overQuota = b.errQuota(it.call.member, b.now)
+		}
+	}
+}
+
+// tryNextCodes assigns the next code to the candidates that found their code taken. It returns errRetry if one must be
+// generated.
 func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	for _, it := range candidates {
-		if !it.attempt.isEmpty() {
+		isExhausted := errs.Is(it.attempt.Err, errs.CodeExhausted)
+		if it.decision.act != triesNext && !isExhausted {
 			continue
 		}
-		if it.draft.Strategy != Custom {
-			b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.Code,
-				"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
-		}
-		if it.tried++; b.assignCode(it) {
+		b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.Code,
+			"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
+		if isExhausted {
 			continue
 		}
-		if it.draft.Strategy == Counter {
+		if !b.assignCode(it) {
 			it.codes = nil
 			return errRetry
 		}
-		it.attempt.Err = errNoCode(it.draft.Strategy)
+		it.facts.isTaken = false
+		it.decide()
 	}
 	return nil
 }
@@ -289,20 +307,44 @@ func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
 	return b.use(ctx, tx, found)
 }
 
-// use gives unresolved items their existing links: the deterministic one for the URL, or the one with
-// both the custom code and the URL. An item fails if its custom code belongs to another URL, if the
-// operator has disabled the link, if the link has another external id, or if another link has that.
+// use decides about the unresolved items, which find their existing links.
 func (b *batch) use(ctx context.Context, tx bun.Tx, e *existing) error {
 	// A due change may have given a link another URL.
 	if err := Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
 		return err
 	}
 	items := b.unresolved()
-	useExisting(items, e.byHash, e.byCode, e.byExternalID)
+	e.match(items)
+	return b.decide(ctx, tx, items)
+}
+
+// decide decides about items by the facts. A shared batch leaves items that it cannot serve. It returns errRetry if a
+// password must be compared first, which takes too long for a transaction.
+func (b *batch) decide(ctx context.Context, tx bun.Tx, items []*item) error {
+	if err := b.loadTags(ctx, tx); err != nil {
+		return err
+	}
+	for _, it := range items {
+		it.decide()
+	}
 	if err := b.leave((*item).needsMore); err != nil {
 		return err
 	}
-	return b.reuseFound(ctx, tx, items)
+	if slices.ContainsFunc(b.items, (*item).needsComparison) {
+		return errRetry
+	}
+	return nil
+}
+
+// decide decides about the item by its facts.
+func (it *item) decide() {
+	switch it.decision = decide(&it.proposal, &it.facts); it.decision.act {
+	case returns, revives, changes:
+		it.decision.link.In = it.call.member
+		it.attempt = Result{Link: it.decision.link, Ignored: it.decision.ignored}
+	case refuses:
+		it.attempt = Result{Err: it.decision.err}
+	}
 }
 
 // place is a workspace and a code or an external id.
@@ -311,51 +353,33 @@ type place struct{ workspaceID, key string }
 // at returns the place of a code or an external id of the item.
 func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 
-// useExisting gives items those of the links that they find.
-func useExisting(items []*item, byHash, byCode, byExternalID []*Link) {
-	holders := make(map[place]*Link, len(byExternalID))
-	for _, l := range byExternalID {
-		holders[place{l.WorkspaceID, *l.ExternalID}] = l
+// match gives items those of the links that they find.
+func (e *existing) match(items []*item) {
+	ofID, ofCode := make(map[place]*Link, len(e.byExternalID)), map[place]*Link{}
+	for _, l := range e.byExternalID {
+		ofID[place{l.WorkspaceID, *l.ExternalID}] = l
 	}
-	byIdentity, taken := map[identity]*Link{}, map[place]*Link{}
-	for _, l := range append(byHash, byCode...) {
-		taken[place{l.WorkspaceID, l.Code}] = l
-		byIdentity[identity{l.WorkspaceID, string(l.CanonicalHash), l.Code}] = l
+	same := map[identity]*Link{}
+	for _, l := range slices.Concat(e.byHash, e.byCode) {
+		ofCode[place{l.WorkspaceID, l.Code}] = l
+		same[identity{l.WorkspaceID, string(l.CanonicalHash), l.Code}] = l
 		if l.Strategy == Deterministic {
-			byIdentity[identity{workspaceID: l.WorkspaceID, hash: string(l.CanonicalHash)}] = l
+			same[identity{workspaceID: l.WorkspaceID, hash: string(l.CanonicalHash)}] = l
 		}
 	}
 	for _, it := range items {
-		var holder, owner *Link // of the external id and of the custom code
+		it.facts.same, it.facts.ofCode, it.facts.ofID = same[it.identity], nil, nil
 		if it.draft.ExternalID != nil {
-			holder = holders[it.at(*it.draft.ExternalID)]
+			it.facts.ofID = ofID[it.at(*it.draft.ExternalID)]
 		}
 		if it.draft.Strategy == Custom {
-			owner = taken[it.at(it.codes[0])]
-		}
-		l := byIdentity[it.identity]
-		it.found = nil
-		switch {
-		case it.upsert != nil:
-			it.adopt(holder, cmp.Or(l, owner))
-		case l != nil && l.DisabledAt != nil:
-			it.attempt.Err = errDisabled().At("url")
-		case it.wantsOtherID(l):
-			it.attempt.Err = errExistsWithout("externalId")
-		case holder != nil && (l == nil || holder.ID != l.ID):
-			it.attempt.Err = errExternalIDTaken()
-		case l != nil:
-			l.In, it.found = it.call.member, l
-		case owner != nil:
-			it.attempt.Err = errNoCode(Custom)
+			it.facts.ofCode = ofCode[it.at(it.codes[0])]
 		}
 	}
 }
 
 // needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.
-func (it *item) needsMore() bool {
-	return it.found != nil && it.found.DeletedAt != nil || it.needsComparison()
-}
+func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
 
 // leave leaves the calls of the workspaces with an item that meets the condition to other batches. Only a shared batch
 // does so, and only before it has written anything: otherwise it returns errRetry.
@@ -375,12 +399,6 @@ func (b *batch) leave(condition func(*item) bool) error {
 		return hasLeft
 	})
 	return nil
-}
-
-// wantsOtherID reports whether the existing link has not the external id of the item.
-func (it *item) wantsOtherID(existing *Link) bool {
-	return existing != nil && existing.PurgedAt == nil && it.draft.ExternalID != nil &&
-		!optional.Equal(it.draft.ExternalID, existing.ExternalID)
 }
 
 // wanted are keys with their workspaces.

@@ -181,11 +181,12 @@ func distinct(items []*item) []*item {
 // refuseForQuota fails items because the quota is used up.
 func (b *batch) refuseForQuota(items []*item) {
 	for _, it := range items {
-		it.attempt.Err = b.errQuota(it.call.member, b.now)
+		it.facts.overQuota = b.errQuota(it.call.member, b.now)
+		it.decide()
 	}
 }
 
-func (s *Store) errQuota(m workspace.Membership, now time.Time) error {
+func (s *Store) errQuota(m workspace.Membership, now time.Time) *errs.Error {
 	end := month.Of(now).End()
 	return errs.New(errs.QuotaExceeded,
 		"The workspace has made the %d links it may make this month. The next month begins at %s.",

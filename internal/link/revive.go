@@ -8,16 +8,17 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// revive restores the deleted links that the batch has found, with the fields of their drafts. A
-// link that the operator has disabled is not revived.
+// revive restores the deleted links that the batch has found, with the fields of their drafts. Once they are locked, it
+// decides again: another transaction may have revived or disabled them.
 func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
+	var items []*item
 	var ids []string
 	for _, it := range b.items {
-		if l := it.attempt.Link; l != nil && it.revives(l) {
-			ids = append(ids, l.ID)
+		if it.decision.act == revives {
+			items, ids = append(items, it), append(ids, it.decision.link.ID)
 		}
 	}
-	if len(ids) == 0 {
+	if len(items) == 0 {
 		return nil
 	}
 	links, err := b.lock(ctx, tx, b.calls[0].member, ids)
@@ -27,48 +28,47 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err := b.countClicks(ctx, tx, links); err != nil {
 		return err
 	}
-	var rewrites []rewrite
-	var late []*item // a concurrent request has revived their links
-	for _, it := range b.items {
-		if it.attempt.Link == nil || !it.revives(it.attempt.Link) {
-			continue
-		}
-		l := links[it.attempt.Link.ID]
+	for _, it := range items {
+		l := links[it.decision.link.ID]
 		if l == nil {
 			return errRetry
 		}
-		if l.In = it.call.member; l.DisabledAt != nil {
-			it.attempt = Result{Err: errDisabled().At("url")}
-			continue
-		}
-		if l.DeletedAt == nil && it.upsert == nil {
-			it.found, late = l, append(late, it)
-		} else if l.DeletedAt != nil {
-			before := *l
-			b.reviveAs(l, it.draft)
-			if err := b.refusePending(ctx, tx, l); err != nil {
-				if !errs.From(err).Kind.IsUserError() {
-					return err
-				}
-				*l, it.attempt = before, Result{Err: err}
-				continue
-			}
-			it.revived = true
-			it.attempt.OperationID = it.call.operationID
-			rewrites = append(rewrites, rewrite{before: &before, after: l, operation: it.call.operationID})
-		}
-		it.attempt.Link = l
+		it.facts.update(l)
 	}
-	if err := b.apply(ctx, tx, revived, rewrites); err != nil {
+	if err := b.loadTags(ctx, tx); err != nil {
 		return err
 	}
-	return b.reuseFound(ctx, tx, late)
+	var rewrites []rewrite
+	for _, it := range items {
+		if it.decide(); it.decision.act == compares {
+			return errRetry
+		} else if it.decision.act != revives {
+			continue
+		}
+		l := it.decision.link
+		before := *l
+		b.reviveAs(l, it.draft)
+		if err := b.refusePending(ctx, tx, l); err != nil {
+			if !errs.From(err).Kind.IsUserError() {
+				return err
+			}
+			*l, it.attempt = before, Result{Err: err}
+			continue
+		}
+		it.revived = true
+		it.attempt.OperationID = it.call.operationID
+		rewrites = append(rewrites, rewrite{before: &before, after: l, operation: it.call.operationID})
+	}
+	return b.apply(ctx, tx, revived, rewrites)
 }
 
-// revives reports whether the item gives a link the fields of its draft. An upsert restores a deleted
-// link with the fields that it has, unless it was purged.
-func (it *item) revives(l *Link) bool {
-	return l.DeletedAt != nil && (it.upsert == nil || l.PurgedAt != nil)
+// update replaces a link by its present state.
+func (f *facts) update(l *Link) {
+	for _, known := range []**Link{&f.same, &f.ofCode, &f.ofID} {
+		if *known != nil && (*known).ID == l.ID {
+			*known = l
+		}
+	}
 }
 
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.

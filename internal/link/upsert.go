@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +97,7 @@ func (s *Store) upsert(
 	}
 	c := &call{member: m, policy: policy, operationID: operationID}
 	for _, u := range in {
-		c.items = append(c.items, &item{call: c, in: u.creation(), upsert: u})
+		c.items = append(c.items, &item{call: c, proposal: proposal{in: u.creation(), upsert: u}})
 	}
 	if err := s.create(ctx, c); err != nil {
 		return nil, fmt.Errorf("upserting links: %w", err)
@@ -167,7 +166,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		if it.upsert == nil {
 			continue
 		}
-		*it = item{call: it.call, in: it.in, upsert: it.upsert}
+		*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert}}
 		if _, err := CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
@@ -233,34 +232,6 @@ func (b *batch) draftUpsert(it *item) error {
 	return it.draft.changeRouting(fields.Routing.To)
 }
 
-// adopt gives an item the link that it changes: the holder of its external id, or one without that has the
-// item's URL or code. It fails if that has another external id.
-func (it *item) adopt(holder, l *Link) {
-	switch {
-	case holder != nil:
-		it.attempt.Link, it.holder = holder, holder
-	case l == nil:
-	case l.DisabledAt != nil:
-		it.attempt.Err = errDisabled().At("url")
-	case l.ExternalID != nil:
-		it.attempt.Err = errOfOther(it.draft.Strategy)
-	case l.PurgedAt != nil && !bytes.Equal(l.CanonicalHash, it.draft.CanonicalHash): // only its code was found
-		it.attempt.Err = errNoCode(Custom)
-	default:
-		it.attempt.Link = l
-	}
-}
-
-// errOfOther is the error of an item whose URL or code belongs to a link with another external id.
-func errOfOther(strategy Strategy) error {
-	if strategy == Custom {
-		return errs.New(errs.CodeTaken, "The code belongs to a link with another externalId. Choose another code.").
-			At("customCode")
-	}
-	return errs.New(errs.Conflict, "The URL belongs to a link with another externalId. Use the strategy RANDOM or "+
-		"COUNTER for another link to it.").At("url")
-}
-
 // changeFound changes the links that the upserts of the batch have found. It returns errFailed for an
 // AllOrNothing batch that has an error.
 func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
@@ -278,7 +249,7 @@ func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	var found []*item
 	e := edits{field: "links", reasonOf: reasonOfUpsert, operationID: b.calls[0].operationID}
 	for _, it := range b.items {
-		if it.upsert != nil && it.attempt.Link != nil && !it.attempt.Created && !it.revived {
+		if it.attempt.Link != nil && it.decision.act == changes {
 			found, e.ids = append(found, it), append(e.ids, it.attempt.Link.ID)
 			e.needClicks = e.needClicks || it.upsert.Fields.MaxClicks.Set
 		}
@@ -313,7 +284,7 @@ func (b *batch) applyUpsert(it *item, l *Link) error {
 	it.versionBefore = l.Version
 	hasID := optional.Equal(l.ExternalID, &u.ExternalID)
 	switch {
-	case !hasID && it.holder != nil:
+	case !hasID && it.facts.ofID != nil:
 		return errRetry
 	case !hasID && l.ExternalID != nil:
 		return errOfOther(it.draft.Strategy)

@@ -1,0 +1,230 @@
+package link
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// propose returns a proposal for the URL https://example.com/, like a call that has prepared its passwords.
+func propose(t *testing.T, in New) *proposal {
+	t.Helper()
+	if in.URL == "" {
+		in.URL = "https://example.com/"
+	}
+	if p := in.Routing.NewPassword(); p != nil {
+		p.ID, p.Hash = "id of "+p.Text, "#"+p.Text
+	}
+	return &proposal{in: &in, draft: must.Value((&Store{}).draft(workspace.Public(), in, noon))(t)}
+}
+
+// summary is the act of a decision with the ignored fields, or the code of its error with the field.
+func (d *decision) summary() string {
+	if d.act != refuses {
+		return strings.Join(append([]string{string(d.act)}, d.ignored...), " ")
+	}
+	return strings.Join(append([]string{d.err.Kind.Code()}, d.err.Field...), " ")
+}
+
+// TestDecide_ByFacts has a row for what is known and a column for each kind of request. Links of upserts, and those of the
+// columns "own id", have the external id "mine". A column that a row cannot have is "-".
+func TestDecide_ByFacts(t *testing.T) {
+	t.Parallel()
+	code, mine := new("promo"), new("mine")
+	kinds := []New{
+		{}, {ExternalID: mine}, {CustomCode: code}, {CustomCode: code, ExternalID: mine},
+		{Strategy: new(Random)}, {Strategy: new(Random), ExternalID: mine}, {Strategy: new(Counter)},
+		{ExternalID: mine}, {CustomCode: code, ExternalID: mine}, {Strategy: new(Random), ExternalID: mine},
+	}
+	const firstUpsert = 7
+	hash := sha256.Sum256([]byte("https://example.com/"))
+	link := func(id string, change func(*Link)) *Link {
+		l := &Link{ID: id, CanonicalHash: hash[:]}
+		if change != nil {
+			change(l)
+		}
+		return l
+	}
+	own := func(l *Link) { l.ExternalID = mine }
+	other := func(l *Link) { l.ExternalID = new("other") }
+	gone := func(l *Link) { l.DeletedAt = new(noon) }
+	purged := func(l *Link) { l.DeletedAt, l.PurgedAt = new(noon), new(noon) }
+	disabled := func(l *Link) { l.DisabledAt = new(noon) }
+	elsewhere := func(l *Link) { l.CanonicalHash = []byte{1} }
+	expired := func(l *Link) { l.ExpiresAt = new(noon.Add(-time.Hour)) }
+	all := func(changes ...func(*Link)) func(*Link) {
+		return func(l *Link) {
+			for _, change := range changes {
+				change(l)
+			}
+		}
+	}
+	names := map[string]string{
+		"LATER": "QUOTA_EXCEEDED", "UNSAFE": "UNSAFE_URL url", "DISABLED": "UNSAFE_URL url", "CODE": "CODE_TAKEN customCode",
+		"NO_CODE": "CODE_EXHAUSTED url", "NO_RANDOM": "CODE_EXHAUSTED strategy", "OTHER_ID": "CONFLICT externalId",
+		"ID_TAKEN": "EXTERNAL_ID_TAKEN externalId", "ANOTHERS": "CONFLICT url", "next": string(triesNext),
+	}
+	refused := errs.New(errs.UnsafeURL, "It is refused.").At("url")
+	later := errs.New(errs.QuotaExceeded, "It is used up.")
+	same := link("same", own)
+	for name, c := range map[string]struct {
+		facts facts
+		//     URL      own id   code     own id   RANDOM   own id   COUNTER  | upserts by URL, code, RANDOM
+		want string
+	}{
+		"nothing":             {facts{}, "insert insert insert insert insert insert insert insert insert insert"},
+		"a refused URL":       {facts{refused: refused}, "UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE"},
+		"a used up quota":     {facts{overQuota: later}, "LATER LATER LATER LATER LATER LATER LATER LATER LATER LATER"},
+		"a taken code":        {facts{isTaken: true, hasNextCode: true}, "next next - - next next next next - next"},
+		"the last taken code": {facts{isTaken: true}, "NO_CODE NO_CODE CODE CODE NO_RANDOM NO_RANDOM - NO_CODE CODE NO_RANDOM"},
+		"a taken code, a used up quota": {facts{isTaken: true, hasNextCode: true, overQuota: later},
+			"next next - - next next next next - next"},
+		"refused, a used up quota": {facts{refused: refused, overQuota: later},
+			"UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE"},
+
+		"it exists": {facts{same: link("a", nil)},
+			"return OTHER_ID return OTHER_ID - - - change change -"},
+		"it exists, a used up quota": {facts{same: link("a", nil), overQuota: later},
+			"return OTHER_ID return OTHER_ID - - - change change -"},
+		"it exists, a taken code": {facts{same: link("a", nil), isTaken: true},
+			"return OTHER_ID return OTHER_ID - - - change change -"},
+		"it exists, refused": {facts{same: link("a", nil), refused: refused},
+			"UNSAFE UNSAFE UNSAFE UNSAFE - - - UNSAFE UNSAFE -"},
+		"it is expired": {facts{same: link("a", expired)},
+			"return OTHER_ID return OTHER_ID - - - change change -"},
+		"it has another id": {facts{same: link("a", other)},
+			"return OTHER_ID return OTHER_ID - - - ANOTHERS CODE -"},
+		"it has the id":                   {facts{same: same, ofID: same}, "return return return return - - - change change -"},
+		"it was deleted":                  {facts{same: link("a", gone)}, "revive OTHER_ID revive OTHER_ID - - - change change -"},
+		"it was deleted, a used up quota": {facts{same: link("a", gone), overQuota: later}, "revive OTHER_ID revive OTHER_ID - - - change change -"},
+		"it was deleted with another id": {facts{same: link("a", all(gone, other))},
+			"revive OTHER_ID revive OTHER_ID - - - ANOTHERS CODE -"},
+		"it was deleted with the id": {facts{same: link("same", all(gone, own)), ofID: link("same", all(gone, own))},
+			"revive revive revive revive - - - change change -"},
+		"it was purged":   {facts{same: link("a", purged)}, "revive revive revive revive - - - revive revive -"},
+		"it was disabled": {facts{same: link("a", disabled)}, "DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
+		"it was disabled and deleted": {facts{same: link("a", all(disabled, gone))},
+			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
+		"it was disabled and purged": {facts{same: link("a", all(disabled, purged))},
+			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
+		"it was disabled with another id": {facts{same: link("a", all(disabled, other))},
+			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
+
+		"another URL has the code":     {facts{ofCode: link("b", elsewhere)}, "- - CODE CODE - - - - change -"},
+		"one with another id has it":   {facts{ofCode: link("b", all(elsewhere, other))}, "- - CODE CODE - - - - CODE -"},
+		"a deleted one has it":         {facts{ofCode: link("b", all(elsewhere, gone))}, "- - CODE CODE - - - - change -"},
+		"a purged one has it":          {facts{ofCode: link("b", all(elsewhere, purged))}, "- - CODE CODE - - - - CODE -"},
+		"a disabled one has it":        {facts{ofCode: link("b", all(elsewhere, disabled))}, "- - CODE CODE - - - - DISABLED -"},
+		"another has the code and id":  {facts{ofCode: link("b", all(elsewhere, own)), ofID: link("b", all(elsewhere, own))}, "- - - ID_TAKEN - - - - change -"},
+		"one has the code, one the id": {facts{ofCode: link("b", elsewhere), ofID: link("c", all(elsewhere, own))}, "- - - ID_TAKEN - - - - change -"},
+
+		"another has the id": {facts{ofID: link("c", all(elsewhere, own))},
+			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
+		"a deleted one has the id": {facts{ofID: link("c", all(elsewhere, own, gone))},
+			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
+		"a disabled one has the id": {facts{ofID: link("c", all(elsewhere, own, disabled))},
+			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
+		"another has the id, a used up quota": {facts{ofID: link("c", all(elsewhere, own)), overQuota: later},
+			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
+		"another has the id, refused": {facts{ofID: link("c", all(elsewhere, own)), refused: refused},
+			"- UNSAFE - UNSAFE - UNSAFE - UNSAFE UNSAFE UNSAFE"},
+		"it exists, another has the id": {facts{same: link("a", nil), ofID: link("c", all(elsewhere, own))},
+			"- OTHER_ID - OTHER_ID - - - change change -"},
+		"it was purged, another has the id": {facts{same: link("a", purged), ofID: link("c", all(elsewhere, own))},
+			"- ID_TAKEN - ID_TAKEN - - - change change -"},
+	} {
+		wants := strings.Fields(c.want)
+		if len(wants) != len(kinds) {
+			t.Fatalf("%s has %d columns", name, len(wants))
+		}
+		for i, want := range wants {
+			if want == "-" {
+				continue
+			}
+			p := propose(t, kinds[i])
+			if i >= firstUpsert {
+				p.upsert = &Upsert{ExternalID: *mine}
+			}
+			if full, ok := names[want]; ok {
+				want = full
+			}
+			d := decide(p, &c.facts)
+			if got := d.summary(); got != want {
+				t.Errorf("%s, column %d: %s, want %s", name, i, got, want)
+			}
+			isAboutOne := d.act == returns || d.act == revives || d.act == changes
+			if isAboutOne != (d.link != nil) {
+				t.Errorf("%s, column %d: %s of %v", name, i, d.act, d.link)
+			}
+		}
+	}
+}
+
+// TestDecide_ByFields requests links that exist: a plain one, and one with all fields.
+func TestDecide_ByFields(t *testing.T) {
+	t.Parallel()
+	soon, later := noon.Add(time.Hour), noon.Add(2*time.Hour)
+	full := New{
+		Title: new("a"), Note: new("n"), Tags: []string{"x", "y"}, Metadata: pairs("k", "v"), RedirectStatus: new(307),
+		StartsAt: &soon, ExpiresAt: &later, MaxClicks: new(int64(5)), Routing: withPassword("password 1"),
+	}
+	full.Routing.Rules, full.Routing.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
+	full.Routing.ForwardPath = optional.Set(new(true))
+	links := map[string]*Link{"plain": propose(t, New{}).draft, "full": propose(t, full).draft}
+	const noPassword = "CONFLICT routing gate password"
+	for name, c := range map[string]struct {
+		in          New
+		plain, full string
+	}{
+		"no field":          {New{}, "return", "return"},
+		"all the same":      {full, "CONFLICT startsAt", "return"},
+		"start":             {New{StartsAt: &soon}, "CONFLICT startsAt", "return"},
+		"other start":       {New{StartsAt: &noon}, "CONFLICT startsAt", "CONFLICT startsAt"},
+		"end":               {New{ExpiresAt: &soon}, "CONFLICT expiresAt", "CONFLICT expiresAt"},
+		"same end":          {New{ExpiresAt: &later}, "CONFLICT expiresAt", "return"},
+		"finer end":         {New{ExpiresAt: new(later.Add(time.Nanosecond))}, "CONFLICT expiresAt", "return"},
+		"limit":             {New{MaxClicks: new(int64(4))}, "CONFLICT maxClicks", "CONFLICT maxClicks"},
+		"same limit":        {New{MaxClicks: new(int64(5))}, "CONFLICT maxClicks", "return"},
+		"password":          {New{Routing: withPassword("password 1")}, noPassword, "return"},
+		"other password":    {New{Routing: withPassword("password 2")}, noPassword, "compare"},
+		"notice":            {New{Routing: gated(&routing.GateChange{Notice: optional.Set(new("Hello"))})}, "CONFLICT routing gate notice", "CONFLICT routing gate notice"},
+		"button":            {New{Routing: gated(&routing.GateChange{Confirm: optional.Set(new(true))})}, "CONFLICT routing gate confirm", "CONFLICT routing gate confirm"},
+		"no gate":           {New{Routing: gated(nil)}, "return", "return routing.gate.password"},
+		"rule":              {New{Routing: byRule("DE")}, "CONFLICT routing rules", "return"},
+		"other rule":        {New{Routing: byRule("FR")}, "CONFLICT routing rules", "CONFLICT routing rules"},
+		"bots":              {New{Routing: &routing.Change{Bots: optional.Set(new(routing.BlockBots))}}, "CONFLICT routing bots", "return"},
+		"all bots":          {New{Routing: &routing.Change{Bots: optional.Set(new(routing.RedirectBots))}}, "return", "return routing.bots"},
+		"title":             {New{Title: new("b")}, "return title", "return title"},
+		"same title":        {New{Title: new("a")}, "return title", "return"},
+		"note":              {New{Note: new("m")}, "return note", "return note"},
+		"tags":              {New{Tags: []string{"y", "x"}}, "return tags", "return"},
+		"fewer tags":        {New{Tags: []string{"x"}}, "return tags", "return tags"},
+		"metadata":          {New{Metadata: pairs("k", "w")}, "return metadata", "return metadata"},
+		"empty title, tags": {New{Title: new(""), Tags: []string{}}, "return", "return title tags"},
+		"answer":            {New{RedirectStatus: new(301)}, "return redirectStatus", "return redirectStatus"},
+		"same answer":       {New{RedirectStatus: new(307)}, "return redirectStatus", "return"},
+		"path":              {New{Routing: &routing.Change{ForwardPath: optional.Set(new(true))}}, "return routing.forwardPath", "return"},
+		"end page": {New{Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/end"))}},
+			"return routing.endedUrl", "return routing.endedUrl"},
+		"start and title": {New{StartsAt: &noon, Title: new("b")}, "CONFLICT startsAt", "CONFLICT startsAt"},
+	} {
+		for existing, want := range map[string]string{"plain": c.plain, "full": c.full} {
+			p := propose(t, sending(c.in))
+			if d := decide(p, &facts{same: links[existing]}); d.summary() != want {
+				t.Errorf("%s of the %s link: %s, want %s", name, existing, d.summary(), want)
+			}
+		}
+	}
+	p := propose(t, sending(New{Routing: withPassword("password 2")}))
+	p.compared = "id of password 1"
+	if d := decide(p, &facts{same: links["full"]}); d.summary() != noPassword {
+		t.Errorf("another password that was compared: %s", d.summary())
+	}
+}
