@@ -36,7 +36,7 @@ const (
 	// firstTargets is the number of bursts of first visits of a version in a round, at most.
 	firstTargets = 2
 	// maxRest bounds the wait for deferred work. A start does the rest of it.
-	maxRest = 20 * time.Second
+	maxRest = 6 * time.Second
 )
 
 func main() { rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(rig.URLOf(0))}) }
