@@ -27,7 +27,8 @@ var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/memo", "internal/month", "internal/optional",
-		"internal/ownhost", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/schedule",
+		"internal/ownhost", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
+		"internal/routing/explain", "internal/schedule",
 		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
 	},
@@ -61,9 +62,11 @@ var within = map[string][]string{
 	"internal/poll":      {"internal/errs"},
 	"internal/qr":        {"internal/admission", "internal/errs", "internal/memo", "internal/optional"},
 	"internal/rollup":    {"internal/click"},
-	"internal/routing": {
-		"internal/errs", "internal/flat", "internal/id", "internal/optional", "internal/urlnorm", "internal/validate",
+	"internal/routing": {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate"},
+	"internal/routing/check": {
+		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate",
 	},
+	"internal/routing/explain": {"internal/optional", "internal/routing"},
 	"internal/schedule":    {"internal/optional", "internal/routing"},
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/stream":      {"internal/errs", "internal/poll"},

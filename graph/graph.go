@@ -26,7 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -69,7 +69,7 @@ type Config struct {
 	Webhooks   *webhook.Store
 	Dispatcher *webhook.Dispatcher
 	// Surroundings are what warnings about routings depend on.
-	Surroundings routing.WarningContext
+	Surroundings check.WarningContext
 	HitQuota     int64
 	// HitsUsed returns the hits of links in a month that are used, without those of open leases. Nil: their clicks.
 	HitsUsed func(ctx context.Context, m month.Month, linkIDs ...string) (map[string]int64, error)

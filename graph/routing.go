@@ -9,6 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/routing/explain"
 )
 
 // routingChange returns the change of a routing; nil for none.
@@ -45,7 +47,7 @@ func gateChange(in *gen.LinkGateInput) *routing.GateChange {
 
 func (r *queryResolver) ExplainRedirect(
 	ctx context.Context, by gen.LinkBy, visit *routing.Sample, change *gen.LinkRoutingInput,
-) (*routing.Explanation, error) {
+) (*explain.Explanation, error) {
 	l, err := r.Link(ctx, by)
 	if err != nil || l == nil {
 		return nil, err
@@ -77,7 +79,7 @@ func (r *linkRoutingResolver) Rules(_ context.Context, of *link.LinkRouting) ([]
 	return rules, nil
 }
 
-func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*routing.Warning, error) {
+func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*check.Warning, error) {
 	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
 }
 

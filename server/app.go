@@ -34,7 +34,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -271,7 +271,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		HitsUsed:     a.Quotas.Hits.Used,
 		UTMTemplates: a.UTMTemplates,
 		Webhooks:     a.Webhooks,
-		Surroundings: routing.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
+		Surroundings: check.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
 		Limits:       ratelimit.NewMeter(a.Limits, a.now),
 		RequestRate:  a.config.RequestRate,
 		CostRate:     a.config.CostRate,

@@ -25,6 +25,8 @@ import (
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/routing/explain"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -1235,7 +1237,7 @@ type LinkResolver interface {
 type LinkRoutingResolver interface {
 	Rules(ctx context.Context, obj *link.LinkRouting) ([]*link.LinkRule, error)
 
-	Warnings(ctx context.Context, obj *link.LinkRouting) ([]*routing.Warning, error)
+	Warnings(ctx context.Context, obj *link.LinkRouting) ([]*check.Warning, error)
 }
 type LinkVersionResolver interface {
 	ActorID(ctx context.Context, obj *link.Version) (*string, error)
@@ -1318,7 +1320,7 @@ type QueryResolver interface {
 	PreviewCode(ctx context.Context, workspaceID string, url string) (*link.Preview, error)
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
-	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*routing.Explanation, error)
+	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*explain.Explanation, error)
 	ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error)
 }
 type RoutingRuleResolver interface {
@@ -20498,8 +20500,8 @@ func (ec *executionContext) _LinkRouting_warnings(ctx context.Context, field gra
 			return ec.Resolvers.LinkRouting().Warnings(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Warning) graphql.Marshaler {
-			return ec.marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
+			return ec.marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25187,8 +25189,8 @@ func (ec *executionContext) _Query_explainRedirect(ctx context.Context, field gr
 			return ec.Resolvers.Query().ExplainRedirect(ctx, fc.Args["by"].(LinkBy), fc.Args["visit"].(*routing.Sample), fc.Args["routing"].(*LinkRoutingInput))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *routing.Explanation) graphql.Marshaler {
-			return ec.marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐExplanation(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
+			return ec.marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐExplanation(ctx, selections, v)
 		},
 		true,
 		false,
@@ -25600,7 +25602,7 @@ func (ec *executionContext) fieldContext_RedeliverWebhookPayload_errors(_ contex
 	return fc, nil
 }
 
-func (ec *executionContext) _RedirectExplanation_status(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_status(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25623,7 +25625,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_status(_ context.Co
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
-func (ec *executionContext) _RedirectExplanation_location(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_location(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25646,7 +25648,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_location(_ context.
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "String")
 }
 
-func (ec *executionContext) _RedirectExplanation_reason(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_reason(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25669,7 +25671,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_reason(_ context.Co
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "RedirectReason")
 }
 
-func (ec *executionContext) _RedirectExplanation_consumes(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_consumes(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25692,7 +25694,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_consumes(_ context.
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Boolean")
 }
 
-func (ec *executionContext) _RedirectExplanation_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25715,7 +25717,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_ruleIndex(_ context
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
-func (ec *executionContext) _RedirectExplanation_targetIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_targetIndex(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25738,7 +25740,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_targetIndex(_ conte
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
-func (ec *executionContext) _RedirectExplanation_candidates(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_candidates(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25761,7 +25763,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_candidates(_ contex
 	return graphql.NewScalarFieldContext("RedirectExplanation", field, false, false, "Int")
 }
 
-func (ec *executionContext) _RedirectExplanation_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_visit(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25793,7 +25795,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_visit(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _RedirectExplanation_steps(ctx context.Context, field graphql.CollectedField, obj *routing.Explanation) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectExplanation_steps(ctx context.Context, field graphql.CollectedField, obj *explain.Explanation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25805,8 +25807,8 @@ func (ec *executionContext) _RedirectExplanation_steps(ctx context.Context, fiel
 			return obj.Steps, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []routing.Step) graphql.Marshaler {
-			return ec.marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []explain.Step) graphql.Marshaler {
+			return ec.marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25825,7 +25827,7 @@ func (ec *executionContext) fieldContext_RedirectExplanation_steps(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _RedirectStep_step(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectStep_step(ctx context.Context, field graphql.CollectedField, obj *explain.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25837,8 +25839,8 @@ func (ec *executionContext) _RedirectStep_step(ctx context.Context, field graphq
 			return obj.Step, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v routing.StepKind) graphql.Marshaler {
-			return ec.marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepKind(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v explain.StepKind) graphql.Marshaler {
+			return ec.marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepKind(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25848,7 +25850,7 @@ func (ec *executionContext) fieldContext_RedirectStep_step(_ context.Context, fi
 	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "RedirectStepKind")
 }
 
-func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field graphql.CollectedField, obj *explain.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25860,8 +25862,8 @@ func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field gra
 			return obj.Outcome, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v routing.Outcome) graphql.Marshaler {
-			return ec.marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐOutcome(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v explain.Outcome) graphql.Marshaler {
+			return ec.marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐOutcome(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25871,7 +25873,7 @@ func (ec *executionContext) fieldContext_RedirectStep_outcome(_ context.Context,
 	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "RedirectOutcome")
 }
 
-func (ec *executionContext) _RedirectStep_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectStep_ruleIndex(ctx context.Context, field graphql.CollectedField, obj *explain.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25894,7 +25896,7 @@ func (ec *executionContext) fieldContext_RedirectStep_ruleIndex(_ context.Contex
 	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "Int")
 }
 
-func (ec *executionContext) _RedirectStep_conditionIndex(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectStep_conditionIndex(ctx context.Context, field graphql.CollectedField, obj *explain.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25917,7 +25919,7 @@ func (ec *executionContext) fieldContext_RedirectStep_conditionIndex(_ context.C
 	return graphql.NewScalarFieldContext("RedirectStep", field, false, false, "Int")
 }
 
-func (ec *executionContext) _RedirectStep_detail(ctx context.Context, field graphql.CollectedField, obj *routing.Step) (ret graphql.Marshaler) {
+func (ec *executionContext) _RedirectStep_detail(ctx context.Context, field graphql.CollectedField, obj *explain.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27704,7 +27706,7 @@ func (ec *executionContext) fieldContext_RoutingTest_location(_ context.Context,
 	return graphql.NewScalarFieldContext("RoutingTest", field, false, false, "String")
 }
 
-func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field graphql.CollectedField, obj *check.Warning) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27716,8 +27718,8 @@ func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field grap
 			return obj.Code, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v routing.WarningCode) graphql.Marshaler {
-			return ec.marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningCode(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v check.WarningCode) graphql.Marshaler {
+			return ec.marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningCode(ctx, selections, v)
 		},
 		true,
 		true,
@@ -27727,7 +27729,7 @@ func (ec *executionContext) fieldContext_RoutingWarning_code(_ context.Context, 
 	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, "RoutingWarningCode")
 }
 
-func (ec *executionContext) _RoutingWarning_message(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingWarning_message(ctx context.Context, field graphql.CollectedField, obj *check.Warning) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27750,7 +27752,7 @@ func (ec *executionContext) fieldContext_RoutingWarning_message(_ context.Contex
 	return graphql.NewScalarFieldContext("RoutingWarning", field, false, false, "String")
 }
 
-func (ec *executionContext) _RoutingWarning_field(ctx context.Context, field graphql.CollectedField, obj *routing.Warning) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingWarning_field(ctx context.Context, field graphql.CollectedField, obj *check.Warning) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -44312,7 +44314,7 @@ func (ec *executionContext) _RedeliverWebhookPayload(ctx context.Context, sel as
 
 var redirectExplanationImplementors = []string{"RedirectExplanation"}
 
-func (ec *executionContext) _RedirectExplanation(ctx context.Context, sel ast.SelectionSet, obj *routing.Explanation) graphql.Marshaler {
+func (ec *executionContext) _RedirectExplanation(ctx context.Context, sel ast.SelectionSet, obj *explain.Explanation) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, redirectExplanationImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -44385,7 +44387,7 @@ func (ec *executionContext) _RedirectExplanation(ctx context.Context, sel ast.Se
 
 var redirectStepImplementors = []string{"RedirectStep"}
 
-func (ec *executionContext) _RedirectStep(ctx context.Context, sel ast.SelectionSet, obj *routing.Step) graphql.Marshaler {
+func (ec *executionContext) _RedirectStep(ctx context.Context, sel ast.SelectionSet, obj *explain.Step) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, redirectStepImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -45315,7 +45317,7 @@ func (ec *executionContext) _RoutingTest(ctx context.Context, sel ast.SelectionS
 
 var routingWarningImplementors = []string{"RoutingWarning"}
 
-func (ec *executionContext) _RoutingWarning(ctx context.Context, sel ast.SelectionSet, obj *routing.Warning) graphql.Marshaler {
+func (ec *executionContext) _RoutingWarning(ctx context.Context, sel ast.SelectionSet, obj *check.Warning) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, routingWarningImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -49562,13 +49564,13 @@ func (ec *executionContext) marshalNRedeliverWebhookPayload2ᚖgithubᚗcomᚋli
 	return ec._RedeliverWebhookPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐOutcome(ctx context.Context, v any) (routing.Outcome, error) {
+func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐOutcome(ctx context.Context, v any) (explain.Outcome, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := routing.Outcome(tmp)
+	res := explain.Outcome(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐOutcome(ctx context.Context, sel ast.SelectionSet, v routing.Outcome) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐOutcome(ctx context.Context, sel ast.SelectionSet, v explain.Outcome) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -49592,15 +49594,15 @@ func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
-func (ec *executionContext) marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStep(ctx context.Context, sel ast.SelectionSet, v routing.Step) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStep(ctx context.Context, sel ast.SelectionSet, v explain.Step) graphql.Marshaler {
 	return ec._RedirectStep(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Step) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepᚄ(ctx context.Context, sel ast.SelectionSet, v []explain.Step) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStep(ctx, sel, v[i])
+		return ec.marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStep(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -49612,13 +49614,13 @@ func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return ret
 }
 
-func (ec *executionContext) unmarshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepKind(ctx context.Context, v any) (routing.StepKind, error) {
+func (ec *executionContext) unmarshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepKind(ctx context.Context, v any) (explain.StepKind, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := routing.StepKind(tmp)
+	res := explain.StepKind(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStepKind(ctx context.Context, sel ast.SelectionSet, v routing.StepKind) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepKind(ctx context.Context, sel ast.SelectionSet, v explain.StepKind) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -50000,11 +50002,11 @@ func (ec *executionContext) unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Warning) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarning(ctx, sel, v[i])
+		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarning(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -50016,7 +50018,7 @@ func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforg
 	return ret
 }
 
-func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarning(ctx context.Context, sel ast.SelectionSet, v *routing.Warning) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarning(ctx context.Context, sel ast.SelectionSet, v *check.Warning) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "RoutingWarning!")
 		return graphql.Null
@@ -50024,13 +50026,13 @@ func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforge�
 	return ec._RoutingWarning(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningCode(ctx context.Context, v any) (routing.WarningCode, error) {
+func (ec *executionContext) unmarshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningCode(ctx context.Context, v any) (check.WarningCode, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := routing.WarningCode(tmp)
+	res := check.WarningCode(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWarningCode(ctx context.Context, sel ast.SelectionSet, v routing.WarningCode) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningCode(ctx context.Context, sel ast.SelectionSet, v check.WarningCode) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -51739,7 +51741,7 @@ func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *routing.Explanation) graphql.Marshaler {
+func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

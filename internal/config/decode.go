@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/redisx"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -165,7 +165,7 @@ func parseOrigin(text string) (string, error) {
 
 // parseFallback reads a URL with the placeholders {code} and {host}.
 func parseFallback(text string) (string, error) {
-	if err := routing.CheckFallback(text); err != nil {
+	if err := check.Fallback(text); err != nil {
 		return text, err
 	}
 	return urlnorm.Location(text), nil

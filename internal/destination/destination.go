@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -45,7 +46,7 @@ func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 // CheckFallback validates a URL with placeholders, to which visitors without a destination are sent. It
 // returns InvalidURL or UnsafeURL.
 func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) error {
-	if err := routing.CheckFallback(url); err != nil {
+	if err := check.Fallback(url); err != nil {
 		return err
 	}
 	return c.Check(ctx, conn, routing.WithoutPlaceholders(url))

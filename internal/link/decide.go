@@ -8,7 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -133,7 +133,7 @@ func (p *proposal) reuse(l *Link) decision {
 }
 
 // differences returns the given fields that an existing link has otherwise. Its tags are loaded if some are given.
-func (p *proposal) differences(l *Link) (all []routing.Difference) {
+func (p *proposal) differences(l *Link) (all []check.Difference) {
 	in, d := p.in, p.draft
 	for _, f := range []struct {
 		name                       string
@@ -149,10 +149,10 @@ func (p *proposal) differences(l *Link) (all []routing.Difference) {
 		{"redirectStatus", in.RedirectStatus != nil, d.RedirectStatus == l.RedirectStatus, false},
 	} {
 		if f.isGiven && !f.isSame {
-			all = append(all, routing.Difference{Path: []string{f.name}, Restricts: f.restricts})
+			all = append(all, check.Difference{Path: []string{f.name}, Restricts: f.restricts})
 		}
 	}
-	return append(all, in.Routing.Differences(d.Routing, l.Routing)...)
+	return append(all, check.Differences(in.Routing, d.Routing, l.Routing)...)
 }
 
 // errExistsWithout is the error of a creation that finds its link without the value of a field.

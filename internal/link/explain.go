@@ -12,6 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/routing/explain"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -31,11 +33,11 @@ type ExplainRequest struct {
 // Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
 // have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of Update for the
 // change.
-func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explanation, error) {
+func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*explain.Explanation, error) {
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}
 	}
-	if err := e.Visit.Check(); err != nil {
+	if err := check.Sample(e.Visit); err != nil {
 		return nil, errs.From(err).Under("visit")
 	}
 	l := *e.Link
@@ -75,7 +77,7 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*routing.Explana
 	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" && r.Path != "/" {
 		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
 	}
-	return routing.Explain(&p, &r), nil
+	return explain.Decision(&p, &r), nil
 }
 
 // advance gives a link the state that it will have at an instant, by its pending changes. It has those that
@@ -124,7 +126,7 @@ func (s *Store) exhaustedTargets(ctx context.Context, l *Link) (ids []string, er
 }
 
 // Warnings returns the parts of a link's routing that cannot have their effect on this server.
-func (s *Store) Warnings(ctx context.Context, l *Link, around routing.WarningContext) ([]*routing.Warning, error) {
+func (s *Store) Warnings(ctx context.Context, l *Link, around check.WarningContext) ([]*check.Warning, error) {
 	if l.Routing == nil {
 		return nil, nil
 	}
@@ -141,7 +143,7 @@ func (s *Store) Warnings(ctx context.Context, l *Link, around routing.WarningCon
 	if around.Own, err = s.Destinations.Circular(ctx, s.DB, urls...); err != nil {
 		return nil, err
 	}
-	return l.Routing.Warnings(&around), nil
+	return check.Warnings(l.Routing, &around), nil
 }
 
 // sampleRequest returns the request that a visit describes, at an address of the link.
@@ -153,10 +155,10 @@ func (s *Store) sampleRequestAt(v *routing.Sample, l *Link, at resolve.Address, 
 	base := routing.Request{
 		Now: now, DrawKey: s.DrawKey, Code: at.Code, Host: cmp.Or(at.Host, s.Resolver.PublicHost()),
 	}
-	return v.Request(base, l.Routing, s.readHeaders)
+	return explain.Request(v, base, l.Routing, s.readHeaders)
 }
 
-// readHeaders implements routing.ReadHeaders.
+// readHeaders implements explain.ReadHeaders.
 func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) routing.Visit {
 	v := s.samples().Sample(agent, acceptLanguage, referrer)
 	return routing.Visit{
@@ -184,7 +186,7 @@ func (s *Store) runTestsAt(l *Link, now time.Time) error {
 		}
 		request := s.sampleRequestAt(test.Visit, l, at, now)
 		request.DrawKey = nil
-		if got := routing.Explain(&p, &request).Check(test); got != "" {
+		if got := explain.Decision(&p, &request).Check(test); got != "" {
 			return errs.New(errs.InvalidInput, "The test fails: the link answers %s.", got).
 				At("routing", "tests", strconv.Itoa(i))
 		}

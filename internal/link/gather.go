@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 )
 
 // gatherer combines concurrent calls into batches: those of all workspaces of a lane, and those that such a batch leaves
@@ -79,7 +79,7 @@ func (in *New) size() int {
 		size += len(p.Key) + len(p.Value)
 	}
 	if in.Routing != nil {
-		size += routing.MaxStored
+		size += check.MaxStored
 	}
 	return size
 }

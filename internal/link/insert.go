@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -262,7 +262,7 @@ func (r *record) size() int {
 	size := len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) + len(optional.Value(r.Note)) +
 		len(r.Search) + len(r.Metadata) + 512
 	if r.Routing != nil {
-		size += routing.MaxStored
+		size += check.MaxStored
 	}
 	return size
 }

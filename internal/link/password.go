@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) prepareRoutings(ctx context.Context, m workspace.Membership, all
 	var setting []routed
 	for _, r := range all {
 		changes = append(changes, r.change)
-		if p := r.change.NewPassword(); p != nil && p.IsValid() {
+		if p := r.change.NewPassword(); p != nil && check.IsPassword(p.Text) {
 			setting = append(setting, r)
 		}
 	}
@@ -113,7 +114,7 @@ const passwordIDLength = 16
 
 // assumePassword gives a password that is not stored a hash that no visitor's password has.
 func assumePassword(c *routing.Change) {
-	if p := c.NewPassword(); p != nil && p.IsValid() {
+	if p := c.NewPassword(); p != nil && check.IsPassword(p.Text) {
 		p.ID, p.Hash = "assumed", "assumed"
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -36,7 +37,7 @@ func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, chang
 // changeRouting applies a change to the routing of a link. The URLs of a link that the operator has
 // disabled because of one cannot change.
 func (l *Link) changeRouting(c *routing.Change) error {
-	after, err := c.Apply(l.Routing)
+	after, err := check.Apply(c, l.Routing)
 	if err != nil {
 		return errs.From(err).Under("routing")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -118,7 +119,7 @@ func (s *Store) checkState(l *Link, at time.Time, isRoutingKnown bool) error {
 		return err
 	}
 	if !isRoutingKnown {
-		if err := l.Routing.Revalidate(); err != nil {
+		if err := check.Routing(l.Routing); err != nil {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func copyChecks(rows, replaced []linkURL) {
 func (l *Link) urlRows(now time.Time) (rows []linkURL) {
 	for _, u := range l.Routing.URLs() {
 		canonical, err := urlnorm.Canonical(u.URL)
-		if err != nil { // routing.Check refuses it
+		if err != nil { // package check refuses it
 			continue
 		}
 		row := linkURL{

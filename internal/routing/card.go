@@ -1,12 +1,8 @@
 package routing
 
 import (
-	"strings"
-
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // Card is what preview crawlers are shown instead of a redirect. Nil values are not shown.
@@ -17,33 +13,6 @@ type Card struct {
 	ImageURL *string `json:"imageUrl,omitempty"`
 	// ImageAlt is the alternative text of the image.
 	ImageAlt *string `json:"imageAlt,omitempty"`
-}
-
-// The limits of a card, in characters.
-const (
-	maxCardTitle       = 200
-	maxCardDescription = 500
-	maxImageAlt        = 200
-)
-
-func (c *checker) card(card *Card) {
-	c.text("title", &card.Title, maxCardTitle)
-	c.text("description", card.Description, maxCardDescription)
-	c.text("imageAlt", card.ImageAlt, maxImageAlt)
-	if card.ImageURL != nil {
-		c.in("imageUrl", func() { *card.ImageURL = c.imageURL(*card.ImageURL) })
-	}
-}
-
-// imageURL validates a URL that pages load without a click of the visitor.
-func (c *checker) imageURL(url string) string {
-	const https = "https://"
-	url = urlnorm.Trim(url)
-	if len(url) < len(https) || !strings.EqualFold(url[:len(https)], https) {
-		c.fail(errs.New(errs.InvalidURL, "The URL of an image must start with https://."))
-		return url
-	}
-	return c.url(url)
 }
 
 // imageURLs returns the URL of the card's image, with its position.

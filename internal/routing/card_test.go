@@ -1,13 +1,8 @@
 package routing
 
 import (
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // carded is a routing with a card and everything that is compiled around it.
@@ -86,89 +81,6 @@ func TestDecide_ShowsTheCard(t *testing.T) {
 			got := Decide(c.program, &c.request)
 			if got.Reason != c.want || got.Status != c.status || got.Page == PageCard && got.Location != "" {
 				t.Errorf("%+v, want %s and %d", got, c.want, c.status)
-			}
-			e := Explain(c.program, &c.request)
-			if e.Reason != c.want || e.Status != c.status || e.Consumes != (got.Page == Redirect) {
-				t.Errorf("explained as %+v", e)
-			}
-		})
-	}
-}
-
-func TestExplain_NamesTheAutomationStep(t *testing.T) {
-	t.Parallel()
-	p := &Program{Lifecycle: NewLifecycle(nil, nil), RedirectStatus: 302, Compiled: Compile(carded())}
-	for isCrawler, want := range map[bool]Outcome{true: Applied, false: Passed} {
-		e := Explain(p, &Request{Now: noon, Visit: Visit{PreviewCrawler: isCrawler}})
-		at := slices.IndexFunc(e.Steps, func(s Step) bool { return s.Step == StepAutomation })
-		if at != 6 || e.Steps[at].Outcome != want || isCrawler != (at == len(e.Steps)-1) {
-			t.Errorf("a crawler %t: %+v", isCrawler, e.Steps)
-		}
-	}
-}
-
-func TestCheck_Card(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		card  Card
-		field string
-	}{
-		"no title":         {Card{Title: "  "}, "card.title"},
-		"long title":       {Card{Title: strings.Repeat("ä", 201)}, "card.title"},
-		"two lines":        {Card{Title: "a\nb"}, "card.title"},
-		"no description":   {Card{Title: "t", Description: new("")}, "card.description"},
-		"long description": {Card{Title: "t", Description: new(strings.Repeat("d", 501))}, "card.description"},
-		"long alt":         {Card{Title: "t", ImageAlt: new(strings.Repeat("d", 201))}, "card.imageAlt"},
-		"http image":       {Card{Title: "t", ImageURL: new("http://example.com/a.png")}, "card.imageUrl"},
-		"data image":       {Card{Title: "t", ImageURL: new("data:image/png;base64,AA")}, "card.imageUrl"},
-		"script":           {Card{Title: "t", ImageURL: new("javascript:alert(1)")}, "card.imageUrl"},
-		"user":             {Card{Title: "t", ImageURL: new("https://a:b@example.com/a.png")}, "card.imageUrl"},
-		"no host":          {Card{Title: "t", ImageURL: new("https:///a.png")}, "card.imageUrl"},
-		"fits": {Card{
-			Title: strings.Repeat("ä", 200), Description: new(strings.Repeat("ä", 500)),
-			ImageURL: new("HTTPS://example.com/a.png"), ImageAlt: new(strings.Repeat("ä", 200)),
-		}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			change := Change{Card: optional.Set(&c.card)}
-			got, err := change.Apply(nil)
-			switch {
-			case c.field == "" && (err != nil || got.Card == nil):
-				t.Errorf("%+v, %v", got, err)
-			case c.field != "" && (err == nil || strings.Join(errs.From(err).Field, ".") != c.field):
-				t.Errorf("%+v, %v, want an error at %s", got, err, c.field)
-			}
-		})
-	}
-}
-
-// TestChange_ReplacesTheCard: an absent card stays, null removes it.
-func TestChange_ReplacesTheCard(t *testing.T) {
-	t.Parallel()
-	from := &Routing{Card: &Card{Title: "old", Description: new("kept by no change")}}
-	for name, c := range map[string]struct {
-		change Change
-		want   string
-	}{
-		"absent":   {Change{ForwardPath: optional.Set(new(true))}, "old"},
-		"replaced": {Change{Card: optional.Set(&Card{Title: " new "})}, "new"},
-		"removed":  {Change{Card: optional.Set[*Card](nil)}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			after := must.Value(c.change.Apply(from))(t)
-			if c.want == "" {
-				if after != nil {
-					t.Errorf("the link is not plain: %+v", after)
-				}
-				return
-			}
-			if after.Card.Title != c.want || c.want == "new" && after.Card.Description != nil {
-				t.Errorf("%+v", after.Card)
-			}
-			if completed := c.change.Complete(after); completed.Card.Set && completed.Card.To.Title != c.want {
-				t.Errorf("completed to %+v", completed.Card.To)
 			}
 		})
 	}

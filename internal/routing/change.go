@@ -1,11 +1,6 @@
 package routing
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"github.com/linkforge/linkforge/internal/optional"
-)
+import "github.com/linkforge/linkforge/internal/optional"
 
 // Change is a change of a routing. Fields without Set stay; nil resets a field to its default. Lists are
 // replaced as a whole.
@@ -22,40 +17,12 @@ type Change struct {
 	Tests                optional.Edit[[]*Test]
 }
 
-// Apply returns the routing after the change, checked and with ids; nil for a plain link. The arguments
-// stay as they are. A nil change makes the link plain. It returns InvalidInput or InvalidURL with the
-// position of the value.
-func (c *Change) Apply(from *Routing) (*Routing, error) {
-	if c == nil {
-		return nil, nil
-	}
-	if err := c.checkPassword(); err != nil {
-		return nil, err
-	}
-	after, err := c.set(from).clone()
-	if err != nil {
-		return nil, err
-	}
-	if err := after.Check(); err != nil {
-		return nil, err
-	}
-	if err := after.Identify(from); err != nil {
-		return nil, err
-	}
-	if err := after.CheckSize(); err != nil {
-		return nil, err
-	}
-	if after.IsPlain() {
-		return nil, nil
-	}
-	return after, nil
-}
-
-// set returns a copy of a routing with the fields of the change.
-func (c *Change) set(from *Routing) *Routing {
+// With returns a copy of a routing with the fields of a change, which is not checked. A nil routing has all
+// defaults.
+func (r *Routing) With(c *Change) *Routing {
 	after := &Routing{}
-	if from != nil {
-		*after = *from
+	if r != nil {
+		*after = *r
 	}
 	c.Rules.Apply(&after.Rules)
 	c.PendingURL.Apply(&after.PendingURL)
@@ -79,20 +46,20 @@ func (c *Change) set(from *Routing) *Routing {
 	return after
 }
 
-// Merge is Apply for a change that Complete has returned: rules and targets keep their ids, and nothing is
-// checked, so that it cannot fail. Revalidate checks the result.
+// Merge returns a routing after a change that Complete has returned; nil for a plain link. Rules and targets keep
+// their ids, and nothing is checked, so that it cannot fail.
 func (c *Change) Merge(from *Routing) *Routing {
 	if c == nil {
 		return nil
 	}
-	after := c.set(from)
+	after := from.With(c)
 	if after.IsPlain() {
 		return nil
 	}
 	return after
 }
 
-// Complete returns the change with the checked values and the ids of the routing that Apply has returned;
+// Complete returns the change with the checked values and the ids of the routing that check.Apply has returned;
 // nil stays nil.
 func (c *Change) Complete(after *Routing) *Change {
 	if c == nil {
@@ -125,33 +92,4 @@ func (c *Change) Complete(after *Routing) *Change {
 		gate.Notice.To, completed.Gate.To = after.Gate.Notice, &gate
 	}
 	return &completed
-}
-
-// Revalidate checks a routing that Merge has returned. It returns InvalidInput or InvalidURL with the
-// position of the value.
-func (r *Routing) Revalidate() error {
-	if r == nil {
-		return nil
-	}
-	checked, err := r.clone()
-	if err != nil {
-		return err
-	}
-	if err := checked.Check(); err != nil {
-		return err
-	}
-	return checked.CheckSize()
-}
-
-// clone returns a deep copy, because Check and Identify change the value.
-func (r *Routing) clone() (*Routing, error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("copying a routing: %w", err)
-	}
-	copied := &Routing{}
-	if err := json.Unmarshal(text, copied); err != nil {
-		return nil, fmt.Errorf("copying a routing: %w", err)
-	}
-	return copied, nil
 }

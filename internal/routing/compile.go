@@ -62,7 +62,7 @@ const (
 	drawByCookie
 )
 
-// Compile translates a routing that Check has accepted, without the hash of its password.
+// Compile translates a routing that package check has accepted, without the hash of its password.
 func Compile(r *Routing) Compiled { return compile(r, nil) }
 
 func compile(r *Routing, passwordHash *string) Compiled {
@@ -274,8 +274,8 @@ const ipv4Bits = 96
 // appendNetworks writes networks as IPv6 prefixes: IPv4 addresses are mapped.
 func appendNetworks(b []byte, networks []string) []byte {
 	for _, network := range networks {
-		prefix, err := parseNetwork(network)
-		if err != nil { // Check refuses it
+		prefix, err := ParseNetwork(network)
+		if err != nil { // package check refuses it
 			continue
 		}
 		bits := prefix.Bits()
@@ -288,14 +288,27 @@ func appendNetworks(b []byte, networks []string) []byte {
 	return b
 }
 
+// ParseNetwork parses an address, or a network in CIDR notation.
+func ParseNetwork(network string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(network); err == nil && address.Zone() == "" {
+		address = address.Unmap()
+		return address.Prefix(address.BitLen())
+	}
+	prefix, err := netip.ParsePrefix(network)
+	if err == nil && prefix.Addr().Is4In6() {
+		prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - ipv4Bits)
+	}
+	return prefix.Masked(), err
+}
+
 func appendWeekly(b []byte, w *WeeklySchedule) []byte {
 	var days byte
 	for _, day := range w.Days {
-		days |= 1 << max(slices.Index(weekdays[:], day), 0)
+		days |= 1 << max(slices.Index(Weekdays[:], day), 0)
 	}
 	b = append(flat.AppendText(b, w.Timezone), days)
-	b = flat.AppendNumber(b, uint64(parseClock(w.From)), 2)
-	return flat.AppendNumber(b, uint64(parseClock(w.To)), 2)
+	b = flat.AppendNumber(b, uint64(ParseClock(w.From)), 2)
+	return flat.AppendNumber(b, uint64(ParseClock(w.To)), 2)
 }
 
 // fallbackURLs returns the URLs of a link that has not started, and of one that has ended.
@@ -322,9 +335,12 @@ type forwarding struct {
 	added []Parameter
 }
 
+// MaxNames is how many names a Forwarding has at most.
+const MaxNames = 50
+
 // forwardingBuffer holds the lists of a forwarding, so that reading them allocates nothing.
 type forwardingBuffer struct {
-	names [maxNames]string
+	names [MaxNames]string
 	added [len(utmNames)]Parameter
 }
 

@@ -196,8 +196,8 @@ func (p *Program) holdBack(r *Request) Page {
 	return Redirect
 }
 
-// holdsBots reports whether step 7 may apply to any visit.
-func (p *Program) holdsBots() bool {
+// HoldsBots reports whether any automated visit may be held back.
+func (p *Program) HoldsBots() bool {
 	return p.MaxClicks != 0 || p.Compiled.has(confirmsBots|blocksBots|hasCard)
 }
 

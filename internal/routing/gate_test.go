@@ -1,11 +1,9 @@
 package routing
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
@@ -129,57 +127,5 @@ func TestCompiled_GateHasAVersion(t *testing.T) {
 	pending, ended := both.fallbackURLs()
 	if card := both.Card(); card.Title != "A title" || pending != "https://p.example/" || ended != "https://e.example/" {
 		t.Errorf("%+v, %s, %s", card, pending, ended)
-	}
-}
-
-func TestChange_OfGateKeepsAbsentFields(t *testing.T) {
-	t.Parallel()
-	set := func(g *GateChange) *Change { return &Change{Gate: optional.Edit[*GateChange]{Set: true, To: g}} }
-	first := set(&GateChange{
-		Password: optional.Set(&Password{Text: "eight888", ID: "p", Hash: "h"}), Notice: optional.Set(new("A\r\nnotice")),
-	})
-	from, err := first.Apply(nil)
-	if err != nil || from.Gate.PasswordID != "p" || *from.Gate.Notice != "A\nnotice" || *first.PasswordHash(nil) != "h" {
-		t.Fatalf("%+v, %v", from, err)
-	}
-	more := set(&GateChange{Confirm: optional.Set(new(true))})
-	after, err := more.Apply(from)
-	if err != nil || after.Gate.PasswordID != "p" || after.Gate.Notice == nil || !after.Gate.Confirm ||
-		*more.PasswordHash(new("h")) != "h" {
-		t.Errorf("%+v, %v", after.Gate, err)
-	}
-	removed := set(&GateChange{Password: optional.Set[*Password](nil)})
-	if after, err := removed.Apply(from); err != nil || after.HasPassword() || removed.PasswordHash(new("h")) != nil {
-		t.Errorf("%+v, %v", after, err)
-	}
-	for name, c := range map[string]*Change{
-		"null": set(nil),
-		"nothing left": set(&GateChange{
-			Password: optional.Set[*Password](nil), Notice: optional.Set[*string](nil),
-		}),
-	} {
-		if after, err := c.Apply(from); err != nil || after != nil || c.PasswordHash(new("h")) != nil {
-			t.Errorf("%s: %+v, %v", name, after, err)
-		}
-	}
-	if (*Change)(nil).PasswordHash(new("h")) != nil {
-		t.Error("a plain link keeps its password")
-	}
-	for _, text := range []string{"", "seven77", strings.Repeat("x", 129)} {
-		_, err := set(&GateChange{Password: optional.Set(&Password{Text: text})}).Apply(nil)
-		if !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("a password of %d characters: %v", len(text), err)
-		}
-	}
-	if _, err := set(&GateChange{Notice: optional.Set(new(strings.Repeat("x", 2001)))}).Apply(nil); err == nil {
-		t.Error("a notice of 2,001 characters is accepted")
-	}
-	if kept, err := from.WithPasswordOf(&Routing{Gate: &Gate{PasswordID: "q"}}); err != nil ||
-		kept.Gate.PasswordID != "q" ||
-		from.Gate.PasswordID != "p" {
-		t.Errorf("%+v, %v", kept, err)
-	}
-	if _, err := from.WithPasswordOf(nil); !errs.Is(err, errs.Conflict) {
-		t.Errorf("a password that is not stored: %v", err)
 	}
 }

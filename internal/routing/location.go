@@ -11,6 +11,9 @@ import (
 // MaxLocation is the largest location in bytes. Beyond it, the visitor's query and path are left out.
 const MaxLocation = 8192
 
+// MaxPath is the longest path after the code that is forwarded, in bytes.
+const MaxPath = 2048
+
 // Mode is how query parameters of the short URL reach the destination.
 type Mode string
 

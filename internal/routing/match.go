@@ -17,8 +17,8 @@ type Visit struct {
 	OS       string
 	Browser  string
 	Referrer string
-	// Languages are tags, the most preferred first. They are for links that compare them. Language is set by Explain:
-	// the tag that decides, see decidingLanguage.
+	// Languages are tags, the most preferred first. They are for links that compare them. Language is set by
+	// package explain: the tag that decides, see decidingLanguage.
 	Languages []string
 	Language  string
 	// Bot means that the visit is automated.
@@ -126,9 +126,9 @@ func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 // zones are the time zones that schedules have named, because parsing one takes longer than a redirect.
 var zones sync.Map
 
-// zoneOf returns a zone of the tz database. It returns nil for unknown names, and for names that depend on
+// Zone returns a zone of the tz database. It returns nil for unknown names, and for names that depend on
 // the machine.
-func zoneOf(name string) *time.Location {
+func Zone(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)
 	}
@@ -146,7 +146,7 @@ func zoneOf(name string) *time.Location {
 
 // isOpen reports whether a compiled weekly schedule is open at an instant.
 func isOpen(schedule flat.Reader, at time.Time) bool {
-	zone := zoneOf(schedule.Text())
+	zone := Zone(schedule.Text())
 	if zone == nil {
 		return false
 	}

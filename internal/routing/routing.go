@@ -1,11 +1,10 @@
 // Package routing decides the response of a link to a request at an instant. Routing is the value that
-// members set (value.go, check.go, identity.go); Compile translates it for Decide (compile.go,
-// match.go, target.go, location.go), and Explain reports each step (explain.go). The life cycle of
-// links is in lifecycle.go.
+// members set (value.go); Compile translates it for Decide (compile.go, match.go, target.go, location.go). The
+// life cycle of links is in lifecycle.go. Package check validates changes of a routing, and package explain reports
+// the steps of a decision.
 //
-// Decide and Explain use no clock, database or network: the Request contains all facts. Package redirect
-// calls Decide for each request; package link calls Explain, for explainRedirect and tests. Packages link
-// and linklist use the life cycle.
+// Decide uses no clock, database or network: the Request contains all facts. Package redirect calls it for each
+// request. Packages link and linklist use the life cycle.
 package routing
 
 import (
@@ -193,6 +192,26 @@ type Decision struct {
 	Reason Reason
 }
 
+// Reason is why a link answers as it does. Its text is the name in the GraphQL schema.
+type Reason string
+
+// The reasons.
+const (
+	OwnURL           Reason = "URL"
+	ByRule           Reason = "RULE"
+	Pending          Reason = "PENDING"
+	LinkExpired      Reason = "EXPIRED"
+	LinkExhausted    Reason = "EXHAUSTED"
+	QuotaUsedUp      Reason = "OVER_QUOTA"
+	GateNotPassed    Reason = "GATE"
+	BotHeld          Reason = "BOT"
+	PathRefused      Reason = "PATH"
+	LinkDeleted      Reason = "DELETED"
+	LinkDisabled     Reason = "DISABLED"
+	WorkspaceDeleted Reason = "WORKSPACE_DELETED"
+	ShowsCard        Reason = "CARD"
+)
+
 // StatusBeforeFallback returns the status of the response, or the one that a fallback replaces.
 func (d *Decision) StatusBeforeFallback() int {
 	if d.Page == Redirect {
@@ -208,28 +227,28 @@ func show(p Page, reason Reason) Decision {
 // Decide returns the response of a link to a request. No other code decides it.
 func Decide(p *Program, r *Request) Decision { return decide(p, r, nil) }
 
-// decide is Decide; a trace that is not nil records each step.
-func decide(p *Program, r *Request, t *trace) Decision {
+// decide is Decide; a trace that is not nil records how the rules are tried.
+func decide(p *Program, r *Request, t *Trace) Decision {
 	switch {
 	case r.Failed:
 		return show(PageUnavailable, "")
 	case r.Throttled > 0:
 		return show(PageThrottled, "")
 	case p.Unknown || r.Path != "" && !p.accepts(r.Path):
-		return t.addDeciding(StepAddress, fallback(r, show(PageNotFound, PathRefused), "", p.NotFoundURL))
+		return fallback(r, show(PageNotFound, PathRefused), "", p.NotFoundURL)
 	case p.WorkspaceDeleted:
-		return t.addDeciding(StepWorkspace, show(PageWorkspaceDeleted, WorkspaceDeleted))
+		return show(PageWorkspaceDeleted, WorkspaceDeleted)
 	}
 	pendingURL, endedURL := p.Compiled.fallbackURLs()
 	switch p.Status(r.Now) {
 	case Disabled:
-		return t.addDeciding(StepModeration, show(PageDisabled, LinkDisabled))
+		return show(PageDisabled, LinkDisabled)
 	case Deleted:
-		return t.addDeciding(StepDeletion, fallback(r, show(PageNotFound, LinkDeleted), "", p.NotFoundURL))
+		return fallback(r, show(PageNotFound, LinkDeleted), "", p.NotFoundURL)
 	case Scheduled:
-		return t.addDeciding(StepPending, fallback(r, show(PageNotFound, Pending), pendingURL, p.NotFoundURL))
+		return fallback(r, show(PageNotFound, Pending), pendingURL, p.NotFoundURL)
 	case Expired:
-		return t.addDeciding(StepEnded, fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL))
+		return fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL)
 	}
 	if r.Writes && !p.KeepsMethod() && !(r.Post && p.HasForm()) { // of an active link only: a hidden one is not disclosed
 		return show(PageMethod, "")
@@ -237,19 +256,18 @@ func decide(p *Program, r *Request, t *trace) Decision {
 	held := p.holdBack(r)
 	switch {
 	case held == PagePrefetch || held == PageBlocked:
-		return t.addDeciding(StepAutomation, show(held, BotHeld))
+		return show(held, BotHeld)
 	case r.Exhausted:
-		return t.addDeciding(StepLimits, fallback(r, show(PageExhausted, LinkExhausted), endedURL, p.EndedURL))
+		return fallback(r, show(PageExhausted, LinkExhausted), endedURL, p.EndedURL)
 	case held == PageCard:
-		return t.addDeciding(StepAutomation, show(PageCard, ShowsCard))
+		return show(PageCard, ShowsCard)
 	case held != Redirect:
-		return t.addDeciding(StepAutomation, p.showForm(r, held, BotHeld))
+		return p.showForm(r, held, BotHeld)
 	case p.Compiled.has(hasGate) && r.Gate != GatePassed:
-		return t.addDeciding(StepGate, p.showForm(r, gatePages[r.Gate], GateNotPassed))
+		return p.showForm(r, gatePages[r.Gate], GateNotPassed)
 	case r.OverQuota:
-		return t.addDeciding(StepLimits, show(PageOverQuota, QuotaUsedUp))
+		return show(PageOverQuota, QuotaUsedUp)
 	case p.Compiled == "":
-		t.addOwnURL()
 		return p.redirect(r)
 	}
 	return p.route(r, t)
@@ -293,7 +311,7 @@ func (p *Program) hidesDestination(r *Request) bool {
 
 // accepts reports whether the path after the code is forwarded, or only a slash.
 func (p *Program) accepts(path string) bool {
-	return path == "/" || p.Compiled.has(forwardsPath) && len(path) <= maxPath && PathAllowed(path)
+	return path == "/" || p.Compiled.has(forwardsPath) && len(path) <= MaxPath && PathAllowed(path)
 }
 
 // fallback returns a redirect to the first of the URLs that is not empty, else the page.

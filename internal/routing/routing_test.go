@@ -51,7 +51,7 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.request.Now = noon
 			got := Decide(c.program, &c.request)
-			got.Reason = "" // see TestExplain_NamesTheReason
+			got.Reason = "" // see TestDecide_ShowsTheCard and package explain
 			if got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}

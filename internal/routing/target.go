@@ -14,14 +14,16 @@ const cookiePrefix = "lf_t_"
 func CookieName(ruleID string) string { return cookiePrefix + ruleID }
 
 // route chooses a target by the rules, and forms the location.
-func (p *Program) route(r *Request, t *trace) Decision {
+func (p *Program) route(r *Request, t *Trace) Decision {
 	var buffer forwardingBuffer
 	f, sources, count, rules := p.Compiled.open(&buffer)
 	c := choice{url: p.Location, reason: OwnURL}
 	var language visitLanguage
 	if p.Compiled.ComparesLanguages() {
 		language = decidingLanguage(r.Visit.Languages, rules)
-		t.setLanguage(language.tag)
+	}
+	if t != nil {
+		t.Language, t.RuleCount = language.tag, int(count)
 	}
 	for len(rules) > 0 {
 		rule := flat.Reader(rules.Text())
@@ -46,7 +48,7 @@ func (p *Program) route(r *Request, t *trace) Decision {
 		Status: p.redirectStatus(r), Rule: c.rule, Target: c.target, Source: source, SetsCookie: c.setsCookie,
 		Reason: c.reason,
 	}
-	t.addLocation(&f, count, source, query, path)
+	t.locate(&f, query, path)
 	if !p.hidesDestination(r) {
 		d.Location = f.form(c.url, query, path)
 	}
@@ -72,10 +74,10 @@ type choice struct {
 
 // try returns the target of a compiled rule; ok is false if the rule does not hold or has no available
 // target. If a fact is missing, c.needs names it.
-func (p *Program) try(rule flat.Reader, r *Request, language string, t *trace) (c choice, ok bool) {
+func (p *Program) try(rule flat.Reader, r *Request, language string, t *Trace) (c choice, ok bool) {
 	index, stickiness, id := readRule(&rule)
 	c.rule, c.reason = id, ByRule
-	t.startRule(index)
+	t.start(index)
 	for range rule.Byte() {
 		k := readCondition(&rule)
 		switch matches(k.kind, k.values, r, language) {
@@ -83,11 +85,10 @@ func (p *Program) try(rule flat.Reader, r *Request, language string, t *trace) (
 			c.needs = NeedVisitKind
 			return c, false
 		case matchOf(k.isUnless):
-			t.addFailedCondition(k.kind, k.position, k.isUnless, r)
+			t.fail(&k)
 			return c, false
 		}
 	}
-	t.addMatchedRule()
 	return p.choose(c, stickiness, rule, r, t)
 }
 
@@ -139,13 +140,12 @@ func (t *target) isAvailable(r *Request) bool {
 }
 
 // choose chooses one of the available targets of a rule, which follow in targets.
-func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Request, t *trace) (choice, bool) {
+func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Request, t *Trace) (choice, bool) {
 	chosen, position, isCertain := p.draw(c.rule, stickiness, targets, r)
 	if position < 0 {
-		t.addNoTarget()
 		return c, false
 	}
-	t.addTarget(position, isCertain, targets, p, r)
+	t.choose(position, isCertain, targets, p, r)
 	c.target, c.url, c.maxClicks = chosen.id, chosen.destination(p), chosen.maxClicks
 	if c.maxClicks != 0 && c.target != r.Granted && !r.Head && !r.AssumeGrants {
 		c.needs = NeedGrant

@@ -246,16 +246,6 @@ func (t *Target) share() int {
 	return *t.Share
 }
 
-// URL is a URL of a routing and its place, as in rules, 0, targets, 1, url.
-type URL struct {
-	Field []string
-	URL   string
-	// IsTemplate means that the URL has placeholders.
-	IsTemplate bool
-	// IsImage means that the URL is no destination: nothing requests it but crawlers.
-	IsImage bool
-}
-
 // Label describes a rule or a target with an id to people: by its name, the position of the rule, or the URL of the
 // target, which may be that of the link. It is empty for what the routing does not have.
 func (r *Routing) Label(elementID, linkURL string) string {

@@ -1,6 +1,9 @@
 package routing
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // weekly are times of the week on the clock of a time zone. If to is not after from, the window ends on
 // the next day, and belongs to the day on which it begins.
@@ -27,3 +30,25 @@ func (w *weekly) holds(at time.Time) bool {
 }
 
 func (w *weekly) has(day time.Weekday) bool { return w.days&(1<<day) != 0 }
+
+// Weekdays are in the order of time.Weekday.
+var Weekdays = [...]Weekday{"SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"}
+
+// MinutesOfDay is the largest result of ParseClock.
+const MinutesOfDay = 24 * 60
+
+// ParseClock returns the minute of the day of a time as HH:MM, from 00:00 to 24:00, or -1.
+func ParseClock(s string) int {
+	if len(s) != 5 || s[2] != ':' {
+		return -1
+	}
+	digits := s[:2] + s[3:]
+	if strings.Trim(digits, "0123456789") != "" {
+		return -1
+	}
+	hour, minute := int(s[0]-'0')*10+int(s[1]-'0'), int(s[3]-'0')*10+int(s[4]-'0')
+	if minute > 59 || hour*60+minute > MinutesOfDay {
+		return -1
+	}
+	return hour*60 + minute
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -210,7 +211,7 @@ func (t *Template) apply(c Change) error {
 	if utm.TemplateID != nil {
 		return errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").At("utm", "templateId")
 	}
-	if err := utm.Check(); err != nil {
+	if err := check.UTM(&utm); err != nil {
 		return errs.From(err).Under("utm")
 	}
 	t.UTM = &utm

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) UpdateRouting(ctx context.Context, m Membership, c RoutingChange
 		}
 		before := *w
 		if c.Defaults.Set {
-			if w.RoutingDefaults, err = c.Defaults.To.Apply(w.RoutingDefaults); err != nil {
+			if w.RoutingDefaults, err = check.Apply(c.Defaults.To, w.RoutingDefaults); err != nil {
 				return errs.From(err).Under("defaults")
 			}
 		}

@@ -1,4 +1,4 @@
-package routing
+package check
 
 import (
 	"encoding/json"
@@ -12,16 +12,17 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // parse returns the change that a JSON object of fields describes; null resets a field.
-func parse(t *testing.T, text string) *Change {
+func parse(t *testing.T, text string) *routing.Change {
 	t.Helper()
-	var r Routing
+	var r routing.Routing
 	must.NoError(t, json.Unmarshal([]byte(text), &r))
 	fields := map[string]json.RawMessage{}
 	must.NoError(t, json.Unmarshal([]byte(text), &fields))
-	c := &Change{}
+	c := &routing.Change{}
 	for name := range fields {
 		switch name {
 		case "rules":
@@ -49,16 +50,16 @@ func TestApply_KeepsIdentities(t *testing.T) {
 	t.Parallel()
 	const declared = `{"rules": [{"name": "de", "when": [{"country": ["DE"]}], "targets": [{"url": "https://a.example/"}]},
 		{"targets": [{"name": "x"}, {"url": "https://b.example/", "share": 3}]}]}`
-	first, err := parse(t, declared).Apply(nil)
+	first, err := Apply(parse(t, declared), nil)
 	must.NoError(t, err)
-	again, err := parse(t, declared).Apply(first)
+	again, err := Apply(parse(t, declared), first)
 	must.NoError(t, err)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("the same declaration changes the routing:\n%s", diff)
 	}
-	edited, err := parse(t, `{"rules": [{"targets": [{"name": "y"}, {"url": "https://b.example/", "share": 3}]},
+	edited, err := Apply(parse(t, `{"rules": [{"targets": [{"name": "y"}, {"url": "https://b.example/", "share": 3}]},
 		{"name": "de", "targets": [{"url": "https://other.example/", "id": "`+first.Rules[0].Targets[0].ID+`"},
-			{}]}]}`).Apply(first)
+			{}]}]}`), first)
 	must.NoError(t, err)
 	if edited.Rules[1].ID != first.Rules[0].ID || edited.Rules[1].Targets[0].ID != first.Rules[0].Targets[0].ID {
 		t.Error("an edited rule with the same name has another id")
@@ -66,14 +67,14 @@ func TestApply_KeepsIdentities(t *testing.T) {
 	if edited.Rules[0].ID == first.Rules[1].ID {
 		t.Error("a rule without a name and with another content has the id of a removed one")
 	}
-	swapped, err := parse(t, `{"rules": [{"targets": [{"url": "https://b.example/", "share": 3}, {"name": "x"}],
-		"id": "`+first.Rules[1].ID+`"}]}`).Apply(first)
+	swapped, err := Apply(parse(t, `{"rules": [{"targets": [{"url": "https://b.example/", "share": 3}, {"name": "x"}],
+		"id": "`+first.Rules[1].ID+`"}]}`), first)
 	must.NoError(t, err)
 	if swapped.Rules[0].Targets[0].ID != first.Rules[1].Targets[1].ID ||
 		swapped.Rules[0].Targets[1].ID != first.Rules[1].Targets[0].ID {
 		t.Error("targets lose their identity when they change places")
 	}
-	plain, err := parse(t, `{"rules": null}`).Apply(first)
+	plain, err := Apply(parse(t, `{"rules": null}`), first)
 	if plain != nil || err != nil {
 		t.Errorf("without rules: %v, %v", plain, err)
 	}
@@ -134,7 +135,7 @@ func TestApply_RefusesBadInput(t *testing.T) {
 		`{"tests": [{"status": 302}]}`:                            "tests 0",
 		`{"tests": [{"visit": {"address": "x"}, "status": 302}]}`: "tests 0 visit address",
 	} {
-		after, err := parse(t, text).Apply(nil)
+		after, err := Apply(parse(t, text), nil)
 		if err == nil {
 			t.Errorf("%s is accepted: %+v", text, after)
 			continue
@@ -143,19 +144,18 @@ func TestApply_RefusesBadInput(t *testing.T) {
 			t.Errorf("%s: %v at %v, want %s", text, err, e.Field, field)
 		}
 	}
-	if _, err := parse(t, `{"endedUrl": "https://x.example/{host}/{code}?a={code}#b"}`).Apply(nil); err != nil {
+	if _, err := Apply(parse(t, `{"endedUrl": "https://x.example/{host}/{code}?a={code}#b"}`), nil); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestApply_RefusesLargeValues(t *testing.T) {
 	t.Parallel()
-	var rules []*Rule
+	var rules []*routing.Rule
 	for range maxRules {
-		rule := toTarget("https://example.com/" + strings.Repeat("a", 1000))
-		rules = append(rules, rule)
+		rules = append(rules, &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/" + strings.Repeat("a", 1000))}}})
 	}
-	_, err := (&Change{Rules: optional.Set(rules)}).Apply(nil)
+	_, err := Apply(&routing.Change{Rules: optional.Set(rules)}, nil)
 	if err == nil || !strings.Contains(err.Error(), "compiled") {
 		t.Errorf("50 KiB of rules: %v", err)
 	}
@@ -165,13 +165,13 @@ func TestApply_RefusesLargeValues(t *testing.T) {
 // still be changed.
 func TestApply_CountsIDsInTheSize(t *testing.T) {
 	t.Parallel()
-	var stored *Routing
+	var stored *routing.Routing
 	for n := 1; ; n++ {
-		var rules []*Rule
+		var rules []*routing.Rule
 		for range min(n, maxRules) {
-			rules = append(rules, &Rule{Targets: slices.Repeat([]*Target{{}}, maxTargets)})
+			rules = append(rules, &routing.Rule{Targets: slices.Repeat([]*routing.Target{{}}, maxTargets)})
 		}
-		after, err := (&Change{Rules: optional.Set(rules)}).Apply(nil)
+		after, err := Apply(&routing.Change{Rules: optional.Set(rules)}, nil)
 		if err != nil || n > maxRules {
 			break
 		}
@@ -180,7 +180,79 @@ func TestApply_CountsIDsInTheSize(t *testing.T) {
 	if n := len(stored.Rules); n == maxRules {
 		t.Fatalf("%d rules are accepted: the size has no effect", n)
 	}
-	if _, err := parse(t, `{"forwardPath": true}`).Apply(stored); err != nil {
+	if _, err := Apply(parse(t, `{"forwardPath": true}`), stored); err != nil {
 		t.Errorf("an unrelated change of a routing of %d rules: %v", len(stored.Rules), err)
+	}
+}
+
+func TestApply_GateKeepsAbsentFields(t *testing.T) {
+	t.Parallel()
+	set := func(g *routing.GateChange) *routing.Change {
+		return &routing.Change{Gate: optional.Edit[*routing.GateChange]{Set: true, To: g}}
+	}
+	first := set(&routing.GateChange{
+		Password: optional.Set(&routing.Password{Text: "eight888", ID: "p", Hash: "h"}), Notice: optional.Set(new("A\r\nnotice")),
+	})
+	from, err := Apply(first, nil)
+	if err != nil || from.Gate.PasswordID != "p" || *from.Gate.Notice != "A\nnotice" || *first.PasswordHash(nil) != "h" {
+		t.Fatalf("%+v, %v", from, err)
+	}
+	more := set(&routing.GateChange{Confirm: optional.Set(new(true))})
+	after, err := Apply(more, from)
+	if err != nil || after.Gate.PasswordID != "p" || after.Gate.Notice == nil || !after.Gate.Confirm ||
+		*more.PasswordHash(new("h")) != "h" {
+		t.Errorf("%+v, %v", after.Gate, err)
+	}
+	removed := set(&routing.GateChange{Password: optional.Set[*routing.Password](nil)})
+	if after, err := Apply(removed, from); err != nil || after.HasPassword() || removed.PasswordHash(new("h")) != nil {
+		t.Errorf("%+v, %v", after, err)
+	}
+	for name, c := range map[string]*routing.Change{
+		"null": set(nil),
+		"nothing left": set(&routing.GateChange{
+			Password: optional.Set[*routing.Password](nil), Notice: optional.Set[*string](nil),
+		}),
+	} {
+		if after, err := Apply(c, from); err != nil || after != nil || c.PasswordHash(new("h")) != nil {
+			t.Errorf("%s: %+v, %v", name, after, err)
+		}
+	}
+	if (*routing.Change)(nil).PasswordHash(new("h")) != nil {
+		t.Error("a plain link keeps its password")
+	}
+	for _, text := range []string{"", "seven77", strings.Repeat("x", 129)} {
+		_, err := Apply(set(&routing.GateChange{Password: optional.Set(&routing.Password{Text: text})}), nil)
+		if !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("a password of %d characters: %v", len(text), err)
+		}
+	}
+	if _, err := Apply(set(&routing.GateChange{Notice: optional.Set(new(strings.Repeat("x", 2001)))}), nil); err == nil {
+		t.Error("a notice of 2,001 characters is accepted")
+	}
+	if kept, err := from.WithPasswordOf(&routing.Routing{Gate: &routing.Gate{PasswordID: "q"}}); err != nil ||
+		kept.Gate.PasswordID != "q" ||
+		from.Gate.PasswordID != "p" {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	if _, err := from.WithPasswordOf(nil); !errs.Is(err, errs.Conflict) {
+		t.Errorf("a password that is not stored: %v", err)
+	}
+}
+
+// TestApply_StoresNormalForms: values that are compared with those of visits are stored as visits have them.
+func TestApply_StoresNormalForms(t *testing.T) {
+	t.Parallel()
+	after := must.Value(Apply(parse(t, `{"rules": [{"name": " de ", "targets": [{}], "when": [
+		{"referrer": ["www.Example.com", ".Example.com"]}, {"network": ["::ffff:192.0.2.0/121", "2001:DB8::1/128"]},
+		{"query": {"name": "cafe\u0301", "value": "u\u0308"}}, {"os": [" iOS "]}]}],
+		"query": {"mode": "ADD", "only": ["cafe\u0301"]}}`), nil))(t)
+	want := `[{"referrer":["example.com",".example.com"]},{"network":["192.0.2.0/25","2001:db8::1"]},` +
+		`{"query":{"name":"caf\u00e9","value":"\u00fc"}},{"os":["iOS"]}]`
+	var when []*routing.Condition
+	must.NoError(t, json.Unmarshal([]byte(want), &when))
+	rule := after.Rules[0]
+	if diff := cmp.Diff(when, rule.When); diff != "" || after.Query.Only[0] != "caf\u00e9" || *rule.Name != "de" ||
+		!*rule.Enabled || *rule.Targets[0].Share != 1 || rule.Stickiness != routing.NotSticky {
+		t.Errorf("%+v\n%s", rule, diff)
 	}
 }

@@ -1,9 +1,12 @@
-package routing
+package check
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // WarningCode is a kind of warnings. Its text is the name in the GraphQL schema.
@@ -40,7 +43,7 @@ type WarningContext struct {
 }
 
 // Warnings returns the parts of a routing that cannot have their effect, or never apply.
-func (r *Routing) Warnings(s *WarningContext) (found []*Warning) {
+func Warnings(r *routing.Routing, s *WarningContext) (found []*Warning) {
 	add := func(code WarningCode, message string, field ...string) {
 		found = append(found, &Warning{Code: code, Message: message, Field: field})
 	}
@@ -50,20 +53,20 @@ func (r *Routing) Warnings(s *WarningContext) (found []*Warning) {
 	}
 	catchAll := -1
 	for i, rule := range r.Rules {
-		if !rule.isEnabled() {
+		if !optional.Or(rule.Enabled, true) {
 			continue
 		}
 		at := []string{"rules", strconv.Itoa(i)}
 		if catchAll >= 0 {
 			add(UnreachableRule, fmt.Sprintf("Rule %d, counted from 1, holds for every visit, so this one is never tried.",
 				catchAll+1), at...)
-		} else if rule.alwaysDecides() {
+		} else if alwaysDecides(rule) {
 			catchAll = i
 		}
-		for list, conditions := range [][]*Condition{rule.When, rule.Unless} {
+		for list, conditions := range [][]*routing.Condition{rule.When, rule.Unless} {
 			for j, k := range conditions {
 				field := slices.Concat(at, []string{[...]string{"when", "unless"}[list], strconv.Itoa(j)})
-				k.warn(s, func(code WarningCode, message string, below ...string) {
+				warn(k, s, func(code WarningCode, message string, below ...string) {
 					add(code, message, slices.Concat(field, below)...)
 				})
 			}
@@ -78,14 +81,14 @@ func (r *Routing) Warnings(s *WarningContext) (found []*Warning) {
 }
 
 // alwaysDecides reports whether the rule holds for every visit and always has an available target.
-func (r *Rule) alwaysDecides() bool {
-	return len(r.When) == 0 && len(r.Unless) == 0 && slices.ContainsFunc(r.Targets, func(t *Target) bool {
-		return t.share() > 0 && t.MaxClicks == nil
+func alwaysDecides(r *routing.Rule) bool {
+	return len(r.When) == 0 && len(r.Unless) == 0 && slices.ContainsFunc(r.Targets, func(t *routing.Target) bool {
+		return optional.Or(t.Share, 1) > 0 && t.MaxClicks == nil
 	})
 }
 
 // warn reports the values that no visit has.
-func (k *Condition) warn(s *WarningContext, add func(code WarningCode, message string, below ...string)) {
+func warn(k *routing.Condition, s *WarningContext, add func(code WarningCode, message string, below ...string)) {
 	switch {
 	case k.Country != nil && !s.HasCountries:
 		add(CountryUnavailable, "This server does not know countries: the country of every visit is unknown.", "country")
