@@ -6,7 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
@@ -20,11 +20,11 @@ var passwordFields = []string{
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
 	caller := transport.Caller{Subject: subject(ctx), Groups: groups(ctx), Owner: owner(ctx), Anonymous: true}
-	caller.Attach = func(ctx context.Context) context.Context { return withLists(db.OwnedBy(ctx, caller.Owner)) }
+	caller.Attach = func(ctx context.Context) context.Context { return withLists(turns.OwnedBy(ctx, caller.Owner)) }
 	if actor, anonymous := account.Current(ctx); anonymous == nil {
 		caller.Anonymous = false
 		caller.Attach = func(ctx context.Context) context.Context {
-			return account.WithActor(withLists(db.OwnedBy(ctx, caller.Owner)), actor)
+			return account.WithActor(withLists(turns.OwnedBy(ctx, caller.Owner)), actor)
 		}
 	}
 	return caller, err

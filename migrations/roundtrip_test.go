@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/migrations"
@@ -27,14 +28,14 @@ func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 
 func up(t *testing.T, d *db.DB) {
 	t.Helper()
-	must.Value(d.Migrate(db.AsOwner(t.Context()), migrations.Files, time.Now()))(t)
+	must.Value(migrate.Up(db.AsOwner(t.Context()), d, migrations.Files, time.Now()))(t)
 }
 
 // rollBackTo rolls back migrations up to and including the given one; all if it is empty.
 func rollBackTo(t *testing.T, d *db.DB, last string) {
 	t.Helper()
 	for {
-		undone := must.Value(d.Rollback(db.AsOwner(t.Context()), migrations.Files))(t)
+		undone := must.Value(migrate.Down(db.AsOwner(t.Context()), d, migrations.Files))(t)
 		if undone == last {
 			return
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/firstvisit"
 	"github.com/linkforge/linkforge/internal/jobs"
@@ -152,7 +153,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateDeadline)
 	defer cancel()
 	if a.config.Migrate {
-		applied, err := a.db.Migrate(ctx, migrations.Files, a.now())
+		applied, err := migrate.Up(ctx, a.db, migrations.Files, a.now())
 		if err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	if err := a.db.CheckScopes(ctx); err != nil {
 		return err
 	}
-	if err := a.db.CheckReplica(ctx); err != nil {
+	if err := a.db.Replica.Check(ctx, a.db); err != nil {
 		return err
 	}
 	// Secrets are created after the database: secrets without a database show that it was lost.
@@ -320,7 +321,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	})
 	parts.Go(func() error { return a.runAdmin(failed) })
 	parts.Go(func() error { return a.jobs.Run(failed) })
-	parts.Go(func() error { return a.db.FollowReplica(failed, a.log, a.now) })
+	parts.Go(func() error { return a.db.Replica.Follow(failed, a.db, a.log, a.now) })
 	parts.Go(func() error { return a.memory.follow(failed) })
 	parts.Go(func() error { return a.Accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.Links.Resolver.Follow(failed) })

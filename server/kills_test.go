@@ -25,6 +25,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
@@ -548,7 +549,7 @@ func (k *killer) schema() (lines []string) {
 // taken are the steps that the database has taken.
 func (k *killer) taken() (names []string) {
 	k.t.Helper()
-	steps, err := k.d.Migrations(k.t.Context(), migrations.Files)
+	steps, err := migrate.List(k.t.Context(), k.d, migrations.Files)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -563,8 +564,8 @@ func (k *killer) taken() (names []string) {
 // bringTo migrates the database to exactly n migrations.
 func (k *killer) bringTo(n int) {
 	k.t.Helper()
-	for _, err := k.d.Migrate(k.t.Context(), firstSteps(k.t, n), time.Now()); len(k.taken()) > n; _,
-		err = k.d.Rollback(k.t.Context(), migrations.Files) {
+	for _, err := migrate.Up(k.t.Context(), k.d, firstSteps(k.t, n), time.Now()); len(k.taken()) > n; _,
+		err = migrate.Down(k.t.Context(), k.d, migrations.Files) {
 		if err != nil {
 			k.t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/month"
@@ -121,7 +122,7 @@ func (b *bench) open() (stop func() error) {
 	} else {
 		b.db = rig.Must(db.OpenSQLite(filepath.Join(b.Folder, "bench.db"), pool))
 	}
-	rig.Must(b.db.Migrate(b, migrations.Files, time.Now()))
+	rig.Must(migrate.Up(b, b.db, migrations.Files, time.Now()))
 	b.clock.Store(b.begin.UnixMicro())
 	b.store = &stats.Store{DB: b.db, ClickMonths: *months, Now: b.now}
 	now := db.Instant(time.Now())

@@ -17,6 +17,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
+	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -251,7 +253,7 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
 		ids := slices.Concat(calls...)
 		slices.Sort(ids)
-		return s.Get(db.Unowned(db.UpToDate(ctx)), slices.Compact(ids)...)
+		return s.Get(turns.Unowned(replica.UpToDate(ctx)), slices.Compact(ids)...)
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -28,7 +29,7 @@ type (
 // Run takes the steps.
 func (migrateUp) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
-		applied, err := d.Migrate(ctx, migrations.Files, time.Now())
+		applied, err := migrate.Up(ctx, d, migrations.Files, time.Now())
 		for _, name := range applied {
 			fmt.Fprintln(io.Out, "applied", name)
 		}
@@ -42,7 +43,7 @@ func (migrateUp) Run(ctx context.Context, f *config.Flags, io IO) error {
 // Run undoes a step.
 func (migrateDown) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
-		undone, err := d.Rollback(ctx, migrations.Files)
+		undone, err := migrate.Down(ctx, d, migrations.Files)
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func (migrateDown) Run(ctx context.Context, f *config.Flags, io IO) error {
 // Run lists the steps.
 func (migrateStatus) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
-		steps, err := d.Migrations(ctx, migrations.Files)
+		steps, err := migrate.List(ctx, d, migrations.Files)
 		for _, step := range steps {
 			when := "pending"
 			if !step.AppliedAt.IsZero() {

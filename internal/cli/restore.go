@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -249,7 +250,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	if err := d.CheckIntegrity(ctx); err != nil {
 		return err
 	}
-	if _, err := d.Migrate(ctx, migrations.Files, time.Now()); err != nil {
+	if _, err := migrate.Up(ctx, d, migrations.Files, time.Now()); err != nil {
 		return err
 	}
 	secret, err := os.ReadFile(filepath.Join(staging, stores.CodeSecretName))

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// Writers records in Redis which users and API keys have written within the last db.MaxLag. Older
+// Writers records in Redis which users and API keys have written within the last replica.MaxLag. Older
 // writes need no record: a replica that lags further behind is not read.
 type Writers struct {
 	DB  *db.DB
@@ -22,16 +23,16 @@ type Writers struct {
 	Now func() time.Time
 }
 
-// recordTTL exceeds db.MaxLag by the longest duration of a write.
-const recordTTL = 2 * db.MaxLag
+// recordTTL exceeds replica.MaxLag by the longest duration of a write.
+const recordTTL = 2 * replica.MaxLag
 
 func key(actorID string) string { return "wrote:" + actorID }
 
 // Reading returns a context for reads that include all writes of the user or API key, and may lag
-// behind those of others by up to db.MaxLag. If Redis is unavailable, reads go to the primary
+// behind those of others by up to replica.MaxLag. If Redis is unavailable, reads go to the primary
 // database.
 func (w *Writers) Reading(ctx context.Context, actorID string) context.Context {
-	if !w.DB.Replica.Has(w.Now().Add(-db.MaxLag)) {
+	if !w.DB.Replica.Has(w.Now().Add(-replica.MaxLag)) {
 		return ctx
 	}
 	left, err := w.KV.PTTL(ctx, key(actorID)).Result()
@@ -39,11 +40,11 @@ func (w *Writers) Reading(ctx context.Context, actorID string) context.Context {
 		return ctx
 	}
 	now := w.Now() // an instant before the response would date the write back
-	since := now.Add(-db.MaxLag)
+	since := now.Add(-replica.MaxLag)
 	if left > 0 && now.Add(left-recordTTL).After(since) {
 		since = now.Add(left - recordTTL)
 	}
-	return db.MayLag(ctx, since)
+	return replica.MayLag(ctx, since)
 }
 
 // Wrote records a write of a user or API key. If Redis is unavailable, it waits until the replica

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -36,7 +37,7 @@ func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "GRANT linkforge_tenant TO CURRENT_USER"))(t)
 	watching, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- d.FollowReplica(watching, slog.New(slog.DiscardHandler), time.Now) }()
+	go func() { ended <- d.Replica.Follow(watching, d, slog.New(slog.DiscardHandler), time.Now) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -67,7 +68,7 @@ func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 	}
 	waited := time.Now()
 	cutOff.Wrote(t.Context(), "usr_unknown") // waits until the replica lags too far to be read
-	if took := time.Since(waited); took < db.MaxLag-time.Second || took > 2*db.MaxLag {
+	if took := time.Since(waited); took < replica.MaxLag-time.Second || took > 2*replica.MaxLag {
 		t.Errorf("waited for %s", took)
 	}
 	if reads(there, "usr_unknown") {

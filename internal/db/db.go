@@ -1,6 +1,7 @@
-// Package db opens PostgreSQL or SQLite behind one bun.DB and owns scopes (row-level security),
-// transactions, replicas and migrations. It knows no tables but its own. Every package with SQL
-// calls it.
+// Package db opens PostgreSQL or SQLite behind one bun.DB, and has the scopes, transactions and statements that both
+// share. It knows no tables. Every package with SQL calls it. Package pgscope runs statements of PostgreSQL in their
+// scopes, package turns divides connections, package replica reads from standbys, and package migrate changes the
+// schema.
 package db
 
 import (
@@ -16,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
@@ -24,6 +24,9 @@ import (
 	"github.com/uptrace/bun/schema"
 	"modernc.org/sqlite" // also the driver "sqlite"
 
+	"github.com/linkforge/linkforge/internal/db/pgscope"
+	"github.com/linkforge/linkforge/internal/db/replica"
+	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
@@ -41,11 +44,11 @@ type DB struct {
 	*bun.DB
 	Kind Kind
 	// Replica serves reads that may lag; nil if there is none.
-	Replica *Replica
+	Replica *replica.Replica
 	// ListTimeout bounds the statements of Briefly on SQLite.
 	ListTimeout time.Duration
 
-	fair   fairness
+	turns  turns.Turns
 	groups groups
 }
 
@@ -72,41 +75,26 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 
 // Open opens the pool without connecting.
 func (s Server) Open() (*DB, error) {
-	config, err := parse(s.URL)
+	config, err := pgscope.ParseConfig(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	connector := stdlib.GetConnector(*config)
-	conns := sql.OpenDB(scopedConnector{connector, patienceOf(s)})
-	limit(conns, s.Pool)
-	gate := newConnections(s.Pool - s.Pool/reserveDivisor)
-	fair := fairness{reads: gate, writes: gate, primary: conns}
-	d := &DB{DB: fair.open(pgdialect.New()), Kind: Postgres, fair: fair}
-	if s.ReadURL == "" {
-		return d, nil
+	connector := pgscope.Connector{
+		Connector: stdlib.GetConnector(*config),
+		Timeouts:  pgscope.Timeouts{Statement: s.StatementTimeout, Lock: s.LockTimeout, List: s.ListTimeout},
 	}
-	return d, d.followedBy(s.ReadURL, s, connector)
-}
-
-// Close closes the database, and its replica.
-func (d *DB) Close() error {
-	if d.Replica == nil {
-		return d.DB.Close()
+	gate := turns.NewPoolGate(s.Pool)
+	d := &DB{Kind: Postgres, turns: turns.Turns{Reads: gate, Writes: gate, Primary: sql.OpenDB(connector)}}
+	limit(d.turns.Primary, s.Pool)
+	if s.ReadURL != "" {
+		if d.Replica, err = replica.Open(s.ReadURL, connector); err != nil {
+			return nil, err
+		}
+		limit(d.Replica.DB, s.Pool)
+		d.turns.Route = d.Replica
 	}
-	return errors.Join(d.DB.Close(), d.Replica.Close(), d.Replica.looks.Close())
-}
-
-func parse(url string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, parseProblem(err)
-	}
-	// bun writes literals into its statements, so a cache of prepared statements has no hits. The
-	// constant ones (bind, enter) request it themselves.
-	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
-	config.RuntimeParams["application_name"] = "linkforge"
-	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
-	return config, nil
+	d.DB = d.turns.Open(exactJSON{pgdialect.New()})
+	return d, nil
 }
 
 // File is a SQLite database.
@@ -164,12 +152,11 @@ func (f File) Open() (*DB, error) {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	limit(readers, f.Pool)
-	fair := fairness{
-		reads: newConnections(f.Pool - f.Pool/reserveDivisor), writes: newConnections(maxGroup), primary: writer,
-		route: readPool{readers},
+	shared := turns.Turns{
+		Reads: turns.NewPoolGate(f.Pool), Writes: turns.NewGate(maxGroup), Primary: writer, Route: readPool{readers},
 	}
 	return &DB{
-		DB: fair.open(sqlitedialect.New()), Kind: SQLite, ListTimeout: f.ListTimeout, fair: fair,
+		DB: shared.Open(exactJSON{sqlitedialect.New()}), Kind: SQLite, ListTimeout: f.ListTimeout, turns: shared,
 		groups: groups{MaxBatch: maxGroup, Serial: true},
 	}, nil
 }

@@ -1,40 +1,15 @@
 package db
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 )
-
-// The codes of errors that this package distinguishes
-// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
-const (
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	lockNotAvailable     = "55P03"
-	queryCanceled        = "57014"
-	uniqueViolation      = "23505"
-	readOnlyTransaction  = "25006"
-
-	duplicatePreparedStatement = "42P05"
-	invalidStatementName       = "26000"
-	featureNotSupported        = "0A000"
-)
-
-// pgCode returns the SQLSTATE of an error of PostgreSQL's, or an empty text.
-func pgCode(err error) string {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code
-	}
-	return ""
-}
 
 // sqliteCode returns the extended result code of an error of SQLite's, or 0.
 func sqliteCode(err error) int {
@@ -44,54 +19,24 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// explain turns PostgreSQL's timeouts and an unavailable server into Unavailable, unless the caller
-// is gone.
-func explain(ctx context.Context, err error) error {
-	switch code := pgCode(err); {
-	case err == nil || ctx.Err() != nil:
-		return err
-	case code == lockNotAvailable || code == queryCanceled:
-		return errTooLong().Because(err)
-	case isUnavailable(err):
-		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
-	case code == duplicatePreparedStatement || code == invalidStatementName:
-		return fmt.Errorf("%w: %w", errShared, err) // a pooler gave the session to another connection
-	}
-	return err
-}
-
-func errTooLong() *errs.Error {
-	return errs.New(errs.Unavailable,
-		"The database took too long. Try again in a moment, request fewer items, or use a narrower filter.")
-}
-
-// isUnavailable reports whether there is no server, or one that accepts no statements for now.
-func isUnavailable(err error) bool {
-	if errs.IsOutage(err) || errors.Is(err, pgconn.ErrConnClosed) {
-		return true
-	}
-	_, ok := errors.AsType[*pgconn.ConnectError](err)
-	return ok
-}
-
 // isConflict reports whether a retry of the transaction can succeed
 // (https://www.postgresql.org/docs/current/mvcc-serialization-failure-handling.html,
 // https://www.sqlite.org/rescode.html#busy).
 func isConflict(err error) bool {
-	code := pgCode(err)
-	return code == serializationFailure || code == deadlockDetected || sqliteCode(err)&0xff == 5 ||
+	code := pgscope.Code(err)
+	return code == pgscope.SerializationFailure || code == pgscope.DeadlockDetected || sqliteCode(err)&0xff == 5 ||
 		errors.Is(err, errGroupAborted)
 }
 
 // IsUniqueViolation reports whether a row violates a unique index.
 func IsUniqueViolation(err error) bool {
 	code := sqliteCode(err)
-	return pgCode(err) == uniqueViolation || code == 2067 || code == 1555 // SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY
+	return pgscope.Code(err) == pgscope.UniqueViolation || code == 2067 || code == 1555 // SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY
 }
 
 // IsRefused reports whether the values of a statement can never be stored: a retry is useless.
 func IsRefused(err error) bool {
-	if code := pgCode(err); code != "" {
+	if code := pgscope.Code(err); code != "" {
 		return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") // data exception, integrity constraint
 	}
 	code := sqliteCode(err) & 0xff
@@ -99,7 +44,7 @@ func IsRefused(err error) bool {
 }
 
 // IsLockTimeout reports whether PostgreSQL has cancelled a statement because it waited too long for a lock.
-func IsLockTimeout(err error) bool { return pgCode(err) == lockNotAvailable }
+func IsLockTimeout(err error) bool { return pgscope.Code(err) == pgscope.LockNotAvailable }
 
 // NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with the attempted
 // action.

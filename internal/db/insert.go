@@ -10,6 +10,8 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect"
 	"github.com/uptrace/bun/schema"
+
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 )
 
 // Insert describes a statement that inserts any number of rows of a model. Tags of the model may
@@ -62,7 +64,7 @@ func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun
 		return tx.NewRaw(text, bun.In(byRow(fields, structs))), ctx
 	}
 	text, columns := in.ofArrays(into, list, fields, structs, 1)
-	return tx.NewRaw(text), bind(ctx, columns...)
+	return tx.NewRaw(text), pgscope.Bind(ctx, columns...)
 }
 
 // ofArrays returns the statement that inserts the rows of arrays, and the arrays. They are the parameters from
@@ -129,14 +131,4 @@ func byRow(fields []*schema.Field, structs []reflect.Value) [][]any {
 		}
 	}
 	return values
-}
-
-// bound is the context key of the values of parameters.
-type bound struct{}
-
-// bind returns a context for one statement with the parameters $1, $2 and so on. The connection
-// keeps it prepared, so it must have a single good plan. PostgreSQL plans again for another role
-// and reads the workspace at execution.
-func bind(ctx context.Context, values ...any) context.Context {
-	return context.WithValue(ctx, bound{}, values)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 )
 
 // sqliteTime is bun's format of time in SQLite.
@@ -34,7 +36,7 @@ func (d *DB) copyRows(
 	conn := ctx.Value(inTx{}).(*sql.Conn) // the one that the transaction has
 	rows := pgx.CopyFromSlice(n, func(i int) ([]any, error) { return row(i), nil })
 	return conn.Raw(func(c any) error {
-		_, err := c.(*scopedConn).Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
+		_, err := c.(*pgscope.Conn).Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
 		return err
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
+
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 )
 
 // Params are the values of a prepared statement on PostgreSQL, where each connection parses and
@@ -44,12 +46,11 @@ func (p *Params) Bind(ctx context.Context) context.Context {
 	if p == nil {
 		return ctx
 	}
-	return bind(ctx, p.values...)
+	return pgscope.Bind(ctx, p.values...)
 }
 
 // Unbound removes what Bind has added to a context and returns the number of values. It is for
 // tests of query plans.
 func Unbound(ctx context.Context) (context.Context, int) {
-	values, _ := ctx.Value(bound{}).([]any)
-	return context.WithValue(ctx, bound{}, []any(nil)), len(values)
+	return pgscope.Bind(ctx), len(pgscope.Bound(ctx))
 }

@@ -32,7 +32,7 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 	if ctx.Value(inTx{}) != nil {
 		return errors.New("a transaction inside a transaction")
 	}
-	leave, err := d.enterTx(ctx)
+	ctx, leave, err := d.turns.Enter(ctx)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/migrations"
@@ -127,7 +128,7 @@ func Redis(t testing.TB, redisURL string) *redisx.Client {
 // Migrated applies all migrations.
 func Migrated(t testing.TB, d *db.DB) *db.DB {
 	t.Helper()
-	if _, err := d.Migrate(t.Context(), migrations.Files, time.Now()); err != nil {
+	if _, err := migrate.Up(t.Context(), d, migrations.Files, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	return d

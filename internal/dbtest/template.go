@@ -15,6 +15,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -51,7 +52,7 @@ var sqliteTemplate = sync.OnceValues(func() (content []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = d.Migrate(context.Background(), migrations.Files, time.Now())
+	_, err = migrate.Up(context.Background(), d, migrations.Files, time.Now())
 	if err := errors.Join(err, d.Close()); err != nil { // closing moves the write-ahead log into the file
 		return nil, err
 	}

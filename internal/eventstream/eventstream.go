@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -88,7 +89,7 @@ func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after stri
 	if after == "" {
 		at, err = audit.Horizon(db.AsSystem(ctx), l.db)
 	} else {
-		at, err = audit.PositionOf(db.UpToDate(ctx), l.db, m.ID(), after, l.now())
+		at, err = audit.PositionOf(replica.UpToDate(ctx), l.db, m.ID(), after, l.now())
 	}
 	return l.position(at), err
 }

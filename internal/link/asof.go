@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -66,7 +67,7 @@ func (s *Store) supersededAt(ctx context.Context, l *Link, at time.Time) (int, e
 	var found struct{ Last, First *int }
 	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("min(number) AS first").
 		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
-		Where("workspace_id = ?", l.WorkspaceID).Scan(db.UpToDate(ctx), &found)
+		Where("workspace_id = ?", l.WorkspaceID).Scan(replica.UpToDate(ctx), &found)
 	if err != nil {
 		return 0, fmt.Errorf("looking up a version: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing/check"
@@ -18,7 +19,7 @@ import (
 type gatherer = batcher.Batcher[string, *call, struct{}]
 
 const (
-	// shared is the owner of the transactions of shared batches, see db.OwnedBy.
+	// shared is the owner of the transactions of shared batches, see turns.OwnedBy.
 	shared = "creations"
 	// defaultLanes is how many shared batches run at a time, each of other workspaces. More lanes make smaller batches:
 	// with four, creations were a quarter slower.
@@ -91,7 +92,7 @@ func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, erro
 		n := countFitting(calls)
 		b := s.newBatch(calls[:n]...)
 		b.isShared = true
-		if err := b.run(db.OwnedBy(ctx, shared)); err != nil {
+		if err := b.run(turns.OwnedBy(ctx, shared)); err != nil {
 			b.fail(ctx, err)
 		}
 		calls = calls[n:]

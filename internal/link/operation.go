@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -96,7 +97,7 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	if !ok {
 		return errNoOperation()
 	}
-	ctx = db.UpToDate(ctx) // a standby may lack the operation
+	ctx = replica.UpToDate(ctx) // a standby may lack the operation
 	end := time.UnixMilli(high >> 16).Add(maxOperationDuration)
 	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, min(version) AS version, min(id) AS id").
 		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.Join(id.Event, high, low)).

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
@@ -166,7 +167,7 @@ func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) 
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}
-	ctx = db.UpToDate(ctx) // a standby may lack the versions before the link's
+	ctx = replica.UpToDate(ctx) // a standby may lack the versions before the link's
 	if number > l.Version {
 		newest, err := s.newestVersion(ctx, l)
 		if err != nil {

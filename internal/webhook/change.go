@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -366,7 +367,7 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, web
 }
 
 func (s *Store) get(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
-	rows, err := s.ByID(db.UpToDate(ctx), m, webhookID)
+	rows, err := s.ByID(replica.UpToDate(ctx), m, webhookID)
 	if err == nil && len(rows) == 0 {
 		err = s.Rows().NotFound()
 	}

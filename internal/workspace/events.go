@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -24,7 +24,7 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
 		return p, "", err
 	}
-	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
+	ctx = replica.UpToDate(ctx) // a standby may lack the caller's last event
 	r.Actions = m.EventActions()
 	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
 	if err != nil {

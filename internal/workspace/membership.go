@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 )
@@ -224,7 +225,7 @@ func (r membershipRow) membership(a account.Actor) Membership {
 // memberships returns a query for the actor's workspaces and a context that sees them. It reads
 // from the primary database: a removed member must lose access at once.
 func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
-	ctx = db.UpToDate(ctx)
+	ctx = replica.UpToDate(ctx)
 	if a.Key != nil {
 		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
 			ColumnExpr("?TableColumns, '' AS role").Where("workspace.id = ?", p.Of(a.Key.WorkspaceID))

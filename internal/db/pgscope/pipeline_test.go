@@ -1,4 +1,4 @@
-package db_test
+package pgscope_test
 
 import (
 	"context"

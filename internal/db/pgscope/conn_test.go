@@ -1,16 +1,23 @@
-package db_test
+package pgscope_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
@@ -144,8 +151,7 @@ func TestOpen_RefusesTransactionPooler(t *testing.T) {
 		if err := errors.Join(straight.CheckConnection(t.Context()), straight.CheckScopes(t.Context())); err != nil {
 			t.Error(err)
 		}
-		d := must.Value(db.OpenPooled(where))(t)
-		defer d.Close()
+		d := openBy(t, where, func(c driver.Connector) driver.Connector { return &oneSession{Connector: c} })
 		if err := d.CheckConnection(t.Context()); err == nil || !strings.Contains(err.Error(), "pool sessions") {
 			t.Errorf("the pooler: %v", err)
 		}
@@ -194,8 +200,7 @@ func TestSession_StartsWithoutPreparedStatements(t *testing.T) {
 		if err := first.NewRaw("SELECT name FROM pg_prepared_statements").Scan(mine, &names); err != nil || len(names) == 0 {
 			t.Fatalf("prepared are %q, %v, want some", names, err)
 		}
-		d := must.Value(db.OpenUsed(where, names))(t)
-		defer d.Close()
+		d := openBy(t, where, func(c driver.Connector) driver.Connector { return usedSession{c, names} })
 		if got := workspaceOf(t, mine, connect(t, d)); got != "ws_mine" {
 			t.Errorf("a statement of ws_mine runs as %s", got)
 		}
@@ -214,4 +219,53 @@ func workspaceOf(t *testing.T, ctx context.Context, conn bun.Conn) (workspaceID 
 	t.Helper()
 	must.NoError(t, conn.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspaceID))
 	return workspaceID
+}
+
+// oneSession simulates a pooler of transactions: two connections share one session.
+type oneSession struct {
+	driver.Connector
+	mu   sync.Mutex
+	conn driver.Conn
+}
+
+// Connect implements driver.Connector.
+func (c *oneSession) Connect(ctx context.Context) (_ driver.Conn, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		c.conn, err = c.Connector.Connect(ctx)
+	}
+	return c.conn, err
+}
+
+// usedSession makes connections whose sessions another client has prepared statements in.
+type usedSession struct {
+	driver.Connector
+	statements []string
+}
+
+// Connect implements driver.Connector.
+func (c usedSession) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range c.statements {
+		if _, err := conn.(*stdlib.Conn).Conn().
+			Exec(ctx, "PREPARE "+pgx.Identifier{name}.Sanitize()+" AS SELECT 1"); err != nil {
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// openBy opens a database whose connections another connector makes from that of its URL.
+func openBy(t *testing.T, databaseURL string, by func(driver.Connector) driver.Connector) *db.DB {
+	t.Helper()
+	config := must.Value(pgscope.ParseConfig(databaseURL))(t)
+	conns := sql.OpenDB(pgscope.Connector{Connector: by(stdlib.GetConnector(*config))})
+	conns.SetMaxOpenConns(2)
+	d := &db.DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: db.Postgres}
+	t.Cleanup(func() { d.Close() })
+	return d
 }

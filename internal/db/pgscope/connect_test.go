@@ -1,15 +1,12 @@
-package db_test
+package pgscope_test
 
 import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/fstest"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 )
 
@@ -50,36 +47,6 @@ func TestCheckConnection_TellsProblemsApart(t *testing.T) {
 				strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
 			}
-		}
-	})
-}
-
-// TestMigrate_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused before the first
-// migration, with what an administrator has to run.
-func TestMigrate_RequiresRoles(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		dbtest.MigratedPostgres(t) // so that the roles exist
-		where := dbtest.PostgresURL(t)
-		owner := dbtest.Open(t, db.Postgres, where)
-		role := "plain_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-		run := func(statement string) {
-			t.Helper()
-			must.Value(owner.ExecContext(db.AsOwner(t.Context()), statement))(t)
-		}
-		run("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
-		run("GRANT CREATE ON SCHEMA public TO " + role)
-		d := dbtest.Open(t, db.Postgres, changed(t, where, func(u *url.URL) { u.User = url.UserPassword(role, "plain") }))
-		step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")}, "postgres/0001_t.down.sql": {}}
-		applied, err := d.Migrate(t.Context(), step, time.Now())
-		if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") ||
-			!strings.Contains(err.Error(), "GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
-			t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
-		}
-		run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)
-		if applied, err := d.Migrate(t.Context(), step, time.Now()); err != nil || len(applied) != 1 {
-			t.Errorf("with the roles: applied %q, %v", applied, err)
 		}
 	})
 }

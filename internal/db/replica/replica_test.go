@@ -1,4 +1,4 @@
-package db_test
+package replica_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -22,7 +23,7 @@ func TestReplica_ServesReads(t *testing.T) {
 	pair := dbtest.NewPair(t)
 	d := must.Value(db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open())(t)
 	defer d.Close()
-	must.NoError(t, d.CheckReplica(t.Context()))
+	must.NoError(t, d.Replica.Check(t.Context(), d))
 	owner := db.AsOwner(t.Context())
 	for _, statement := range []string{
 		"CREATE ROLE linkforge_tenant", "GRANT linkforge_tenant TO CURRENT_USER", "CREATE TABLE notes (text TEXT)",
@@ -32,7 +33,7 @@ func TestReplica_ServesReads(t *testing.T) {
 	}
 	watching, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- d.FollowReplica(watching, slog.New(slog.DiscardHandler), time.Now) }()
+	go func() { ended <- d.Replica.Follow(watching, d, slog.New(slog.DiscardHandler), time.Now) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -70,11 +71,11 @@ func TestReplica_ServesReads(t *testing.T) {
 
 	one := write("one")
 	await("the replica has the first note", func() bool { return d.Replica.Has(one) })
-	want("who has written it", db.MayLag(tenant, one), "one", true)
+	want("who has written it", replica.MayLag(tenant, one), "one", true)
 	want("who does not say how new it must be", tenant, "one", false)
-	want("who wants all of it", db.UpToDate(db.MayLag(tenant, one)), "one", false)
-	want("who reads of no workspace", db.MayLag(owner, one), "one", false)
-	must.NoError(t, d.Tx(db.MayLag(tenant, one), func(ctx context.Context, tx bun.Tx) error {
+	want("who wants all of it", replica.UpToDate(replica.MayLag(tenant, one)), "one", false)
+	want("who reads of no workspace", replica.MayLag(owner, one), "one", false)
+	must.NoError(t, d.Tx(replica.MayLag(tenant, one), func(ctx context.Context, tx bun.Tx) error {
 		var standby bool
 		err := tx.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby)
 		if standby {
@@ -86,8 +87,8 @@ func TestReplica_ServesReads(t *testing.T) {
 	pair.Hold(t)
 	two := write("two")
 	for range 5 {
-		want("who has written since", db.MayLag(tenant, two), "one two", false)
-		want("who has not", db.MayLag(tenant, one), "one", true)
+		want("who has written since", replica.MayLag(tenant, two), "one two", false)
+		want("who has not", replica.MayLag(tenant, one), "one", true)
 		_ = poll.Wait(t.Context(), 100*time.Millisecond)
 	}
 	// a node that starts now knows nothing yet
@@ -95,7 +96,7 @@ func TestReplica_ServesReads(t *testing.T) {
 	defer late.Close()
 	looking, enough := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer enough()
-	if err := late.FollowReplica(looking, slog.New(slog.DiscardHandler), time.Now); err != nil || late.Replica.Has(one) {
+	if err := late.Replica.Follow(looking, late, slog.New(slog.DiscardHandler), time.Now); err != nil || late.Replica.Has(one) {
 		t.Errorf("a stalled replica is reported to contain a later write: %v", err)
 	}
 	if lag := d.Replica.Lag(time.Now()); lag < 300*time.Millisecond || lag > time.Minute {
@@ -106,19 +107,19 @@ func TestReplica_ServesReads(t *testing.T) {
 	go func() { released <- d.Replica.Await(t.Context(), two) }()
 	_ = poll.Wait(t.Context(), 200*time.Millisecond)
 	pair.Release(t)
-	if err := <-released; err != nil || time.Since(waited) > db.MaxLag {
+	if err := <-released; err != nil || time.Since(waited) > replica.MaxLag {
 		t.Errorf("waiting for the replica took %s: %v", time.Since(waited), err)
 	}
-	want("who has written", db.MayLag(tenant, two), "one two", true)
+	want("who has written", replica.MayLag(tenant, two), "one two", true)
 
 	pair.KillStandby()
 	for range 20 { // more than there are connections
-		want("with the replica away", db.MayLag(tenant, two), "one two", false)
+		want("with the replica away", replica.MayLag(tenant, two), "one two", false)
 	}
 	three := write("three")
 	pair.RunStandby(t)
 	await("the replica is back", func() bool { return d.Replica.Has(three) })
-	want("with the replica back", db.MayLag(tenant, three), "one three two", true)
+	want("with the replica back", replica.MayLag(tenant, three), "one three two", true)
 }
 
 // TestReplica_RefusesOtherServers is refused; one that does not answer may come later.
@@ -135,7 +136,7 @@ func TestReplica_RefusesOtherServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, err := db.Server{URL: here, ReadURL: c.url, Pool: 2}.Open()
 			must.NoError(t, err)
-			err = d.CheckReplica(t.Context())
+			err = d.Replica.Check(t.Context(), d)
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
 			}

@@ -1,8 +1,9 @@
-package db_test
+package migrate_test
 
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -42,9 +45,9 @@ func bare(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	}
 }
 
-func migrate(t *testing.T, d *db.DB, files fstest.MapFS, want ...string) {
+func up(t *testing.T, d *db.DB, files fstest.MapFS, want ...string) {
 	t.Helper()
-	applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
+	applied, err := migrate.Up(db.AsOwner(t.Context()), d, files, noon)
 	if diff := cmp.Diff(want, applied); diff != "" || err != nil {
 		t.Fatalf("%v; applied (-want +got):\n%s", err, diff)
 	}
@@ -65,7 +68,7 @@ func tables(t *testing.T, d *db.DB) []string {
 // taken says which steps are recorded, in order, and which are pending.
 func taken(t *testing.T, d *db.DB, files fstest.MapFS) (list []string) {
 	t.Helper()
-	steps := must.Value(d.Migrations(db.AsOwner(t.Context()), files))(t)
+	steps := must.Value(migrate.List(db.AsOwner(t.Context()), d, files))(t)
 	for _, step := range steps {
 		state := "pending"
 		if !step.AppliedAt.IsZero() {
@@ -90,8 +93,8 @@ func TestMigrate_UpAndDown(t *testing.T) {
 			t.Errorf("before the first (-want +got):\n%s", diff)
 		}
 		for range 2 { // and up again after all the way down
-			migrate(t, d, files, "0001_one", "0002_two", "0010_ten")
-			migrate(t, d, files)
+			up(t, d, files, "0001_one", "0002_two", "0010_ten")
+			up(t, d, files)
 			done := strings.ReplaceAll(strings.Join(pending, "\n"), "pending", "2026-11-20T12:00:00Z")
 			if diff := cmp.Diff(done, strings.Join(taken(t, d, files), "\n")); diff != "" {
 				t.Errorf("after the last (-want +got):\n%s", diff)
@@ -102,7 +105,7 @@ func TestMigrate_UpAndDown(t *testing.T) {
 				t.Errorf("the script's question marks are %v: %v", ids, err)
 			}
 			for _, want := range []string{"0010_ten", "0002_two", "0001_one", ""} {
-				if undone, err := d.Rollback(db.AsOwner(t.Context()), files); err != nil || undone != want {
+				if undone, err := migrate.Down(db.AsOwner(t.Context()), d, files); err != nil || undone != want {
 					t.Errorf("undone %q, want %q: %v", undone, want, err)
 				}
 			}
@@ -113,20 +116,20 @@ func TestMigrate_UpAndDown(t *testing.T) {
 	})
 }
 
-func TestMigrate_AppliesNewMigrations(t *testing.T) {
+func TestUp_AppliesNewMigrations(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		first := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
-		migrate(t, d, scripts(first), "0001_one")
+		up(t, d, scripts(first), "0001_one")
 		first["0002_two.up"] = "CREATE TABLE two (id TEXT)"
-		migrate(t, d, scripts(first), "0002_two")
+		up(t, d, scripts(first), "0002_two")
 		if diff := cmp.Diff([]string{"migrations", "one", "two"}, tables(t, d)); diff != "" {
 			t.Errorf("tables (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestMigrate_FailedMigrationLeavesNothing(t *testing.T) {
+func TestUp_FailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		steps := map[string]string{
@@ -135,7 +138,7 @@ func TestMigrate_FailedMigrationLeavesNothing(t *testing.T) {
 			"0003_later.up": "CREATE TABLE later (id TEXT)",
 		}
 		files := scripts(steps)
-		applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
+		applied, err := migrate.Up(db.AsOwner(t.Context()), d, files, noon)
 		if diff := cmp.Diff([]string{"0001_good"}, applied); diff != "" || err == nil ||
 			!strings.Contains(err.Error(), "0002_bad") {
 			t.Errorf("%v; applied (-want +got):\n%s", err, diff)
@@ -148,20 +151,20 @@ func TestMigrate_FailedMigrationLeavesNothing(t *testing.T) {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
 		steps["0002_bad.up"] = "CREATE TABLE half (id TEXT)"
-		migrate(t, d, scripts(steps), "0002_bad", "0003_later")
+		up(t, d, scripts(steps), "0002_bad", "0003_later")
 	})
 }
 
-func TestMigrate_FailedRollbackKeepsMigration(t *testing.T) {
+func TestDown_FailureKeepsMigration(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
-		migrate(t, d, scripts(steps), "0001_one")
+		up(t, d, scripts(steps), "0001_one")
 		for _, down := range []string{"", "DROP TABLE one; DROP TABLE nowhere;"} {
 			if down != "" { // at first there is no such file
 				steps["0001_one.down"] = down
 			}
-			if undone, err := d.Rollback(db.AsOwner(t.Context()), scripts(steps)); err == nil || undone != "" {
+			if undone, err := migrate.Down(db.AsOwner(t.Context()), d, scripts(steps)); err == nil || undone != "" {
 				t.Errorf("%q undid %q: %v", down, undone, err)
 			}
 		}
@@ -176,7 +179,7 @@ func TestMigrate_FailedRollbackKeepsMigration(t *testing.T) {
 
 // TestMigrate_IsSerialized starts many nodes at once, each with a pool of its own. A step that two of
 // them took would fail or count twice.
-func TestMigrate_IsSerialized(t *testing.T) {
+func TestUp_IsSerialized(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]func(t *testing.T) func() (*db.DB, error){
 		"sqlite": func(t *testing.T) func() (*db.DB, error) {
@@ -229,7 +232,7 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 			}
 			defer d.Close()
 			ready.Wait()
-			applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
+			applied, err := migrate.Up(db.AsOwner(t.Context()), d, files, noon)
 			if err != nil {
 				t.Error(err)
 			}
@@ -244,9 +247,9 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 	return took
 }
 
-// TestMigrate_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY,
+// TestUp_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY,
 // which waits for all statements that run.
-func TestMigrate_OnlineIsSerialized(t *testing.T) {
+func TestUp_OnlineIsSerialized(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	steps := map[string]string{
@@ -260,13 +263,13 @@ func TestMigrate_OnlineIsSerialized(t *testing.T) {
 	}
 }
 
-// TestMigrate_OnlineHoldsNothingUp: meanwhile a node of an earlier version, which waits for its lock in a statement, gets
+// TestUp_OnlineHoldsNothingUp: meanwhile a node of an earlier version, which waits for its lock in a statement, gets
 // it, and no transaction that has written is open, for which readers of events would wait.
-func TestMigrate_OnlineHoldsNothingUp(t *testing.T) {
+func TestUp_OnlineHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
 	const earlierLock = 0x6c696e6b666f7267
-	migrate(t, d, scripts(map[string]string{
+	up(t, d, scripts(map[string]string{
 		"0001_table.up": "CREATE TABLE one (id TEXT)",
 		"0002_checks.up": fmt.Sprintf(`-- online
 DO $$ BEGIN ASSERT pg_try_advisory_xact_lock(%d), 'the lock is held'; END $$
@@ -280,7 +283,7 @@ END $$`, earlierLock),
 
 // TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the one that failed have effect, and what
 // it left behind is removed.
-func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
+func TestUp_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
 	ctx := db.AsOwner(t.Context())
@@ -290,18 +293,18 @@ func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
 			"CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS ones ON one (id)",
 		"0003_later.up": "CREATE TABLE later (id TEXT)",
 	})
-	migrate(t, d, scripts(map[string]string{"0001_table.up": "CREATE TABLE one (id TEXT)"}), "0001_table")
+	up(t, d, scripts(map[string]string{"0001_table.up": "CREATE TABLE one (id TEXT)"}), "0001_table")
 	write := func(statement string) {
 		t.Helper()
 		must.Value(d.ExecContext(ctx, statement))(t)
 	}
 	write("INSERT INTO one VALUES ('a')")
-	applied, err := d.Migrate(ctx, files, noon)
+	applied, err := migrate.Up(ctx, d, files, noon)
 	if len(applied) > 0 || err == nil || !strings.Contains(err.Error(), "0002_index") {
 		t.Fatalf("with a duplicate: applied %v, %v", applied, err)
 	}
 	write("DELETE FROM one")
-	migrate(t, d, files, "0002_index", "0003_later")
+	up(t, d, files, "0002_index", "0003_later")
 	var valid []bool
 	must.NoError(t, d.NewRaw("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ones'::regclass").Scan(ctx, &valid))
 	if diff := cmp.Diff([]bool{true}, valid); diff != "" {
@@ -309,21 +312,21 @@ func TestMigrate_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	}
 }
 
-func TestMigrate_AppliesRealMigrations(t *testing.T) {
+func TestUp_AppliesRealMigrations(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		var all []string
 		for range 2 {
-			applied, err := d.Migrate(db.AsOwner(t.Context()), migrations.Files, noon)
+			applied, err := migrate.Up(db.AsOwner(t.Context()), d, migrations.Files, noon)
 			if err != nil || len(applied) == 0 || len(tables(t, d)) < 5 {
 				t.Fatalf("applied %v, tables %v: %v", applied, tables(t, d), err)
 			}
-			if again, err := d.Migrate(db.AsOwner(t.Context()), migrations.Files, noon); err != nil || len(again) > 0 {
+			if again, err := migrate.Up(db.AsOwner(t.Context()), d, migrations.Files, noon); err != nil || len(again) > 0 {
 				t.Errorf("again: %v, %v", again, err)
 			}
 			all = applied
 			for range applied {
-				must.Value(d.Rollback(db.AsOwner(t.Context()), migrations.Files))(t)
+				must.Value(migrate.Down(db.AsOwner(t.Context()), d, migrations.Files))(t)
 			}
 			if diff := cmp.Diff([]string{"migrations"}, tables(t, d)); diff != "" {
 				t.Errorf("down leaves (-want +got):\n%s", diff)
@@ -339,21 +342,21 @@ func TestMigrate_AppliesRealMigrations(t *testing.T) {
 
 // TestMigrate_YieldsToTraffic: while a migration waits for a table that is being read, later readers do not
 // wait.
-func TestMigrate_YieldsToTraffic(t *testing.T) {
+func TestUp_YieldsToTraffic(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
 	steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
-	migrate(t, d, scripts(steps), "0001_one")
+	up(t, d, scripts(steps), "0001_one")
 	steps["0002_two.up"], steps["0002_two.down"] = "ALTER TABLE one ADD two TEXT", "ALTER TABLE one DROP two"
 	givesWay(t, d, func(ctx context.Context) error {
-		applied, err := d.Migrate(ctx, scripts(steps), noon)
+		applied, err := migrate.Up(ctx, d, scripts(steps), noon)
 		if diff := cmp.Diff([]string{"0002_two"}, applied); diff != "" {
 			t.Errorf("applied (-want +got):\n%s", diff)
 		}
 		return err
 	})
 	givesWay(t, d, func(ctx context.Context) error {
-		undone, err := d.Rollback(ctx, scripts(steps))
+		undone, err := migrate.Down(ctx, d, scripts(steps))
 		if undone != "0002_two" {
 			t.Errorf("undone: %q", undone)
 		}
@@ -384,4 +387,36 @@ func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	if err := <-migrated; err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestUp_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused before the first
+// migration, with what an administrator has to run.
+func TestUp_RequiresRoles(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		dbtest.MigratedPostgres(t) // so that the roles exist
+		where := dbtest.PostgresURL(t)
+		owner := dbtest.Open(t, db.Postgres, where)
+		role := "plain_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
+		run := func(statement string) {
+			t.Helper()
+			must.Value(owner.ExecContext(db.AsOwner(t.Context()), statement))(t)
+		}
+		run("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
+		run("GRANT CREATE ON SCHEMA public TO " + role)
+		u := must.Value(url.Parse(where))(t)
+		u.User = url.UserPassword(role, "plain")
+		d := dbtest.Open(t, db.Postgres, u.String())
+		step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")}, "postgres/0001_t.down.sql": {}}
+		applied, err := migrate.Up(t.Context(), d, step, time.Now())
+		if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") ||
+			!strings.Contains(err.Error(), "GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
+			t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
+		}
+		run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)
+		if applied, err := migrate.Up(t.Context(), d, step, time.Now()); err != nil || len(applied) != 1 {
+			t.Errorf("with the roles: applied %q, %v", applied, err)
+		}
+	})
 }

@@ -1,4 +1,9 @@
-package db
+// Package turns divides the connections of a database between owners, such as accounts: statements and transactions
+// of one owner wait for their turn, so that those of others find a connection. Statements without an owner, such as
+// those of redirects, take no turns, and a part of the connections is theirs alone.
+//
+// Package db opens its databases by it; callers name the owner of their context.
+package turns
 
 import (
 	"context"
@@ -12,8 +17,7 @@ import (
 )
 
 const (
-	// reserveDivisor divides the pool: a fifth of the connections is for statements that nobody owns,
-	// such as those of redirects and authentication.
+	// reserveDivisor divides the pool: a fifth of the connections is for statements without an owner.
 	reserveDivisor = 5
 	// maxTurnWait bounds the wait of a statement for its owner's turn.
 	maxTurnWait = 5 * time.Second
@@ -34,26 +38,30 @@ func OwnedBy(ctx context.Context, owner string) context.Context {
 // Unowned returns a context whose statements take no turns, for those that several callers share.
 func Unowned(ctx context.Context) context.Context { return OwnedBy(ctx, "") }
 
-// fairness divides the connections of a database between owners.
-type fairness struct {
-	// reads admits single SELECT statements, writes all others and transactions. On PostgreSQL, whose
-	// connections serve both, they are the same.
-	reads, writes *admission.Gate
-	primary       *sql.DB
-	// route selects another pool for a statement, or nil for the primary; optional.
-	route bun.ConnResolver
+// Turns divides the connections of a database between owners. The zero Turns admits all transactions.
+type Turns struct {
+	// Reads admits single SELECT statements, Writes all others and transactions. If the same connections serve both,
+	// they are the same.
+	Reads, Writes *admission.Gate
+	Primary       *sql.DB
+	// Route selects another pool for a statement, or nil for the primary; optional.
+	Route bun.ConnResolver
 }
 
-func newConnections(capacity int) *admission.Gate {
+// NewPoolGate returns a gate for the connections of a pool, without those in reserve.
+func NewPoolGate(pool int) *admission.Gate { return NewGate(pool - pool/reserveDivisor) }
+
+// NewGate returns a gate for as many statements or transactions at once.
+func NewGate(capacity int) *admission.Gate {
 	return admission.New(admission.Config{
 		Name: "operations", Capacity: int64(max(1, capacity)), Share: int64(max(1, capacity/2)),
 		Waiting: maxOwnWaiting, Queue: maxAllWaiting, MaxWait: maxTurnWait,
 	})
 }
 
-// open returns a bun.DB on the primary pool whose connections are divided between owners.
-func (f fairness) open(dialect schema.Dialect) *bun.DB {
-	return bun.NewDB(f.primary, exactJSON{dialect}, bun.WithConnResolver(f)).WithQueryHook(turns{})
+// Open returns a bun.DB on the primary pool whose connections are divided between owners.
+func (t Turns) Open(dialect schema.Dialect) *bun.DB {
+	return bun.NewDB(t.Primary, dialect, bun.WithConnResolver(t)).WithQueryHook(hook{})
 }
 
 // turn is a statement's use of a connection.
@@ -65,50 +73,50 @@ type turn struct {
 // turnKey is the context key of a turn.
 type turnKey struct{}
 
-// turns ends the turn of each statement.
-type turns struct{}
+// hook ends the turn of each statement.
+type hook struct{}
 
-// BeforeQuery implements bun.QueryHook. Statements of a transaction have the transaction's turn.
-func (turns) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+// BeforeQuery implements bun.QueryHook.
+func (hook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
 	owner, _ := ctx.Value(ownerKey{}).(string)
-	if owner == "" || ctx.Value(inTx{}) != nil {
+	if owner == "" {
 		return ctx
 	}
 	return context.WithValue(ctx, turnKey{}, &turn{owner: owner})
 }
 
 // AfterQuery implements bun.QueryHook.
-func (turns) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
+func (hook) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
 	if t, ok := ctx.Value(turnKey{}).(*turn); ok && t.leave != nil {
 		t.leave()
 	}
 }
 
 // ResolveConn implements bun.ConnResolver.
-func (f fairness) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
-	var pool bun.IConn = f.primary
-	if f.route != nil {
-		if other := f.route.ResolveConn(ctx, query); other != nil {
+func (t Turns) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
+	var pool bun.IConn = t.Primary
+	if t.Route != nil {
+		if other := t.Route.ResolveConn(ctx, query); other != nil {
 			pool = other
 		}
 	}
-	t, ok := ctx.Value(turnKey{}).(*turn)
+	own, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
 		return pool
 	}
-	gate := f.writes
+	gate := t.Writes
 	if _, reads := query.(*bun.SelectQuery); reads {
-		gate = f.reads
+		gate = t.Reads
 	}
-	return turnConn{pool, gate, t}
+	return turnConn{pool, gate, own}
 }
 
 // Close implements bun.ConnResolver.
-func (f fairness) Close() error {
-	if f.route == nil {
+func (t Turns) Close() error {
+	if t.Route == nil {
 		return nil
 	}
-	return f.route.Close()
+	return t.Route.Close()
 }
 
 // turnConn runs a statement when it is its owner's turn.
@@ -146,11 +154,12 @@ func (c turnConn) QueryRowContext(ctx context.Context, query string, args ...any
 	return c.IConn.QueryRowContext(ctx, query, args...)
 }
 
-// enterTx waits for the turn of a transaction.
-func (d *DB) enterTx(ctx context.Context) (leave func(), err error) {
+// Enter waits for the turn of a transaction. The context is for its statements, which have the same turn.
+func (t Turns) Enter(ctx context.Context) (within context.Context, leave func(), err error) {
 	owner, _ := ctx.Value(ownerKey{}).(string)
-	if owner == "" || d.fair.writes == nil {
-		return func() {}, nil
+	if owner == "" || t.Writes == nil {
+		return ctx, func() {}, nil
 	}
-	return d.fair.writes.Enter(ctx, owner, 1)
+	leave, err = t.Writes.Enter(ctx, owner, 1)
+	return Unowned(ctx), leave, err
 }

@@ -1,4 +1,8 @@
-package db
+// Package replica reads from a standby of the database whatever may lag: a read states how current it must be, and
+// uses the standby while it is known to be that current. It knows no tables.
+//
+// Package db opens it; package consistency states the ages.
+package replica
 
 import (
 	"context"
@@ -14,6 +18,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -37,23 +42,23 @@ type Replica struct {
 	opened time.Time
 }
 
-// followedBy opens the replica of a database.
-func (d *DB) followedBy(url string, s Server, primary driver.Connector) error {
-	config, err := parse(url)
+// Open opens the pool of a replica, without connecting. While the replica is unavailable, its connections are to the
+// primary.
+func Open(url string, primary pgscope.Connector) (*Replica, error) {
+	config, err := pgscope.ParseConfig(url)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := &Replica{opened: time.Now()}
-	replica := stdlib.GetConnector(*config)
-	r.DB = sql.OpenDB(detour{scopedConnector{replica, patienceOf(s)}, scopedConnector{primary, patienceOf(s)}, r})
-	limit(r.DB, s.Pool)
-	r.looks = bun.NewDB(sql.OpenDB(scopedConnector{replica, patienceOf(s)}), pgdialect.New())
-	limit(r.looks.DB, 1)
-	d.Replica = r
-	d.fair.route = r
-	d.DB = d.fair.open(pgdialect.New())
-	return nil
+	standby := pgscope.Connector{Connector: stdlib.GetConnector(*config), Timeouts: primary.Timeouts}
+	r.DB = sql.OpenDB(detour{standby, primary, r})
+	r.looks = bun.NewDB(sql.OpenDB(standby), pgdialect.New())
+	r.looks.SetMaxOpenConns(1)
+	return r, nil
 }
+
+// Close closes the pool.
+func (r *Replica) Close() error { return errors.Join(r.DB.Close(), r.looks.Close()) }
 
 // lagKey is the context key of the time before which reads must see all commits.
 type lagKey struct{}
@@ -72,7 +77,7 @@ func UpToDate(ctx context.Context) context.Context {
 // ResolveConn implements bun.ConnResolver; nil selects the primary.
 func (r *Replica) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
 	since, ok := ctx.Value(lagKey{}).(time.Time)
-	if _, reads := query.(*bun.SelectQuery); !ok || !reads || scopeOf(ctx).workspace == "" || !r.Has(since) {
+	if _, reads := query.(*bun.SelectQuery); !ok || !reads || pgscope.Of(ctx).Workspace == "" || !r.Has(since) {
 		return nil
 	}
 	return r.DB
@@ -105,18 +110,19 @@ func (r *Replica) Await(ctx context.Context, now time.Time) error {
 var errNoReplica = errors.New("the database to read from is no standby of the database: it is another one, or one " +
 	"that can be written to")
 
-// CheckReplica returns an error if the replica responds and does not follow this database.
-func (d *DB) CheckReplica(ctx context.Context) error {
-	if d.Replica == nil {
+// Check returns an error if the replica responds and does not follow the primary. A nil replica has none.
+func (r *Replica) Check(ctx context.Context, primary bun.IDB) error {
+	if r == nil {
 		return nil
 	}
+	ctx = pgscope.WithScope(ctx, pgscope.Scope{Role: pgscope.Owner})
 	const identify = "SELECT system_identifier || ' ' || current_database(), pg_is_in_recovery() FROM pg_control_system()"
 	var here, there string
 	var follows bool
-	if err := d.NewRaw(identify).Scan(AsOwner(ctx), &here, new(bool)); err != nil {
+	if err := primary.NewRaw(identify).Scan(ctx, &here, new(bool)); err != nil {
 		return fmt.Errorf("checking the database: %w", err)
 	}
-	if err := d.Replica.looks.NewRaw(identify).Scan(AsOwner(ctx), &there, &follows); isUnavailable(err) {
+	if err := r.looks.NewRaw(identify).Scan(ctx, &there, &follows); pgscope.IsUnavailable(err) {
 		return nil // it may come later
 	} else if err != nil {
 		return fmt.Errorf("checking the replica: %w", err)
@@ -127,22 +133,23 @@ func (d *DB) CheckReplica(ctx context.Context) error {
 	return nil
 }
 
-// FollowReplica polls the replica's lag until the context ends.
-func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() time.Time) error {
-	if d.Replica == nil {
+// Follow polls how far the replica is behind the primary, until the context ends. A nil replica is not polled.
+func (r *Replica) Follow(ctx context.Context, primary bun.IDB, log *slog.Logger, now func() time.Time) error {
+	if r == nil {
 		return nil
 	}
+	ctx = pgscope.WithScope(ctx, pgscope.Scope{Role: pgscope.Owner})
 	var seen []position
 	for read, warned := false, false; poll.Wait(ctx, lookEvery) == nil; {
 		var err error
-		seen, err = d.observe(AsOwner(ctx), seen, now())
-		d.Replica.here.Store(err == nil)
-		fit := d.Replica.Has(now().Add(-MaxLag))
+		seen, err = r.observe(ctx, primary, seen, now())
+		r.here.Store(err == nil)
+		fit := r.Has(now().Add(-MaxLag))
 		switch {
 		case fit && !read:
 			log.InfoContext(ctx, "the replica is read")
 			warned = false
-		case !fit && !warned && ctx.Err() == nil && (read || d.Replica.Lag(now()) > MaxLag):
+		case !fit && !warned && ctx.Err() == nil && (read || r.Lag(now()) > MaxLag):
 			log.WarnContext(ctx, "the replica is not read: it is away, or too far behind", "error", err)
 			warned = true
 		}
@@ -158,24 +165,26 @@ type position struct {
 }
 
 // observe appends the primary's position, and removes those that the replica has reached.
-func (d *DB) observe(ctx context.Context, seen []position, now time.Time) ([]position, error) {
+func (r *Replica) observe(
+	ctx context.Context, primary bun.IDB, seen []position, now time.Time,
+) ([]position, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
 	defer cancel()
 	// Every commit up to now is in the log before this position.
 	p := position{at: now}
-	ahead := d.NewRaw("SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint").Scan(ctx, &p.lsn)
+	ahead := primary.NewRaw("SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint").Scan(ctx, &p.lsn)
 	if ahead == nil {
 		seen = append(seen, p)
 	}
 	var passed int64
 	// One that receives nothing may have stayed behind at a promotion, with a log of its own.
-	err := d.Replica.looks.NewRaw("SELECT (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint "+
+	err := r.looks.NewRaw("SELECT (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint "+
 		"WHERE pg_is_in_recovery() AND EXISTS (SELECT FROM pg_stat_wal_receiver)").Scan(ctx, &passed)
 	if err != nil {
 		return nil, errors.Join(ahead, fmt.Errorf("checking the replica: %w", err))
 	}
 	for len(seen) > 0 && seen[0].lsn <= passed {
-		d.Replica.until.Store(seen[0].at.UnixNano())
+		r.until.Store(seen[0].at.UnixNano())
 		seen = seen[1:]
 	}
 	if len(seen) > int(2*MaxLag/lookEvery) { // so far behind, it is not read
@@ -186,17 +195,17 @@ func (d *DB) observe(ctx context.Context, seen []position, now time.Time) ([]pos
 
 // detour connects to the replica or, while it is unavailable, to the primary.
 type detour struct {
-	scopedConnector
-	primary scopedConnector
+	pgscope.Connector
+	primary pgscope.Connector
 	replica *Replica
 }
 
 // Connect implements driver.Connector.
 func (d detour) Connect(ctx context.Context) (driver.Conn, error) {
 	if d.replica.here.Load() {
-		conn, err := d.scopedConnector.Connect(ctx)
+		conn, err := d.Connector.Connect(ctx)
 		if err == nil {
-			return &readConn{conn.(*scopedConn), d.replica, false}, nil
+			return &readConn{conn.(*pgscope.Conn), d.replica, false}, nil
 		}
 		d.replica.here.Store(false)
 	}
@@ -204,12 +213,12 @@ func (d detour) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &readConn{conn.(*scopedConn), d.replica, true}, nil
+	return &readConn{conn.(*pgscope.Conn), d.replica, true}, nil
 }
 
 // readConn is a connection to the replica, or to the primary while the replica is too old.
 type readConn struct {
-	*scopedConn
+	*pgscope.Conn
 	replica *Replica
 	instead bool
 }
@@ -217,7 +226,7 @@ type readConn struct {
 // IsValid implements driver.Validator: connections are replaced when the replica becomes available
 // or unavailable.
 func (c *readConn) IsValid() bool {
-	return c.scopedConn.IsValid() && c.instead != c.replica.here.Load()
+	return c.Conn.IsValid() && c.instead != c.replica.here.Load()
 }
 
 // ResetSession implements driver.SessionResetter.
@@ -225,22 +234,22 @@ func (c *readConn) ResetSession(ctx context.Context) error {
 	if !c.IsValid() {
 		return driver.ErrBadConn
 	}
-	return c.scopedConn.ResetSession(ctx)
+	return c.Conn.ResetSession(ctx)
 }
 
 // QueryContext implements driver.QueryerContext. If the replica is unavailable or cancels a
 // statement that conflicts with recovery, database/sql retries on another connection.
 func (c *readConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.scopedConn.QueryContext(ctx, query, args)
+	rows, err := c.Conn.QueryContext(ctx, query, args)
 	if err == nil || c.instead || ctx.Err() != nil {
 		return rows, err
 	}
 	// serialization_failure, as standbys call their conflicts
-	if pgCode(err) == serializationFailure { // a conflict with recovery
+	if pgscope.Code(err) == pgscope.SerializationFailure { // a conflict with recovery
 		c.replica.here.Store(false) // until it is looked at again
 		return nil, driver.ErrBadConn
 	}
-	if isUnavailable(err) { // or was, and this connection is left over
+	if pgscope.IsUnavailable(err) { // or was, and this connection is left over
 		return nil, driver.ErrBadConn
 	}
 	return nil, err

@@ -1,4 +1,4 @@
-package db
+package pgscope
 
 import (
 	"context"
@@ -12,18 +12,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
 )
 
 // connectDeadline bounds CheckConnection, so that a command does not wait for a host that does not respond.
 const connectDeadline = 30 * time.Second
 
-// CheckConnection connects to PostgreSQL. The error tells log-in, database, certificate and outage apart, or reports a
-// pooler that does not keep sessions. SQLite has no connection.
-func (d *DB) CheckConnection(ctx context.Context) error {
-	if d.Kind != Postgres {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(AsOwner(ctx), connectDeadline)
+// CheckConnection connects. The error tells log-in, database, certificate and outage apart, or reports a
+// pooler that does not keep sessions.
+func CheckConnection(ctx context.Context, d *bun.DB) error {
+	ctx, cancel := context.WithTimeout(WithScope(ctx, Scope{Role: Owner}), connectDeadline)
 	defer cancel()
 	conn, err := d.Conn(ctx)
 	if err == nil {
@@ -32,7 +30,7 @@ func (d *DB) CheckConnection(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PostgreSQL %s: %w", connectProblem(err), err)
 	}
-	return d.checkSessions(ctx)
+	return checkSessions(ctx, d)
 }
 
 // refusals say what a server that refuses connections lacks, by SQLSTATE.
@@ -47,7 +45,7 @@ var refusals = map[string]string{
 
 // connectProblem says why a connection failed, and what to do.
 func connectProblem(err error) string {
-	if problem := refusals[pgCode(err)]; problem != "" {
+	if problem := refusals[Code(err)]; problem != "" {
 		return problem
 	}
 	var (
@@ -65,10 +63,24 @@ func connectProblem(err error) string {
 		return "has no certificate, which the URL requires: enable ssl on the server, or check sslmode"
 	case errors.As(err, &name):
 		return "is not reachable: the host name of the URL is unknown"
-	case errors.As(err, &network), isUnavailable(err):
+	case errors.As(err, &network), IsUnavailable(err):
 		return "is not reachable: check that it runs, and the host and port of the URL"
 	}
 	return "cannot be used"
+}
+
+// ParseConfig parses the URL of a server.
+func ParseConfig(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, parseProblem(err)
+	}
+	// bun writes literals into its statements, so a cache of prepared statements has no hits. The
+	// constant ones (bind, enter) request it themselves.
+	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
+	config.RuntimeParams["application_name"] = "linkforge"
+	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
+	return config, nil
 }
 
 // parseProblem returns the reason for an invalid URL without repeating it: pgx's own text may contain the password.
@@ -77,32 +89,4 @@ func parseProblem(err error) error {
 		return fmt.Errorf("the database URL names a file that cannot be read: %w", file)
 	}
 	return errors.New("the database URL cannot be read: check its parameters, and percent-encode what is special in a password")
-}
-
-// checkRoles returns an error unless the roles of the scopes exist and the connected role has them, or may create and
-// grant them. Otherwise a migration in the middle would fail.
-func (d *DB) checkRoles(ctx context.Context) error {
-	if d.Kind != Postgres {
-		return nil
-	}
-	var user string
-	var lacking []string
-	if err := d.NewSelect().ColumnExpr("session_user").Scan(ctx, &user); err != nil {
-		return fmt.Errorf("PostgreSQL %s: %w", connectProblem(err), err)
-	}
-	err := d.NewRaw(`SELECT wanted.name FROM unnest(string_to_array(?, ' ')) AS wanted (name)
-		CROSS JOIN (SELECT rolcreaterole OR rolsuper AS creates, current_setting('server_version_num')::INTEGER >= 160000 AS strict
-			FROM pg_roles WHERE rolname = session_user) AS own
-		LEFT JOIN pg_roles AS r ON r.rolname = wanted.name
-		WHERE NOT CASE WHEN r.oid IS NULL THEN own.creates
-			ELSE pg_has_role(session_user, r.oid, CASE WHEN own.strict THEN 'SET' ELSE 'MEMBER' END)
-				OR pg_has_role(session_user, r.oid, 'MEMBER WITH ADMIN OPTION') OR own.creates AND NOT own.strict END`,
-		strings.Join([]string{tenantRole, creatorRole, resolverRole, systemRole}, " ")).Scan(ctx, &lacking)
-	if err != nil || len(lacking) == 0 {
-		return err
-	}
-	grants := pgx.Identifier{user}.Sanitize()
-	return fmt.Errorf("the database role %s can neither create nor use the roles %s: ALTER ROLE %s CREATEROLE, or let an "+
-		"administrator run, where they are missing, CREATE ROLE %s; and then GRANT %s TO %s",
-		user, strings.Join(lacking, ", "), grants, strings.Join(lacking, "; CREATE ROLE "), strings.Join(lacking, ", "), grants)
 }

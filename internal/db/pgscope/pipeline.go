@@ -1,4 +1,4 @@
-package db
+package pgscope
 
 import (
 	"cmp"
@@ -6,12 +6,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // scopeStatement is the name of the prepared statement that changes the scope of a session.
@@ -25,29 +24,29 @@ const setScope = "SELECT set_config('role', $1, false), set_config('linkforge.wo
 // pipeline sends a change of the scope and a statement in one round trip.
 type pipeline struct {
 	*pgconn.Pipeline
-	conn *scopedConn
+	conn *Conn
 }
 
 // startPipeline starts a pipeline with the change to a scope. The scope of the session is unknown until the server
 // has confirmed it.
-func (c *scopedConn) startPipeline(ctx context.Context, wanted scope) pipeline {
+func (c *Conn) startPipeline(ctx context.Context, wanted Scope) pipeline {
 	p := pipeline{c.Conn.Conn().PgConn().StartPipeline(ctx), c}
-	waits := c.patience
-	if wanted.role == systemRole || wanted.role == ownerRole {
-		waits = forEver
+	waits := c.timeouts
+	if wanted.Role == System || wanted.Role == Owner {
+		waits = Timeouts{}
 	}
-	if wanted.brief && waits.list != "0" {
-		waits.statement = waits.list
+	if wanted.Brief && waits.List != 0 {
+		waits.Statement = waits.List
 	}
-	if wanted.shortLockTimeout {
-		waits.lock = shortLockTimeout
+	if wanted.ShortLockTimeout {
+		waits.Lock = shortLockTimeout
 	}
-	var values [][]byte
-	for _, text := range []string{wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock} {
-		values = append(values, []byte(text))
+	values := [][]byte{[]byte(wanted.Role), []byte(wanted.Workspace), []byte(wanted.Account)}
+	for _, wait := range []time.Duration{waits.Statement, waits.Lock} {
+		values = append(values, strconv.AppendInt(nil, wait.Milliseconds(), 10))
 	}
 	p.SendQueryPrepared(scopeStatement, values, nil, nil)
-	c.current = scope{}
+	c.current = Scope{}
 	return p
 }
 
@@ -79,7 +78,7 @@ func (p pipeline) end(err error) error {
 
 // queryInScope changes the scope and runs a query, whose rows it returns. Both are one transaction: without
 // the scope the query does not run, and a query that fails leaves the scope unknown.
-func (c *scopedConn) queryInScope(ctx context.Context, wanted scope, q query) (*pipelineRows, error) {
+func (c *Conn) queryInScope(ctx context.Context, wanted Scope, q query) (*pipelineRows, error) {
 	values, err := q.encode(c)
 	if err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func (c *scopedConn) queryInScope(ctx context.Context, wanted scope, q query) (*
 }
 
 // execInScope is queryInScope of a statement without rows.
-func (c *scopedConn) execInScope(ctx context.Context, wanted scope, q query) (driver.Result, error) {
+func (c *Conn) execInScope(ctx context.Context, wanted Scope, q query) (driver.Result, error) {
 	rows, err := c.queryInScope(ctx, wanted, q)
 	if err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func (c *scopedConn) execInScope(ctx context.Context, wanted scope, q query) (dr
 }
 
 // enter changes the scope.
-func (c *scopedConn) enter(ctx context.Context, wanted scope) error {
+func (c *Conn) enter(ctx context.Context, wanted Scope) error {
 	p := c.startPipeline(ctx, wanted)
 	err := p.Sync()
 	if err == nil {
@@ -117,7 +116,7 @@ func (c *scopedConn) enter(ctx context.Context, wanted scope) error {
 }
 
 // rows sends the pipeline and returns the rows of its query.
-func (p pipeline) rows(wanted scope) (*pipelineRows, error) {
+func (p pipeline) rows(wanted Scope) (*pipelineRows, error) {
 	if err := p.Sync(); err != nil {
 		return nil, err
 	}
@@ -150,7 +149,7 @@ type query struct {
 }
 
 // encode encodes the values.
-func (q query) encode(c *scopedConn) (values pgx.ExtendedQueryBuilder, err error) {
+func (q query) encode(c *Conn) (values pgx.ExtendedQueryBuilder, err error) {
 	all := make([]any, 0, len(q.args))
 	for _, a := range q.args {
 		all = append(all, a.Value)
@@ -172,7 +171,7 @@ func (q query) send(p pipeline, values pgx.ExtendedQueryBuilder) {
 const begin = "BEGIN"
 
 // beginInScope changes the scope and begins a transaction. It closes the connection unless both succeed.
-func (c *scopedConn) beginInScope(ctx context.Context, wanted scope) error {
+func (c *Conn) beginInScope(ctx context.Context, wanted Scope) error {
 	p := c.startPipeline(ctx, wanted)
 	p.SendPipelineSync() // so that a rollback of the transaction keeps the scope
 	p.SendQueryParams(begin, nil, nil, nil, nil)
@@ -185,107 +184,5 @@ func (c *scopedConn) beginInScope(ctx context.Context, wanted scope) error {
 	} else if !errors.Is(err, driver.ErrBadConn) {
 		_ = c.Conn.Conn().Close(ctx)
 	}
-	return err
-}
-
-// pipelineRows are the rows of a query in a pipeline.
-type pipelineRows struct {
-	pgx.Rows
-	pipeline pipeline
-	scope    scope
-	columns  []string
-	decoders []decoder
-	hasFirst bool // the first row was read and not returned
-}
-
-// decoder returns the value of a column as database/sql knows it.
-type decoder func(encoded []byte) (driver.Value, error)
-
-func (r *pipelineRows) describe(m *pgtype.Map) {
-	for _, f := range r.FieldDescriptions() {
-		r.columns, r.decoders = append(r.columns, f.Name), append(r.decoders, decoderOf(m, f))
-	}
-}
-
-func decoderOf(m *pgtype.Map, f pgconn.FieldDescription) decoder {
-	switch f.DataTypeOID {
-	case pgtype.BoolOID:
-		return decodeAs[bool](m, f)
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
-		return decodeAs[int64](m, f)
-	case pgtype.Float4OID, pgtype.Float8OID:
-		return decodeAs[float64](m, f)
-	case pgtype.ByteaOID, pgtype.JSONOID, pgtype.JSONBOID:
-		return decodeAs[[]byte](m, f)
-	case pgtype.DateOID:
-		return decodeValue[pgtype.Date](m, f)
-	case pgtype.TimestampOID:
-		return decodeValue[pgtype.Timestamp](m, f)
-	case pgtype.TimestamptzOID:
-		return decodeValue[pgtype.Timestamptz](m, f)
-	case pgtype.OIDOID, pgtype.XIDOID, pgtype.CIDOID:
-		return decodeValue[pgtype.Uint32](m, f)
-	}
-	return decodeAs[string](m, f)
-}
-
-// decodeAs decodes a type that is a driver.Value.
-func decodeAs[T any](m *pgtype.Map, f pgconn.FieldDescription) decoder {
-	plan := m.PlanScan(f.DataTypeOID, f.Format, new(T))
-	return func(encoded []byte) (driver.Value, error) {
-		var value T
-		err := plan.Scan(encoded, &value)
-		return value, err
-	}
-}
-
-// decodeValue decodes a type that has a driver.Value.
-func decodeValue[T driver.Valuer](m *pgtype.Map, f pgconn.FieldDescription) decoder {
-	plan := m.PlanScan(f.DataTypeOID, f.Format, new(T))
-	return func(encoded []byte) (driver.Value, error) {
-		var value T
-		if err := plan.Scan(encoded, &value); err != nil {
-			return nil, err
-		}
-		return value.Value()
-	}
-}
-
-// Columns implements driver.Rows.
-func (r *pipelineRows) Columns() []string { return slices.Clone(r.columns) }
-
-// Next implements driver.Rows.
-func (r *pipelineRows) Next(row []driver.Value) error {
-	if !r.hasFirst && !r.Rows.Next() {
-		if err := r.Close(); err != nil { // also one of the commit
-			return err
-		}
-		return io.EOF
-	}
-	r.hasFirst = false
-	for i, encoded := range r.RawValues() {
-		row[i] = nil
-		if encoded == nil {
-			continue
-		}
-		var err error
-		if row[i], err = r.decoders[i](encoded); err != nil {
-			return fmt.Errorf("decoding the column %s: %w", r.columns[i], err)
-		}
-	}
-	return nil
-}
-
-// Close implements driver.Rows. The session has the scope once the query has succeeded.
-func (r *pipelineRows) Close() error {
-	r.Rows.Close()
-	if r.pipeline.Pipeline == nil { // further statements of it follow, or it is closed
-		return r.Err()
-	}
-	err := errors.Join(r.Err(), r.pipeline.Close())
-	if err == nil {
-		r.pipeline.conn.current = r.scope
-	}
-	r.pipeline.Pipeline = nil
 	return err
 }

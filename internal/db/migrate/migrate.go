@@ -1,4 +1,8 @@
-package db
+// Package migrate changes the schema of a database by the scripts of package migrations, up and down, on one node at a
+// time and beside nodes that serve requests. It owns the table migrations.
+//
+// Packages server and cli call it.
+package migrate
 
 import (
 	"context"
@@ -7,11 +11,14 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -60,19 +67,25 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
-// Migrate applies the pending migrations and returns their names. Concurrent nodes wait for each
+// Up applies the pending migrations and returns their names. Concurrent nodes wait for each
 // other. A migration and its record are one transaction, which bun's migrator does not guarantee, unless it is
 // an online migration.
-func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied []string, err error) {
-	names, err := d.steps(files)
+func Up(ctx context.Context, d *db.DB, files fs.FS, now time.Time) (applied []string, err error) {
+	names, err := steps(d, files)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.checkRoles(AsOwner(ctx)); err != nil {
-		return nil, err
+	if d.Kind == db.Postgres {
+		if err := pgscope.CheckRoles(db.AsOwner(ctx), d); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range names {
-		took, err := d.apply(AsOwner(ctx), files, Migration{Name: name, AppliedAt: now})
+		var took bool
+		err := retryLocked(db.AsOwner(ctx), d, func(ctx context.Context, tx bun.Tx) (err error) {
+			took, err = up(ctx, d, tx, files, Migration{Name: name, AppliedAt: now})
+			return err
+		})
 		if err != nil {
 			return applied, fmt.Errorf("migrating to %s: %w", name, err)
 		}
@@ -83,11 +96,11 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 	return applied, nil
 }
 
-// Rollback runs the last down migration and returns its name, or nothing if there is none.
-func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
-	err = d.retryLocked(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+// Down runs the last down migration and returns its name, or nothing if there is none.
+func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error) {
+	err = retryLocked(db.AsOwner(ctx), d, func(ctx context.Context, tx bun.Tx) error {
 		undone = "" // another may have been faster since the last attempt
-		if err := d.lockMigrations(ctx, tx, onlineLock, migrationLock); err != nil {
+		if err := lockMigrations(ctx, d, tx, onlineLock, migrationLock); err != nil {
 			return err
 		}
 		var last []Migration
@@ -95,10 +108,10 @@ func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err erro
 			return err
 		}
 		undone = last[0].Name
-		if err := d.limitLockWait(ctx, tx); err != nil {
+		if err := limitLockWait(ctx, d, tx); err != nil {
 			return err
 		}
-		script, err := d.script(files, undone+downSuffix)
+		script, err := script(d, files, undone+downSuffix)
 		if err != nil {
 			return err
 		}
@@ -114,15 +127,15 @@ func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err erro
 	return undone, nil
 }
 
-// Migrations returns all migrations in order.
-func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
-	names, err := d.steps(files)
+// List returns all migrations in order.
+func List(ctx context.Context, d *db.DB, files fs.FS) ([]Migration, error) {
+	names, err := steps(d, files)
 	if err != nil {
 		return nil, err
 	}
 	applied := map[string]time.Time{}
-	err = d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockMigrations(ctx, tx, migrationLock); err != nil && !errors.Is(err, errMigrating) {
+	err = d.Tx(db.AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+		if err := lockMigrations(ctx, d, tx, migrationLock); err != nil && !errors.Is(err, errMigrating) {
 			return err
 		}
 		var rows []Migration
@@ -140,7 +153,7 @@ func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
 }
 
 // steps returns the names of the dialect's migrations in order.
-func (d *DB) steps(files fs.FS) ([]string, error) {
+func steps(d *db.DB, files fs.FS) ([]string, error) {
 	found, err := fs.Glob(files, path.Join(string(d.Kind), "*"+upSuffix))
 	for i, file := range found {
 		found[i] = strings.TrimSuffix(path.Base(file), upSuffix)
@@ -148,22 +161,14 @@ func (d *DB) steps(files fs.FS) ([]string, error) {
 	return found, err
 }
 
-func (d *DB) apply(ctx context.Context, files fs.FS, step Migration) (took bool, err error) {
-	err = d.retryLocked(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		took, err = d.up(ctx, tx, files, step)
-		return err
-	})
-	return took, err
-}
-
 // retryLocked runs step until its tables are free and no other node migrates, or maxLockRetry is over.
-func (d *DB) retryLocked(ctx context.Context, step func(ctx context.Context, tx bun.Tx) error) error {
+func retryLocked(ctx context.Context, d *db.DB, step func(ctx context.Context, tx bun.Tx) error) error {
 	for deadline := time.Now().Add(maxLockRetry); ; {
 		err := d.Tx(ctx, step)
 		pause := lockPause
 		if errors.Is(err, errMigrating) {
 			pause = nodePause
-		} else if pgCode(err) != lockNotAvailable {
+		} else if !db.IsLockTimeout(err) {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -177,16 +182,16 @@ func (d *DB) retryLocked(ctx context.Context, step func(ctx context.Context, tx 
 
 // limitLockWait bounds the lock wait of the following statements. The wait for another node's migration
 // comes before it.
-func (d *DB) limitLockWait(ctx context.Context, tx bun.Tx) error {
-	if d.Kind != Postgres {
+func limitLockWait(ctx context.Context, d *db.DB, tx bun.Tx) error {
+	if d.Kind != db.Postgres {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", milliseconds(lockWait))
+	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", strconv.FormatInt(lockWait.Milliseconds(), 10))
 	return err
 }
 
-func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
-	script, err := d.script(files, step.Name+upSuffix)
+func up(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
+	script, err := script(d, files, step.Name+upSuffix)
 	if err != nil {
 		return false, err
 	}
@@ -195,16 +200,16 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 	if isOnline {
 		lock = onlineLock
 	}
-	if err := d.lockMigrations(ctx, tx, lock); err != nil {
+	if err := lockMigrations(ctx, d, tx, lock); err != nil {
 		return false, err
 	}
 	isApplied, err := tx.NewSelect().Model(&step).WherePK().Exists(ctx)
 	if err != nil || isApplied {
 		return false, err
 	}
-	if isOnline && d.Kind == Postgres {
-		err = d.runOnline(ctx, tx, statements)
-	} else if err = d.limitLockWait(ctx, tx); err == nil {
+	if isOnline && d.Kind == db.Postgres {
+		err = runOnline(ctx, d, tx, statements)
+	} else if err = limitLockWait(ctx, d, tx); err == nil {
 		err = run(ctx, tx, script)
 	}
 	if err != nil {
@@ -216,7 +221,7 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 
 // runOnline runs the statements of an online migration on a second connection. The transaction has the lock, and must
 // not have written yet: readers of events and caches wait for the oldest transaction that has.
-func (d *DB) runOnline(ctx context.Context, tx bun.Tx, statements string) error {
+func runOnline(ctx context.Context, d *db.DB, tx bun.Tx, statements string) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 		return err
 	}
@@ -224,7 +229,7 @@ func (d *DB) runOnline(ctx context.Context, tx bun.Tx, statements string) error 
 		d.DB.DB.SetMaxOpenConns(2)
 		defer d.DB.DB.SetMaxOpenConns(1)
 	}
-	invalid, err := d.invalidIndexes(ctx, statements)
+	invalid, err := invalidIndexes(ctx, d, statements)
 	if err != nil {
 		return err
 	}
@@ -238,7 +243,7 @@ func (d *DB) runOnline(ctx context.Context, tx bun.Tx, statements string) error 
 			return err
 		}
 	}
-	invalid, err = d.invalidIndexes(ctx, statements)
+	invalid, err = invalidIndexes(ctx, d, statements)
 	if err == nil && len(invalid) > 0 {
 		err = fmt.Errorf("the indexes %s are invalid: migrate again", strings.Join(invalid, ", "))
 	}
@@ -246,7 +251,7 @@ func (d *DB) runOnline(ctx context.Context, tx bun.Tx, statements string) error 
 }
 
 // invalidIndexes returns the indexes of a migration that are not complete.
-func (d *DB) invalidIndexes(ctx context.Context, statements string) (names []string, err error) {
+func invalidIndexes(ctx context.Context, d *db.DB, statements string) (names []string, err error) {
 	err = d.NewRaw(`SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 		WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace`).Scan(ctx, &names)
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(statements, " "+name+" ") }), err
@@ -254,9 +259,9 @@ func (d *DB) invalidIndexes(ctx context.Context, statements string) (names []str
 
 // lockMigrations returns errMigrating if another node migrates, and creates the table of migrations. The lock
 // ends with the transaction, so it also works behind a pooler.
-func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx, locks ...int64) error {
+func lockMigrations(ctx context.Context, d *db.DB, tx bun.Tx, locks ...int64) error {
 	for _, lock := range locks {
-		locked := d.Kind == SQLite
+		locked := d.Kind == db.SQLite
 		if !locked {
 			if err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", lock).Scan(ctx, &locked); err != nil {
 				return err
@@ -270,7 +275,7 @@ func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx, locks ...int64) erro
 	return err
 }
 
-func (d *DB) script(files fs.FS, name string) (string, error) {
+func script(d *db.DB, files fs.FS, name string) (string, error) {
 	script, err := fs.ReadFile(files, path.Join(string(d.Kind), name))
 	return string(script), err
 }

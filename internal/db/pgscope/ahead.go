@@ -1,0 +1,72 @@
+package pgscope
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ahead are statements whose results a connection has not read yet. They are executed in the same order.
+type ahead struct {
+	pipeline pipeline
+	texts    []string
+}
+
+// SendAhead sends prepared statements of the scope of the transaction, which must be run next, in the same order.
+func (c *Conn) SendAhead(ctx context.Context, texts []string, values [][]any) error {
+	queries, encoded := make([]query, len(texts)), make([]pgx.ExtendedQueryBuilder, len(texts))
+	for i, text := range texts {
+		var err error
+		if queries[i], _, err = c.prepare(Bind(ctx, values[i]...), text, nil); err == nil {
+			encoded[i], err = queries[i].encode(c)
+		}
+		if err != nil {
+			return c.explain(ctx, err)
+		}
+	}
+	p := pipeline{c.Conn.Conn().PgConn().StartPipeline(ctx), c}
+	for i, q := range queries {
+		q.send(p, encoded[i])
+	}
+	if err := p.Sync(); err != nil {
+		return c.explain(ctx, p.end(err))
+	}
+	c.ahead = &ahead{p, texts}
+	return nil
+}
+
+// queryAhead returns the rows of the next statement that was sent ahead.
+func (c *Conn) queryAhead(text string) (driver.Rows, error) {
+	a := c.ahead
+	if text != a.texts[0] {
+		return nil, c.endAhead(errors.New("a statement is not the next one that was sent ahead"))
+	}
+	results, err := a.pipeline.GetResults()
+	reader, ok := results.(*pgconn.ResultReader)
+	if err == nil && !ok {
+		err = fmt.Errorf("running a query: the server answered %T", results)
+	}
+	if err != nil {
+		return nil, c.endAhead(err)
+	}
+	m := c.Conn.Conn().TypeMap()
+	rows := &pipelineRows{Rows: pgx.RowsFromResultReader(m, reader), scope: c.current}
+	if a.texts = a.texts[1:]; len(a.texts) == 0 {
+		rows.pipeline, c.ahead = a.pipeline, nil
+	}
+	rows.describe(m)
+	return rows, nil
+}
+
+// endAhead skips the results that were not read.
+func (c *Conn) endAhead(err error) error {
+	a := c.ahead
+	if c.ahead = nil; a == nil {
+		return err
+	}
+	return a.pipeline.end(err)
+}
