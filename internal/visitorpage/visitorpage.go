@@ -5,6 +5,7 @@
 package visitorpage
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed layout.html
@@ -79,22 +81,27 @@ const (
 func Write(w http.ResponseWriter, r *http.Request, status int, m Message, pairs ...string) {
 	l := LanguageOf(r)
 	w.Header().Add("Vary", "Accept-Language")
-	writeMessage(w, r, status, l, l.T(string(m)+".title"), l.T(string(m)+".text", pairs...))
+	text := string(m) + ".text"
+	p := messagePage(status, l, l.T(string(m)+".title"), l.T(text, pairs...))
+	if !strings.Contains(catalogue[l][text], "{") {
+		p.fixed = fixedPage{l, m, status}
+	}
+	p.write(w, r)
 }
 
 // WriteEnglish answers with a message that the catalogue does not have, in English.
 func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, text string) {
-	writeMessage(w, r, status, english, title, text)
+	p := messagePage(status, english, title, text)
+	p.write(w, r)
 }
 
-func writeMessage(w http.ResponseWriter, r *http.Request, status int, l Language, title, text string) {
-	p := page{
+func messagePage(status int, l Language, title, text string) page {
+	return page{
 		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n",
 		view: struct{ Language, Title, Text, StatusLine string }{
 			string(l), title, text, l.T("status", "status", strconv.Itoa(status)),
 		},
 	}
-	p.write(w, r)
 }
 
 // Form is a page with a button that the visitor must press to continue. It shows nothing of the
@@ -156,6 +163,35 @@ type page struct {
 	plain string
 	// isForm means that the page has a form.
 	isForm bool
+	// fixed identifies a page that is the same in each response; zero means that it is not.
+	fixed fixedPage
+}
+
+// fixedPage is a message without placeholders.
+type fixedPage struct {
+	language Language
+	message  Message
+	status   int
+}
+
+// fixedPages are the HTML texts of fixed pages that have been written. While a dependency is unavailable, rendering would
+// take a third of the processor's time.
+var fixedPages sync.Map
+
+// html returns the page as HTML. The text must not be changed.
+func (p *page) html() []byte {
+	isFixed := p.fixed != fixedPage{}
+	if isFixed {
+		if text, ok := fixedPages.Load(p.fixed); ok {
+			return text.([]byte)
+		}
+	}
+	b := new(bytes.Buffer)
+	_ = p.template.Execute(b, p.view) // plain values into a buffer: there is nothing to fail
+	if isFixed {
+		fixedPages.Store(p.fixed, b.Bytes())
+	}
+	return b.Bytes()
 }
 
 // write writes a page: HTML for browsers, plain text for all other clients. It is neither cached nor
@@ -170,18 +206,17 @@ func (p *page) write(w http.ResponseWriter, r *http.Request) {
 		h.Set("Referrer-Policy", "same-origin")
 	}
 	h.Add("Vary", "Accept")
-	body := new(strings.Builder)
+	body := []byte(p.plain)
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", p.policy)
-		_ = p.template.Execute(body, p.view) // plain values into a builder: there is nothing to fail
+		body = p.html()
 	} else {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
-		body.WriteString(p.plain)
 	}
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(p.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(body.String())) // the client may have disconnected
+		_, _ = w.Write(body) // the client may have disconnected
 	}
 }

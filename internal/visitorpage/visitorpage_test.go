@@ -158,6 +158,34 @@ func TestMessage_IsInWantedLanguage(t *testing.T) {
 	}
 }
 
+// TestWrite_KeepsPagesApart: a page that was written before is that of the same message, language, status and minutes.
+func TestWrite_KeepsPagesApart(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 2 {
+		for _, language := range []string{"en", "de"} {
+			for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+				for _, m := range []Message{Unavailable, Throttled, ManyAttempts} {
+					for _, minutes := range []string{"5", "6"} {
+						h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { Write(w, r, status, m, "minutes", minutes) })
+						body := serve(h, "/", func(r *http.Request) {
+							r.Header.Set("Accept", browser)
+							r.Header.Set("Accept-Language", language)
+						}).Body.String()
+						seen[body] = true
+						if text := Language(language).T(string(m)+".text", "minutes", minutes); !strings.Contains(body, text) {
+							t.Errorf("%q is missing from %s", text, body)
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(seen) != 2*2*(1+1+2) {
+		t.Errorf("%d pages", len(seen))
+	}
+}
+
 // form answers with a form in English, to a browser.
 func form(f Form, status int) *httptest.ResponseRecorder {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { WriteForm(w, r, status, f) })
