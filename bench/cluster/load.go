@@ -234,10 +234,13 @@ func (d *drill) stopLoad() {
 	}
 }
 
-// visit follows a link.
-func (d *drill) visit(k kind, at rig.Link) {
+// visit follows a link through the load balancer.
+func (d *drill) visit(k kind, at rig.Link) { d.visitThrough(d.tenant, k, at) }
+
+// visitThrough follows a link.
+func (d *drill) visitThrough(who *rig.Tenant, k kind, at rig.Link) {
 	began := time.Now()
-	status, _, err := d.tenant.Follow(http.MethodGet, at.Path())
+	status, _, err := who.Follow(http.MethodGet, at.Path())
 	var count visitCount
 	problem := ""
 	switch {
