@@ -61,8 +61,8 @@ const (
 	refuses   act = "refuse"
 )
 
-// decide returns what to do for a proposal. This is the contract of creating links: creation is idempotent, never changes
-// an existing link unless it is an upsert, and returns none to a caller who wanted another one.
+// decide returns what to do for a proposal. This is the contract of creating links: creation is idempotent, changes an
+// existing link only by an upsert, and returns none to a caller who wanted another one.
 func decide(p *proposal, f *facts) decision {
 	switch l := f.same; {
 	case f.refused != nil:
@@ -157,8 +157,8 @@ func (p *proposal) differences(l *Link) (all []check.Difference) {
 
 // errExistsWithout is the error of a creation that finds its link without the value of a field.
 func errExistsWithout(field ...string) *errs.Error {
-	return errs.New(errs.Conflict, "The link exists already, without this %s. createLink does not change it: use upsertLink.",
-		strings.Join(field, ".")).At(field...)
+	return errs.New(errs.Conflict, "The link exists already, without this %s. createLink does not change it: use "+
+		"upsertLink.", strings.Join(field, ".")).At(field...)
 }
 
 // errOfOther is the error of an upsert whose URL or code belongs to a link with another external id.

@@ -1,0 +1,168 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// existing are the links that items may find, after lookups.
+type existing struct {
+	byHash, byCode, byExternalID []*Link
+	lookups                      []db.Lookup
+}
+
+// lookUps returns the lookups of what items may find: the deterministic link for the URL, the one with the custom code,
+// and the one with the external id.
+func (b *batch) lookUps(tx bun.Tx, items []*item) *existing {
+	hashes, codes, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}
+	for _, it := range items {
+		workspaceID := it.call.member.ID()
+		if it.draft.ExternalID != nil {
+			externalIDs.add(workspaceID, *it.draft.ExternalID)
+		}
+		switch it.draft.Strategy {
+		case Deterministic:
+			hashes.add(workspaceID, it.draft.CanonicalHash)
+		case Custom:
+			codes.add(workspaceID, it.codes[0])
+		}
+	}
+	e := &existing{}
+	e.lookups = []db.Lookup{
+		lookUp(b, tx, &e.byHash, "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes),
+		lookUp(b, tx, &e.byCode, "TRUE", "code", "TEXT", codes),
+		lookUp(b, tx, &e.byExternalID, "TRUE", "external_id", "TEXT", externalIDs),
+	}
+	return e
+}
+
+// findUnresolved looks up the links of the unresolved items, and uses them.
+func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
+	found := b.lookUps(tx, b.unresolved())
+	if err := b.DB.Pipe(ctx, tx, found.lookups...); err != nil {
+		return fmt.Errorf("selecting links: %w", err)
+	}
+	return b.use(ctx, tx, found)
+}
+
+// use decides about the unresolved items, which find their existing links.
+func (b *batch) use(ctx context.Context, tx bun.Tx, e *existing) error {
+	// A due change may have given a link another URL.
+	if err := Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
+		return err
+	}
+	items := b.unresolved()
+	e.match(items)
+	return b.decide(ctx, tx, items)
+}
+
+// decide decides about items by the facts. A shared batch leaves items that it cannot serve. It returns errRetry if a
+// password must be compared first, which takes too long for a transaction.
+func (b *batch) decide(ctx context.Context, tx bun.Tx, items []*item) error {
+	if err := b.loadTags(ctx, tx); err != nil {
+		return err
+	}
+	for _, it := range items {
+		it.decide()
+	}
+	if err := b.leave((*item).needsMore); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(b.items, (*item).needsComparison) {
+		return errRetry
+	}
+	return nil
+}
+
+// decide decides about the item by its facts.
+func (it *item) decide() {
+	switch it.decision = decide(&it.proposal, &it.facts); it.decision.act {
+	case returns, revives, changes:
+		it.decision.link.In = it.call.member
+		it.attempt = Result{Link: it.decision.link, Ignored: it.decision.ignored}
+	case refuses:
+		it.attempt = Result{Err: it.decision.err}
+	}
+}
+
+// place is a workspace and a code or an external id.
+type place struct{ workspaceID, key string }
+
+// at returns the place of a code or an external id of the item.
+func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
+
+// match gives items those of the links that they find.
+func (e *existing) match(items []*item) {
+	ofID, ofCode := make(map[place]*Link, len(e.byExternalID)), map[place]*Link{}
+	for _, l := range e.byExternalID {
+		ofID[place{l.WorkspaceID, *l.ExternalID}] = l
+	}
+	same := map[identity]*Link{}
+	for _, l := range slices.Concat(e.byHash, e.byCode) {
+		ofCode[place{l.WorkspaceID, l.Code}] = l
+		same[identity{l.WorkspaceID, string(l.CanonicalHash), l.Code}] = l
+		if l.Strategy == Deterministic {
+			same[identity{workspaceID: l.WorkspaceID, hash: string(l.CanonicalHash)}] = l
+		}
+	}
+	for _, it := range items {
+		it.facts.same, it.facts.ofCode, it.facts.ofID = same[it.identity], nil, nil
+		if it.draft.ExternalID != nil {
+			it.facts.ofID = ofID[it.at(*it.draft.ExternalID)]
+		}
+		if it.draft.Strategy == Custom {
+			it.facts.ofCode = ofCode[it.at(it.codes[0])]
+		}
+	}
+}
+
+// needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.
+func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
+
+// leave leaves the calls of the workspaces with an item that meets the condition to other batches. Only a shared batch
+// does so, and only before it has written anything: otherwise it returns errRetry.
+func (b *batch) leave(condition func(*item) bool) error {
+	gone := map[string]bool{}
+	for _, it := range b.items {
+		if b.isShared && condition(it) {
+			gone[it.call.member.ID()] = true
+		}
+	}
+	if len(gone) > 0 && b.quotas != nil {
+		return errRetry
+	}
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+		hasLeft := gone[it.call.member.ID()]
+		it.call.hasLeft = it.call.hasLeft || hasLeft
+		return hasLeft
+	})
+	return nil
+}
+
+// wanted are keys with their workspaces.
+type wanted[K any] struct {
+	workspaceIDs []string
+	keys         []K
+}
+
+func (w *wanted[K]) add(workspaceID string, key K) {
+	w.workspaceIDs, w.keys = append(w.workspaceIDs, workspaceID), append(w.keys, key)
+}
+
+// lookUp returns a lookup of links by their workspaces and another column of a unique key.
+func lookUp[K any](
+	b *batch, conn bun.IDB, links *[]*Link, where, column, kind string, w wanted[K],
+) db.Lookup {
+	if len(w.keys) == 0 {
+		return db.Lookup{}
+	}
+	p := b.DB.Params()
+	return db.Lookup{Params: p, Dest: links, Query: db.ByPairs(p, conn.NewSelect().Model(links), db.Pairs{
+		Rows: "SELECT * FROM links WHERE " + where, As: "link", First: "workspace_id", Second: column, Kind: kind,
+	}, w.workspaceIDs, w.keys)}
+}
