@@ -12,6 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/schedule"
 )
 
+// sweepBatch is how many links a job locks at once: few enough that a redirect never waits long.
+const sweepBatch = 500
+
 // ApplyScheduledChanges writes the changes that have taken effect, in batches with a transaction each.
 // Redirects and reads do not depend on it. Each change is written exactly once, here or by an edit of its
 // link: the transaction that writes it has locked the link, and deletes the change.

@@ -314,8 +314,7 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/old", Strategy: new(Random)})
-		due := Due{LinkID: l.ID, URL: l.OriginalURL, Failures: 3}
-		must.NoError(t, b.RecordCheck(t.Context(), due, CheckResult{Status: new(500), At: noon, Next: noon.Add(24 * time.Hour)}))
+		b.set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon, noon.Add(time.Hour))
 		got := b.update(t, l, Change{URL: to("https://example.com/new")})
 		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {
 			t.Errorf("%+v", got)

@@ -326,7 +326,7 @@ func (s *Store) CancelPending(
 	for _, l := range links {
 		pending := l.pending
 		l.pending = slices.DeleteFunc(slices.Clone(pending), func(c *ScheduledChange) bool {
-			return slices.ContainsFunc(c.urlRows(time.Time{}), func(u linkURL) bool { return matches(u.Host) })
+			return slices.ContainsFunc(c.urlRows(time.Time{}), func(u URLRow) bool { return matches(u.Host) })
 		})
 		if len(l.pending) < len(pending) {
 			s.dropBroken(l)
@@ -360,12 +360,12 @@ func (s *Store) dropBroken(l *Link) {
 }
 
 // urlRows returns the rows of link_urls of the URLs that the change sets.
-func (c *ScheduledChange) urlRows(now time.Time) (rows []linkURL) {
+func (c *ScheduledChange) urlRows(now time.Time) (rows []URLRow) {
 	only := Link{ID: c.LinkID, WorkspaceID: c.WorkspaceID}
 	c.Patch.Apply(&only.OriginalURL, &only.Settings)
 	rows = only.urlRows(now)
 	if c.Patch.URL.Set {
-		row := linkURL{
+		row := URLRow{
 			LinkID: c.LinkID, Field: "url", WorkspaceID: c.WorkspaceID, URL: c.Patch.URL.To, Check: Check{CheckAt: &now},
 		}
 		if u, err := canonical(row.URL); err == nil {
@@ -434,7 +434,7 @@ func (s *Store) deleteScheduled(ctx context.Context, tx bun.Tx, changes ...*Sche
 	for _, c := range changes {
 		ids, linkIDs = append(ids, c.ID), append(linkIDs, c.LinkID)
 	}
-	_, err := tx.NewDelete().Model((*linkURL)(nil)).Where("link_id IN (?)", bun.In(linkIDs)).
+	_, err := tx.NewDelete().Model((*URLRow)(nil)).Where("link_id IN (?)", bun.In(linkIDs)).
 		Where("substr(field, 1, ?) IN (?)", len(changes[0].ID), bun.In(ids)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("removing the URLs of scheduled changes: %w", err)

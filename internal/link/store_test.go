@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
@@ -17,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -109,6 +112,47 @@ func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
 	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
 	}
+}
+
+// set writes a column of the link.
+func (b *bundle) set(t *testing.T, l *Link, assignment string, args ...any) {
+	t.Helper()
+	must.Value(b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
+		Exec(db.AsSystem(t.Context())))(t)
+}
+
+func (b *bundle) get(t *testing.T, l *Link) *Link {
+	t.Helper()
+	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
+	return got
+}
+
+// routed creates a link with a target and fallback URLs.
+func (b *bundle) routed(t *testing.T, target, ended, pending string) *Link {
+	t.Helper()
+	l, _ := b.create(t, New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
+	return l
+}
+
+func routingTo(target, ended, pending string) *routing.Change {
+	at := func(path string) *string { return new("https://example.com/" + path) }
+	return &routing.Change{
+		Rules:    optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: at(target)}}}}),
+		EndedURL: optional.Set(at(ended)), PendingURL: optional.Set(at(pending)),
+	}
+}
+
+// cleanUp purges the links that ended longer ago than Tombstones, as package upkeep does.
+func (b *bundle) cleanUp(t *testing.T) {
+	t.Helper()
+	must.NoError(t, b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		var links []*Link
+		err := tx.NewSelect().Model(&links).Where("ended_at <= ?", b.now.Add(-b.Tombstones)).Where("purged_at IS NULL").Scan(ctx)
+		if err != nil || len(links) == 0 {
+			return err
+		}
+		return b.Purge(ctx, tx, links...)
+	}))
 }
 
 func custom(url, code string) New { return New{URL: url, CustomCode: &code} }

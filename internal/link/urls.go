@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linkURL is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and its
+// URLRow is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and its
 // check are in links.
-type linkURL struct {
+type URLRow struct {
 	bun.BaseModel `bun:"table:link_urls"`
 
 	LinkID string `bun:",pk"`
@@ -33,7 +33,7 @@ type linkURL struct {
 // even if its position changes.
 func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 	var stale []string
-	var rows []linkURL
+	var rows []URLRow
 	for _, c := range rewrites {
 		if c.after.Routing == c.before.Routing {
 			continue
@@ -44,7 +44,7 @@ func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []rewrite) er
 		rows = append(rows, c.after.urlRows(s.now())...)
 	}
 	if len(stale) > 0 {
-		var replaced []linkURL
+		var replaced []URLRow
 		_, err := tx.NewDelete().Model(&replaced).Where("link_id IN (?)", bun.In(stale)).
 			Where("substr(field, 1, ?) <> ?", len(id.Scheduled), string(id.Scheduled)).Returning("*").Exec(ctx)
 		if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []rewrite) er
 	return nil
 }
 
-func copyChecks(rows, replaced []linkURL) {
+func copyChecks(rows, replaced []URLRow) {
 	type key struct{ linkID, url string }
 	checks := map[key]Check{}
 	for _, row := range replaced {
@@ -73,13 +73,13 @@ func copyChecks(rows, replaced []linkURL) {
 
 // urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has no
 // single destination to check, and an image is none.
-func (l *Link) urlRows(now time.Time) (rows []linkURL) {
+func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 	for _, u := range l.Routing.URLs() {
 		canonical, err := urlnorm.Canonical(u.URL)
 		if err != nil { // package check refuses it
 			continue
 		}
-		row := linkURL{
+		row := URLRow{
 			LinkID: l.ID, Field: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(), URL: u.URL,
 		}
 		if !u.IsTemplate && !u.IsImage {

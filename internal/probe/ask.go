@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -24,7 +24,7 @@ const (
 	// unavailable. A time that it states is bounded by minPause, so that a run does not check it
 	// again, and maxPause.
 	defaultPause = time.Hour
-	minPause     = link.CheckLease
+	minPause     = upkeep.CheckLease
 	maxPause     = 24 * time.Hour
 )
 
@@ -42,7 +42,7 @@ func (a answer) isWell() bool { return a.status != nil && *a.status < http.Statu
 
 // ask sends HEAD, the cheapest request for a host. Many hosts do not support it, or respond
 // differently than to a browser: then it sends GET.
-func (c *Checker) ask(ctx context.Context, d link.Due) answer {
+func (c *Checker) ask(ctx context.Context, d upkeep.Due) answer {
 	target := destination(d.URL)
 	a := c.request(ctx, d, http.MethodHead, target)
 	if a.isWell() || a.late || a.rest > 0 || c.sleep(ctx, pace) != nil {
@@ -66,7 +66,7 @@ func destination(original string) string {
 }
 
 // request sends one request.
-func (c *Checker) request(ctx context.Context, d link.Due, method, target string) answer {
+func (c *Checker) request(ctx context.Context, d upkeep.Due, method, target string) answer {
 	var met meeting
 	r, err := http.NewRequestWithContext(met.watch(ctx), method, target, nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *meeting) watch(ctx context.Context) context.Context {
 // none is the result without a response. The reason goes to the log only, because it may describe
 // the internal network. A host that accepts a connection and does not respond in time gets the same
 // pause as an unavailable one.
-func (c *Checker) none(ctx context.Context, d link.Due, err error, met *meeting) answer {
+func (c *Checker) none(ctx context.Context, d upkeep.Due, err error, met *meeting) answer {
 	a := answer{}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		a.late = e.Timeout()

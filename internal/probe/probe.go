@@ -1,5 +1,5 @@
 // Package probe requests the destinations of links and records whether they respond. It owns the
-// pace and the back-off per host; the link store chooses the links that are due and stores the
+// pace and the back-off per host; package upkeep chooses the URLs that are due and stores the
 // results. The job runner and the GraphQL API call it.
 package probe
 
@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -33,8 +34,8 @@ var perWorkspace = ratelimit.Rate{Name: "check-workspace", Attempts: 60, Window:
 
 // Checker checks destinations, and stores their status.
 type Checker struct {
-	// Links keeps the links.
-	Links *link.Store
+	// Links keeps the links and their checks.
+	Links *upkeep.Store
 	// Client is that of package outbound, because members choose the destinations.
 	Client *http.Client
 	// Limits slows members down.
@@ -68,7 +69,7 @@ func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID stri
 	if err := c.Limits.Charge(ctx, perWorkspace, m.ID()); err != nil {
 		return nil, err
 	}
-	d := link.Due{LinkID: l.ID, URL: l.OriginalURL, Failures: l.CheckFailures}
+	d := upkeep.Due{LinkID: l.ID, URL: l.OriginalURL, Failures: l.CheckFailures}
 	a := c.askInTime(ctx, d)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("checking a destination: %w", err) // which has not had its time
@@ -82,7 +83,7 @@ func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID stri
 	return c.Links.Get(ctx, m, linkID)
 }
 
-func (c *Checker) askInTime(ctx context.Context, d link.Due) answer {
+func (c *Checker) askInTime(ctx context.Context, d upkeep.Due) answer {
 	ctx, cancel := context.WithTimeout(ctx, checkDeadline)
 	defer cancel()
 	return c.ask(ctx, d)
@@ -90,7 +91,7 @@ func (c *Checker) askInTime(ctx context.Context, d link.Due) answer {
 
 // result is the answer of a destination that was due.
 type result struct {
-	due link.Due
+	due upkeep.Due
 	answer
 	at time.Time
 }
@@ -100,7 +101,7 @@ func (c *Checker) record(ctx context.Context, r result, isDoubtful bool) error {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
 	d, wait := r.due, healthyInterval
-	check := link.CheckResult{Status: r.status, At: r.at, IsDoubtful: isDoubtful}
+	check := upkeep.CheckResult{Status: r.status, At: r.at, IsDoubtful: isDoubtful}
 	if check.State() == link.DestinationOK {
 		d.Failures = 0
 	} else {

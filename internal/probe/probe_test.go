@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -66,7 +67,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 			Now:         clock,
 		},
 	))(t)
-	b.Checker = &Checker{Links: links, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
+	b.Checker = &Checker{Links: &upkeep.Store{Store: links}, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
 	b.workspaces = &workspace.Store{DB: d, Now: clock}
 	b.me = workspacetest.Actor(t, d)
@@ -431,7 +432,7 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
 		if got := b.get(t, l); outcome(got) != "not requested" || got.CheckFailures != 0 ||
-			!got.CheckAt.Equal(noon.Add(link.CheckLease)) {
+			!got.CheckAt.Equal(noon.Add(upkeep.CheckLease)) {
 			t.Errorf("got %s, due again %s", outcome(got), got.CheckAt)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -21,7 +21,7 @@ const (
 	// that a host with many links does not delay other hosts.
 	perHost = 60
 	// batchDeadline ends a batch before the leases of its checks end.
-	batchDeadline = link.CheckLease - time.Minute
+	batchDeadline = upkeep.CheckLease - time.Minute
 )
 
 // Run checks all due destinations, and returns when none is left or its time is up; the next run
@@ -54,7 +54,7 @@ type run struct {
 // host is the state of a host in a run. One goroutine at a time uses it.
 type host struct {
 	// due are its destinations in this batch.
-	due []link.Due
+	due []upkeep.Due
 	// asked means that it was checked before; until is the end of its pause, zero if it has none.
 	asked bool
 	until time.Time
@@ -80,7 +80,7 @@ func (r *run) batch(ctx context.Context) (more bool, err error) {
 }
 
 // add adds the result of a check of the host to the batch.
-func (r *run) add(h *host, d link.Due, a answer) {
+func (r *run) add(h *host, d upkeep.Due, a answer) {
 	h.responded = h.responded || a.status != nil
 	h.fellSilent = h.fellSilent || a.status == nil && d.Failures == 0
 	r.mu.Lock()
@@ -119,7 +119,7 @@ func (r *run) recordAll(ctx context.Context) error {
 }
 
 // group gives the destinations to their hosts, and returns the hosts that have any.
-func (r *run) group(due []link.Due) []*host {
+func (r *run) group(due []upkeep.Due) []*host {
 	for _, h := range r.hosts {
 		h.due = nil
 	}
@@ -171,7 +171,7 @@ func (r *run) checkHost(ctx context.Context, h *host) error {
 }
 
 // postpone postpones checks of a host with a pause to another run.
-func (r *run) postpone(ctx context.Context, h *host, due []link.Due) error {
+func (r *run) postpone(ctx context.Context, h *host, due []upkeep.Due) error {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
 	until := h.until

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/upkeep"
 )
 
 func TestRun_PacesRequestsToAHost(t *testing.T) {
@@ -92,7 +93,7 @@ func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 		if len(requests) != want {
 			t.Errorf("%d paths requested, want %d", len(requests), want)
 		}
-		b.now = b.now.Add(link.CheckLease / 2)
+		b.now = b.now.Add(upkeep.CheckLease / 2)
 	}
 	for path, times := range requests {
 		if times != 1 {

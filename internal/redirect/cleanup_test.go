@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/upkeep"
 )
 
 // The environment variables that make TestCleaner_Process a node that dies during its clean-up, and the
@@ -105,7 +106,7 @@ func (b *bundle) lookTwice(t *testing.T, d *db.DB) int64 {
 		both.Go(func() {
 			runner, job := cleaner(d, b.Now, func(ctx context.Context) error {
 				cleaned.Add(1)
-				return b.links.CleanUp(ctx)
+				return (&upkeep.Store{Store: b.links}).CleanUp(ctx)
 			})
 			if _, err := runner.Try(t.Context(), job); err != nil {
 				t.Error(err)

@@ -25,9 +25,9 @@ const (
 // Jobs lists the periodic jobs.
 func (s *Stores) Jobs() []jobs.Job {
 	all := []jobs.Job{
-		{Name: "transitions", Every: transitionInterval, Run: s.Links.RecordTransitions},
+		{Name: "transitions", Every: transitionInterval, Run: s.Upkeep.RecordTransitions},
 		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Links.ApplyScheduledChanges},
-		{Name: "clean-up", Every: jobInterval, Run: s.Links.CleanUp},
+		{Name: "clean-up", Every: jobInterval, Run: s.Upkeep.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
 		{Name: "slugs", Every: jobInterval, Run: s.Workspaces.ReleaseSlugs},
@@ -42,7 +42,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "webhook deliveries", Every: jobInterval, Run: s.Webhooks.CleanUp},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Purge,
+			return s.Workspaces.Purge(ctx, s.Upkeep.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Purge,
 				s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},

@@ -35,6 +35,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -70,6 +71,7 @@ type Stores struct {
 	Workspaces *workspace.Store
 	Domains    *domain.Store
 	Links      *link.Store
+	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
 	LinkPasswords *account.LinkPasswords
 	LinkList      *linklist.Store
@@ -234,6 +236,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
+	s.Upkeep = &upkeep.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,
@@ -244,7 +247,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	client := outbound.NewClient(outbound.Config{
 		UserAgent: probe.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),
 	})
-	s.Checker = &probe.Checker{Links: s.Links, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
+	s.Checker = &probe.Checker{Links: s.Upkeep, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/webhook"
 )
 
@@ -215,13 +216,13 @@ func TestStore_ForgetsBodiesOfPurgedLinks(t *testing.T) {
 			dbtest.WhileLocked(t, d, "webhooks", "id = '"+w.ID+"'", func(ctx context.Context) {
 				ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 				defer cancel()
-				if err := b.Links.CleanUp(ctx); err == nil || !strings.Contains(err.Error(), "locking webhooks") {
+				if err := (&upkeep.Store{Store: b.Links}).CleanUp(ctx); err == nil || !strings.Contains(err.Error(), "locking webhooks") {
 					t.Errorf("purging while the webhook is locked: %v", err)
 				}
 			})
 		}
 		until(t, "only the body of the other link remains", func() bool { // after the interrupted purge, too
-			must.NoError(t, b.Links.CleanUp(t.Context()))
+			must.NoError(t, (&upkeep.Store{Store: b.Links}).CleanUp(t.Context()))
 			return b.bodies(t) == 1
 		})
 	})

@@ -1,4 +1,4 @@
-package link
+package upkeep
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // transition is a change of a link's state that no caller makes. Its mark is null until it is recorded, and
 // set in the transaction of the event, so each is recorded exactly once. An edit that moves it into the
-// future clears the mark, see clearMarks and writeGrants.
+// future clears the mark, see package link.
 type transition struct {
 	action audit.Action
 	// due selects the ids of links whose transition has come, in the order of an index that has no others.
@@ -22,7 +23,7 @@ type transition struct {
 	// mark sets the marks of selected links, and returns their fields that the event needs.
 	mark func(due *bun.SelectQuery) *bun.UpdateQuery
 	// at returns when the transition took effect.
-	at func(l *Link) time.Time
+	at func(l *link.Link) time.Time
 }
 
 // transitions returns all transitions. Deleted and disabled links have none. Links are exhausted once their recorded
@@ -31,28 +32,28 @@ func (s *Store) transitions(now time.Time) []transition {
 	const isPublished = "link.deleted_at IS NULL AND link.disabled_at IS NULL"
 	come := func(instant, mark string) func() *bun.SelectQuery {
 		return func() *bun.SelectQuery {
-			return s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where(isPublished).Order(instant).
+			return s.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where(isPublished).Order(instant).
 				Where("? IS NOT NULL AND ? IS NULL", bun.Ident(instant), bun.Ident(mark)).
 				Where("? <= ?", bun.Ident(instant), now)
 		}
 	}
-	set := func(marks ...assignment) func(due *bun.SelectQuery) *bun.UpdateQuery {
+	set := func(marks ...link.Assignment) func(due *bun.SelectQuery) *bun.UpdateQuery {
 		return func(due *bun.SelectQuery) *bun.UpdateQuery {
-			return s.applyMachine(marks...).Where("id IN (?)", due).Returning("id, workspace_id, starts_at, expires_at")
+			return s.SetMachine(marks...).Where("id IN (?)", due).Returning("id, workspace_id, starts_at, expires_at")
 		}
 	}
 	return []transition{
 		{
-			action: audit.LinkStarted, at: func(l *Link) time.Time { return *l.StartsAt },
-			due: come("starts_at", "started_at"), mark: set(assignment{"started_at", bun.Ident("starts_at")}),
+			action: audit.LinkStarted, at: func(l *link.Link) time.Time { return *l.StartsAt },
+			due: come("starts_at", "started_at"), mark: set(link.Set("started_at", bun.Ident("starts_at"))),
 		},
 		{
-			action: audit.LinkExpired, at: func(l *Link) time.Time { return *l.ExpiresAt },
-			due: come("expires_at", "expired_at"), mark: set(assignment{"expired_at", bun.Ident("expires_at")},
-				assignment{"ended_at", bun.Safe("coalesce(ended_at, expires_at)")}),
+			action: audit.LinkExpired, at: func(l *link.Link) time.Time { return *l.ExpiresAt },
+			due: come("expires_at", "expired_at"), mark: set(link.Set("expired_at", bun.Ident("expires_at")),
+				link.Set("ended_at", bun.Safe("coalesce(ended_at, expires_at)"))),
 		},
 		{
-			action: audit.LinkExhausted, at: func(*Link) time.Time { return now },
+			action: audit.LinkExhausted, at: func(*link.Link) time.Time { return now },
 			due: func() *bun.SelectQuery {
 				return s.DB.NewSelect().Table("grants").Column("grants.subject_id").
 					Join("JOIN links AS link ON link.id = grants.subject_id").Where(isPublished).Order("grants.subject_id").
@@ -76,8 +77,8 @@ func (s *Store) markExhausted(due *bun.SelectQuery, now time.Time) *bun.UpdateQu
 func (s *Store) RecordTransitions(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for _, t := range s.transitions(s.now()) {
-		total, n := 0, sweepBatch
-		for n == sweepBatch {
+		total, n := 0, batchSize
+		for n == batchSize {
 			err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 				n, err = s.record(ctx, tx, t)
 				return err
@@ -96,7 +97,7 @@ func (s *Store) RecordTransitions(ctx context.Context) error {
 
 // record records a batch of transitions, and returns how many. Links without an account have no events.
 func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error) {
-	var links []*Link
+	var links []*link.Link
 	if err := t.mark(s.DB.SkipLocked(t.batch(tx))).Conn(tx).Scan(ctx, &links); err != nil {
 		return 0, err
 	}
@@ -111,15 +112,5 @@ func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error
 
 // batch selects links to mark.
 func (t *transition) batch(conn bun.IDB) *bun.SelectQuery {
-	return t.due().Conn(conn).Limit(sweepBatch)
-}
-
-// clearMarks lets transitions be recorded again that a change has moved into the future.
-func (l *Link) clearMarks(now time.Time) {
-	if l.StartsAt == nil || l.StartsAt.After(now) {
-		l.StartedAt = nil
-	}
-	if l.ExpiresAt == nil || l.ExpiresAt.After(now) {
-		l.ExpiredAt = nil
-	}
+	return t.due().Conn(conn).Limit(batchSize)
 }

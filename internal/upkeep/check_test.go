@@ -1,4 +1,4 @@
-package link
+package upkeep
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // due takes destinations and returns their URLs in order.
@@ -30,27 +30,14 @@ func (b *bundle) due(t *testing.T, limit int) []string {
 	return urls
 }
 
-// set writes a column of the link.
-func (b *bundle) set(t *testing.T, l *Link, assignment string, args ...any) {
-	t.Helper()
-	must.Value(b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
-		Exec(db.AsSystem(t.Context())))(t)
-}
-
-func (b *bundle) get(t *testing.T, l *Link) *Link {
-	t.Helper()
-	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
-	return got
-}
-
-func TestStore_DueChecksReturnsEachOnce(t *testing.T) {
+func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		urls := make([]string, 3)
 		for i := range urls { // the last one has waited longest
 			urls[i] = fmt.Sprintf("https://example.com/%d", i)
-			l, _ := b.create(t, New{URL: urls[i]})
+			l := b.create(t, link.New{URL: urls[i]})
 			b.set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
 		}
 		for _, want := range [][]string{urls[1:], urls[:1], {}} {
@@ -69,7 +56,7 @@ func TestStore_DueChecksReturnsEachOnce(t *testing.T) {
 	})
 }
 
-func TestStore_DueChecksOmitsEndedLinks(t *testing.T) {
+func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -78,15 +65,15 @@ func TestStore_DueChecksOmitsEndedLinks(t *testing.T) {
 			"deleted_at = ?": false, "disabled_at = ?": false, "purged_at = ?": false, "expires_at = ?": false,
 			"starts_at = ?": true, "archived_at = ?": true, "check_at = ?": true,
 		} {
-			l, _ := b.create(t, New{URL: "https://example.com/" + column[:3]})
+			l := b.create(t, link.New{URL: "https://example.com/" + column[:3]})
 			b.set(t, l, column, noon)
 			if due {
 				want = append(want, l.OriginalURL)
 			}
 		}
-		never, _ := b.create(t, New{URL: "https://example.com/never"})
+		never := b.create(t, link.New{URL: "https://example.com/never"})
 		b.set(t, never, "check_at = NULL")
-		later, _ := b.create(t, New{URL: "https://example.com/later"})
+		later := b.create(t, link.New{URL: "https://example.com/later"})
 		b.set(t, later, "check_at = ?", noon.Add(time.Microsecond))
 		slices.Sort(want)
 		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
@@ -95,13 +82,13 @@ func TestStore_DueChecksOmitsEndedLinks(t *testing.T) {
 	})
 }
 
-func TestStore_DueChecksConcurrently(t *testing.T) {
+func TestUpkeep_DueChecksConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		const links = 60
 		for i := range links {
-			b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			b.create(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
 		}
 		var mu sync.Mutex
 		taken := map[string]int{}
@@ -138,14 +125,14 @@ func TestStore_DueChecksConcurrently(t *testing.T) {
 	})
 }
 
-func TestStore_Checked(t *testing.T) {
+func TestUpkeep_Checked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/"})
+		l := b.create(t, link.New{URL: "https://example.com/"})
 		seen := b.get(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
-		record := func(url string, status *int, failures int) *Link {
+		record := func(url string, status *int, failures int) *link.Link {
 			must.NoError(t, b.RecordCheck(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures},
 				CheckResult{Status: status, At: at, Next: next}))
 			return b.get(t, l)
@@ -167,12 +154,12 @@ func TestStore_Checked(t *testing.T) {
 	})
 }
 
-func TestStore_PostponeChecks(t *testing.T) {
+func TestUpkeep_PostponeChecks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		kept, _ := b.create(t, New{URL: "https://example.com/kept"})
-		edited, _ := b.create(t, New{URL: "https://example.com/edited"})
+		kept := b.create(t, link.New{URL: "https://example.com/kept"})
+		edited := b.create(t, link.New{URL: "https://example.com/edited"})
 		b.set(t, kept, "destination_status = 200")
 		due, err := b.DueChecks(t.Context(), 5)
 		if err != nil || len(due) != 2 {
@@ -196,7 +183,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	b.create(t, New{URL: "https://example.com/locked"})
+	b.create(t, link.New{URL: "https://example.com/locked"})
 	b.routed(t, "locked/target", "ended", "pending")
 	due, err := b.DueChecks(t.Context(), 100)
 	if err != nil || len(due) != 5 {
@@ -216,23 +203,8 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	}
 }
 
-// routed creates a link with a target and fallback URLs.
-func (b *bundle) routed(t *testing.T, target, ended, pending string) *Link {
-	t.Helper()
-	l, _ := b.create(t, New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
-	return l
-}
-
-func routingTo(target, ended, pending string) *routing.Change {
-	at := func(path string) *string { return new("https://example.com/" + path) }
-	return &routing.Change{
-		Rules:    optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: at(target)}}}}),
-		EndedURL: optional.Set(at(ended)), PendingURL: optional.Set(at(pending)),
-	}
-}
-
 // states returns the URLs of a link in order with their states.
-func (b *bundle) states(t *testing.T, l *Link) (states []string) {
+func (b *bundle) states(t *testing.T, l *link.Link) (states []string) {
 	t.Helper()
 	checks := must.Value(b.RoutingChecks(t.Context(), b.mine, l.ID))(t)
 	for _, c := range b.get(t, l).Checks(checks[l.ID]) {
@@ -241,7 +213,7 @@ func (b *bundle) states(t *testing.T, l *Link) (states []string) {
 	return states
 }
 
-func TestStore_DueChecksIncludesRoutings(t *testing.T) {
+func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -274,7 +246,7 @@ func TestStore_DueChecksIncludesRoutings(t *testing.T) {
 	})
 }
 
-func TestStore_CheckedRecordsRoutings(t *testing.T) {
+func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -293,7 +265,7 @@ func TestStore_CheckedRecordsRoutings(t *testing.T) {
 		if diff := cmp.Diff(want, b.states(t, other)); diff != "" {
 			t.Errorf("another link (-want +got):\n%s", diff)
 		}
-		change := Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
+		change := link.Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
 		must.Value(b.Update(t.Context(), b.mine, change))(t)
 		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
 		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
@@ -305,7 +277,7 @@ func TestStore_CheckedRecordsRoutings(t *testing.T) {
 	})
 }
 
-func TestStore_PostponeChecksOfRoutings(t *testing.T) {
+func TestUpkeep_PostponeChecksOfRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -1,4 +1,4 @@
-package link
+package upkeep
 
 import (
 	"fmt"
@@ -13,7 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // recordTransitions runs the job.
@@ -23,7 +25,7 @@ func (b *bundle) recordTransitions(t *testing.T) {
 }
 
 // transitionsOf returns the transitions in the event log, each as its action and time after noon.
-func (b *bundle) transitionsOf(t *testing.T, l *Link) (all []string) {
+func (b *bundle) transitionsOf(t *testing.T, l *link.Link) (all []string) {
 	t.Helper()
 	var events []*audit.Event
 	must.NoError(t, b.DB.NewSelect().Model(&events).Where("target_id = ?", l.ID).
@@ -37,7 +39,7 @@ func (b *bundle) transitionsOf(t *testing.T, l *Link) (all []string) {
 	return all
 }
 
-func (b *bundle) expectTransitions(t *testing.T, when string, l *Link, want ...string) {
+func (b *bundle) expectTransitions(t *testing.T, when string, l *link.Link, want ...string) {
 	t.Helper()
 	b.recordTransitions(t)
 	if diff := cmp.Diff(want, b.transitionsOf(t, l)); diff != "" {
@@ -51,14 +53,13 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		const many = sweepBatch + 20
-		b.LinkQuota = many
+		const many = batchSize + 20
 		starts, expires := noon.Add(time.Minute), noon.Add(2*time.Minute)
-		in := urls(0, many)
+		in := urls(many)
 		for i := range in {
 			in[i].StartsAt, in[i].ExpiresAt = &starts, &expires
 		}
-		links := b.createMany(t, SkipFailed, in...)
+		links := b.createMany(t, in...)
 		b.expectTransitions(t, "before", links[0].Link)
 		b.now = expires.Add(time.Hour)
 		var nodes sync.WaitGroup
@@ -73,7 +74,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 		b.recordTransitions(t)
 		counts := map[string]int{}
 		var feed []string
-		for _, e := range b.events(t, 3*many) {
+		for _, e := range b.events(t) {
 			counts[fmt.Sprint(e.Action, " ", e.At().Sub(noon))]++
 			if e.TargetID == links[0].Link.ID {
 				feed = append(feed, string(e.Action))
@@ -98,17 +99,17 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		at := func(minutes int) *time.Time { return new(noon.Add(time.Duration(minutes) * time.Minute)) }
-		l, _ := b.create(t, New{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
+		l := b.create(t, link.New{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
 		b.now = *at(2)
 		b.expectTransitions(t, "started", l, "STARTED 1m0s")
-		b.update(t, l, Change{Title: to(new("other"))})
-		b.update(t, l, Change{StartsAt: to(at(0))})
+		b.update(t, l, link.Change{Title: optional.Set(new("other"))})
+		b.update(t, l, link.Change{StartsAt: optional.Set(at(0))})
 		b.expectTransitions(t, "other edits", l, "STARTED 1m0s")
-		b.update(t, l, Change{StartsAt: to(at(5))})
+		b.update(t, l, link.Change{StartsAt: optional.Set(at(5))})
 		b.expectTransitions(t, "moved into the future", l, "STARTED 1m0s")
 		b.now = *at(11)
 		b.expectTransitions(t, "again", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s")
-		b.update(t, l, Change{ExpiresAt: to(at(20))})
+		b.update(t, l, link.Change{ExpiresAt: optional.Set(at(20))})
 		b.now = *at(21)
 		b.expectTransitions(t, "extended", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
 		must.Value(b.Revert(t.Context(), b.mine, l.ID, 1, nil))(t)
@@ -123,17 +124,17 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
-		in := New{URL: "https://example.com/", Strategy: new(Random), StartsAt: &starts, ExpiresAt: &expires}
-		deleted, _ := b.create(t, in)
-		disabled, _ := b.create(t, in)
-		anonymous, _ := b.anonymous(t, "https://example.com/anonymous")
+		in := link.New{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts, ExpiresAt: &expires}
+		deleted := b.create(t, in)
+		disabled := b.create(t, in)
+		anonymous := b.anonymous(t, "https://example.com/anonymous")
 		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
 		b.set(t, disabled, "disabled_at = ?", noon)
 		b.now = expires.Add(time.Hour)
-		for _, l := range []*Link{deleted, disabled, anonymous} {
+		for _, l := range []*link.Link{deleted, disabled, anonymous} {
 			b.expectTransitions(t, "not", l)
 		}
-		ended, err := d.NewSelect().Model((*Link)(nil)).Where("id = ?", anonymous.ID).Where("ended_at = expires_at").
+		ended, err := d.NewSelect().Model((*link.Link)(nil)).Where("id = ?", anonymous.ID).Where("ended_at = expires_at").
 			Count(db.AsSystem(t.Context()))
 		if err != nil || ended != 1 {
 			t.Errorf("the link without an account has not ended: %v", err)
@@ -142,7 +143,7 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		restored := b.get(t, deleted).EndedAt
 		b.set(t, disabled, "disabled_at = NULL")
 		for range 2 {
-			for _, l := range []*Link{deleted, disabled} {
+			for _, l := range []*link.Link{deleted, disabled} {
 				b.expectTransitions(t, "restored", l, "STARTED 1m0s", "EXPIRED 10h0m0s")
 			}
 			must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
@@ -160,29 +161,29 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: new(int64(2))})
-		plain, _ := b.create(t, New{URL: "https://example.com/plain"})
-		b.grant(t, l, 1)
+		l := b.create(t, link.New{URL: "https://example.com/", MaxClicks: new(int64(2))})
+		plain := b.create(t, link.New{URL: "https://example.com/plain"})
+		b.grant(t, l)
 		b.follow(t, l, 1)
 		b.follow(t, plain, 5)
 		b.expectTransitions(t, "one of two clicks", l)
-		b.grant(t, l, 1)
+		b.grant(t, l)
 		b.expectTransitions(t, "granted, but not recorded", l)
 		b.follow(t, l, 1)
 		b.tick()
 		for range 2 {
 			b.expectTransitions(t, "two of two clicks", l, "EXHAUSTED 1m0s")
 		}
-		b.update(t, l, Change{Title: to(new("other"))})
+		b.update(t, l, link.Change{Title: optional.Set(new("other"))})
 		b.expectTransitions(t, "another edit", l, "EXHAUSTED 1m0s")
-		b.update(t, l, Change{MaxClicks: to(new(int64(3)))})
+		b.update(t, l, link.Change{MaxClicks: optional.Set(new(int64(3)))})
 		b.expectTransitions(t, "a raised maximum", l, "EXHAUSTED 1m0s")
-		b.grant(t, l, 1)
+		b.grant(t, l)
 		b.follow(t, l, 1)
 		b.tick()
 		b.expectTransitions(t, "reached again", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s")
-		b.update(t, l, Change{MaxClicks: to[*int64](nil)})
-		b.update(t, l, Change{MaxClicks: to(new(int64(1)))})
+		b.update(t, l, link.Change{MaxClicks: optional.Set[*int64](nil)})
+		b.update(t, l, link.Change{MaxClicks: optional.Set(new(int64(1)))})
 		b.tick()
 		b.expectTransitions(t, "a new maximum", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s", "EXHAUSTED 3m0s")
 		b.expectTransitions(t, "a link without a maximum", plain)
@@ -195,13 +196,13 @@ func TestTransitions_RecordPastStarts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
-		created, _ := b.create(t, New{URL: "https://example.com/created", StartsAt: &past})
-		edited, _ := b.create(t, New{URL: "https://example.com/edited"})
-		b.update(t, edited, Change{StartsAt: to(&past)})
+		created := b.create(t, link.New{URL: "https://example.com/created", StartsAt: &past})
+		edited := b.create(t, link.New{URL: "https://example.com/edited"})
+		b.update(t, edited, link.Change{StartsAt: optional.Set(&past)})
 		for range 2 {
 			b.expectTransitions(t, "created", created, "STARTED -1h0m0s")
 			b.expectTransitions(t, "edited", edited, "STARTED -1h0m0s")
-			b.update(t, edited, Change{StartsAt: to(&earlier)})
+			b.update(t, edited, link.Change{StartsAt: optional.Set(&earlier)})
 		}
 	})
 }
@@ -211,8 +212,7 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = MaxBatch
-		b.createMany(t, SkipFailed, urls(0, MaxBatch)...)
+		b.createMany(t, urls(link.MaxBatch)...)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()),
 			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) SELECT id, id, workspace_id, 5 FROM links"))(t)
 		dbtest.Analyze(t, d)

@@ -1,4 +1,4 @@
-package link
+package upkeep
 
 import (
 	"fmt"
@@ -7,21 +7,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-func (b *bundle) cleanUp(t *testing.T) {
-	t.Helper()
-	must.NoError(t, b.CleanUp(t.Context()))
-}
-
 // there says which of the links the store still has.
-func (b *bundle) there(t *testing.T, links map[string]*Link) map[string]bool {
+func (b *bundle) there(t *testing.T, links map[string]*link.Link) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	for name, l := range links {
@@ -34,25 +32,25 @@ func (b *bundle) there(t *testing.T, links map[string]*Link) map[string]bool {
 	return found
 }
 
-func TestStore_CleanUpPurgesAfterTombstones(t *testing.T) {
+func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, late := noon.Add(time.Hour), noon.Add(200*24*time.Hour)
-		tagged := New{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
-		links := map[string]*Link{}
-		for name, in := range map[string]New{
+		tagged := link.New{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
+		links := map[string]*link.Link{}
+		for name, in := range map[string]link.New{
 			"expired":          tagged,
-			"expired, counted": {URL: "https://example.com/counted", ExpiresAt: &soon, Strategy: new(Counter)},
+			"expired, counted": {URL: "https://example.com/counted", ExpiresAt: &soon, Strategy: new(link.Counter)},
 			"deleted":          {URL: "https://example.com/deleted"},
-			"deleted, custom":  custom("https://example.com/custom", "promo"),
+			"deleted, custom":  {URL: "https://example.com/custom", CustomCode: new("promo")},
 			"disabled":         {URL: "https://example.com/disabled", ExpiresAt: &soon},
 			"active":           {URL: "https://example.com/active"},
 			"expires later":    {URL: "https://example.com/later", ExpiresAt: &late},
 			"prolonged":        {URL: "https://example.com/prolonged", ExpiresAt: &soon},
 			"restored":         {URL: "https://example.com/restored"},
 		} {
-			links[name], _ = b.create(t, in)
+			links[name] = b.create(t, in)
 		}
 		for _, name := range []string{"deleted", "deleted, custom", "restored"} {
 			must.Value(b.Delete(t.Context(), b.mine, links[name].ID))(t)
@@ -64,47 +62,51 @@ func TestStore_CleanUpPurgesAfterTombstones(t *testing.T) {
 			all[name] = true
 		}
 		b.now = soon
-		b.cleanUp(t) // marks
-		b.update(t, links["prolonged"], Change{ExpiresAt: to(&late)})
+		must.NoError(t, b.CleanUp(t.Context())) // marks
+		b.update(t, links["prolonged"], link.Change{ExpiresAt: optional.Set(&late)})
 		must.Value(b.Restore(t.Context(), b.mine, links["restored"].ID))(t)
 		b.now = noon.Add(b.Tombstones - time.Microsecond)
-		b.cleanUp(t)
+		must.NoError(t, b.CleanUp(t.Context()))
 		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
 			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
 		}
 		b.now = soon.Add(b.Tombstones)
-		b.cleanUp(t)
+		must.NoError(t, b.CleanUp(t.Context()))
 		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
 			all[gone] = false
 		}
 		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
 			t.Errorf("after it (-want +got):\n%s", diff)
 		}
-		if n, err := d.NewSelect().Model((*tag)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+		if n, err := d.NewSelect().Table("link_tags").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d tags of purged links: %v", n, err)
 		}
 	})
 }
 
-// TestStore_PurgedURLKeepsItsCode: nothing else of the link is left.
-func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
+// TestUpkeep_PurgedURLKeepsItsCode: nothing else of the link is left.
+func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, title := noon.Add(time.Hour), "title"
-		l, _ := b.create(t, New{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
+		l := b.create(t, link.New{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
 		b.now = soon
-		b.cleanUp(t)
+		must.NoError(t, b.CleanUp(t.Context()))
 		b.now = soon.Add(b.Tombstones)
-		b.cleanUp(t)
-		var kept record
+		must.NoError(t, b.CleanUp(t.Context()))
+		var kept struct {
+			link.Link `bun:",extend"`
+
+			TitleKey, Search string
+		}
 		must.NoError(t, d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())))
 		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil ||
 			kept.CreatedBy != nil {
 			t.Errorf("more is kept than the code: %+v", kept)
 		}
 		for name, err := range map[string]error{
-			"update":  second(b.Update(t.Context(), b.mine, Change{ID: l.ID, Title: to(&title)})),
+			"update":  second(b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Title: optional.Set(&title)})),
 			"delete":  second(b.Delete(t.Context(), b.mine, l.ID)),
 			"restore": second(b.Restore(t.Context(), b.mine, l.ID)),
 			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
@@ -122,7 +124,7 @@ func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
 		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
-		again, _ := b.create(t, New{URL: "https://example.com/a"})
+		again := b.create(t, link.New{URL: "https://example.com/a"})
 		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
 			again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
@@ -130,22 +132,19 @@ func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
 	})
 }
 
-func second[T any](_ T, err error) error { return err }
-
-// TestStore_CleanUpInBatches: more links than one batch, from two nodes at once.
-func TestStore_CleanUpInBatches(t *testing.T) {
+// TestUpkeep_CleanUpInBatches: more links than one batch, from two nodes at once.
+func TestUpkeep_CleanUpInBatches(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 10_000
 		soon := noon.Add(time.Hour)
-		var in []*New
-		for i := range 2*sweepBatch + 10 {
-			in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Counter), ExpiresAt: &soon})
+		var in []*link.New
+		for i := range 2*batchSize + 10 {
+			in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Counter), ExpiresAt: &soon})
 		}
-		b.createMany(t, SkipFailed, in[:MaxBatch]...)
-		b.createMany(t, SkipFailed, in[MaxBatch:]...)
-		stays, _ := b.create(t, New{URL: "https://example.com/stays"})
+		b.createMany(t, in[:link.MaxBatch]...)
+		b.createMany(t, in[link.MaxBatch:]...)
+		stays := b.create(t, link.New{URL: "https://example.com/stays"})
 		b.now = soon.Add(b.Tombstones)
 		done := make(chan error)
 		for range 2 {
@@ -156,51 +155,51 @@ func TestStore_CleanUpInBatches(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		b.cleanUp(t) // what one of them passed over because the other had it
+		must.NoError(t, b.CleanUp(t.Context())) // what one of them passed over because the other had it
 		var left []string
-		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
+		if err := d.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
 			!cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
 		}
 	})
 }
 
-// TestStore_RestoredLinkGetsANewTombstone, although it expired long ago.
-func TestStore_RestoredLinkGetsANewTombstone(t *testing.T) {
+// TestUpkeep_RestoredLinkGetsANewTombstone, although it expired long ago.
+func TestUpkeep_RestoredLinkGetsANewTombstone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
-		l, _ := b.create(t, New{URL: "https://example.com/a", ExpiresAt: &soon})
+		l := b.create(t, link.New{URL: "https://example.com/a", ExpiresAt: &soon})
 		b.now = noon.Add(b.Tombstones - 24*time.Hour)
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		restored := noon.Add(b.Tombstones + 24*time.Hour)
 		b.now = restored
 		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
-		b.cleanUp(t)
-		if !b.there(t, map[string]*Link{"it": l})["it"] {
+		must.NoError(t, b.CleanUp(t.Context()))
+		if !b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("restored, and gone with the next clean-up")
 		}
 		b.now = restored.Add(b.Tombstones)
-		b.cleanUp(t)
-		if b.there(t, map[string]*Link{"it": l})["it"] {
+		must.NoError(t, b.CleanUp(t.Context()))
+		if b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("it stands for ever")
 		}
 	})
 }
 
-// TestStore_RevivedPurgedLinkHasNoHistory: nothing of the clicks before counts towards its limit.
-func TestStore_RevivedPurgedLinkHasNoHistory(t *testing.T) {
+// TestUpkeep_RevivedPurgedLinkHasNoHistory: nothing of the clicks before counts towards its limit.
+func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a"})
+		l := b.create(t, link.New{URL: "https://example.com/a"})
 		b.follow(t, l, 10)
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = noon.Add(b.Tombstones)
-		b.cleanUp(t)
+		must.NoError(t, b.CleanUp(t.Context()))
 		five := int64(5)
-		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active ||
+		if l = b.create(t, link.New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active ||
 			*l.CreatedBy != b.me {
 			t.Errorf("%+v", l)
 		}
@@ -209,3 +208,33 @@ func TestStore_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 		}
 	})
 }
+
+// TestUpkeep_PurgeForgetsValues of the events of a link, but not the fact of each event.
+func TestUpkeep_PurgeForgetsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
+			l := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
+			b.update(t, l, link.Change{Title: optional.Set(new("secret"))})
+			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		}
+		b.now = b.now.Add(b.Tombstones)
+		must.NoError(t, b.CleanUp(t.Context()))
+		actions := map[audit.Action]int{}
+		for _, e := range b.events(t) {
+			actions[e.Action]++
+			if e.Changes != nil {
+				t.Errorf("%s has %s", e.Action, *e.Changes)
+			}
+		}
+		want := map[audit.Action]int{
+			audit.LinkCreated: 2, audit.LinkUpdated: 2, audit.LinkDeleted: 2, audit.LinkPurged: 2,
+		}
+		if diff := cmp.Diff(want, actions); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
