@@ -213,7 +213,7 @@ func costRouting(c *gen.ComplexityRoot) {
 	c.LinkRouting.Card = func(int) int { return 1 }
 	c.LinkRouting.Gate = func(int) int { return 1 }
 	c.Workspace.QRStyle = func(int) int { return 1 }
-	c.Mutation.UpdateWorkspaceRouting = func(child int, in gen.UpdateWorkspaceRoutingInput) int {
+	c.Mutation.UpdateWorkspace = func(child int, in gen.UpdateWorkspaceInput) int {
 		if in.QRStyle.Value() != nil { // two codes are decoded
 			return 2*verifyCost + child
 		}

@@ -6,46 +6,14 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // This file has what members set for all links of a workspace or at a domain.
-
-func (r *mutationResolver) UpdateWorkspaceRouting(
-	ctx context.Context, in gen.UpdateWorkspaceRoutingInput,
-) (*gen.UpdateWorkspaceRoutingPayload, error) {
-	m, err := r.membership(ctx, in.WorkspaceID)
-	if err != nil {
-		return nil, err
-	}
-	change := workspace.RoutingChange{
-		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
-		Inspectable: setOrRemove(in.Inspectable),
-	}
-	if change.Defaults.Set = in.Defaults.IsSet(); in.Defaults.Value() != nil {
-		defaults := in.Defaults.Value()
-		change.Defaults.To = &routing.Change{
-			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath), UTM: setOrRemove(defaults.Utm),
-			Bots: setOrRemove(defaults.Bots),
-		}
-		if err := r.Config.UTMTemplates.Fill(ctx, m, &change.Defaults.To.UTM.To); err != nil {
-			return nil, err
-		}
-	}
-	if change.QRStyle.Set = in.QRStyle.IsSet(); change.QRStyle.Set {
-		change.QRStyle.To = qrChange(in.QRStyle.Value())
-		change.VerifyQR = func(ctx context.Context, style *qr.Style) error {
-			return (*resolver)(r).verifyQR(ctx, style, r.Config.Links.QRTexts(m)...)
-		}
-	}
-	m, err = r.Config.Workspaces.UpdateRouting(ctx, m, change)
-	r.catchUp(ctx)
-	return &gen.UpdateWorkspaceRoutingPayload{Workspace: &m}, err
-}
 
 func (r *mutationResolver) UpdateDomain(
 	ctx context.Context, in gen.UpdateDomainInput,
@@ -97,8 +65,8 @@ func (r *mutationResolver) DeleteUtmTemplate(
 
 func (r *workspaceResolver) RoutingDefaults(
 	_ context.Context, m *workspace.Membership,
-) (*routing.Routing, error) {
-	return routing.OrDefaults(m.Workspace().RoutingDefaults), nil
+) (*link.LinkRouting, error) {
+	return &link.LinkRouting{Routing: routing.OrDefaults(m.Workspace().RoutingDefaults)}, nil
 }
 
 func (r *workspaceResolver) NotFoundURL(_ context.Context, m *workspace.Membership) (*string, error) {

@@ -34,20 +34,6 @@ func (r *mutationResolver) RemoveDomain(
 	return &gen.RemoveDomainPayload{Domain: d}, err
 }
 
-func (r *mutationResolver) SetPrimaryDomain(
-	ctx context.Context, in gen.SetPrimaryDomainInput,
-) (*gen.SetPrimaryDomainPayload, error) {
-	m, err := r.membership(ctx, in.WorkspaceID)
-	switch {
-	case err != nil:
-	case in.DomainID == nil:
-		m, err = r.Domains.ClearPrimary(ctx, m)
-	default:
-		m, err = r.Domains.SetPrimary(ctx, m, *in.DomainID)
-	}
-	return &gen.SetPrimaryDomainPayload{Workspace: &m}, err
-}
-
 func (r *workspaceResolver) Domains(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.DomainConnection, error) {

@@ -26,7 +26,7 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 		var logo bytes.Buffer
 		must.NoError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 9, 9))))
 		w := ada.workspace.ID()
-		r := b.ask(t, ada.token, `mutation ($w: ID!, $logo: String) { updateWorkspaceRouting(input: {workspaceId: $w,
+		r := b.ask(t, ada.token, `mutation ($w: ID!, $logo: String) { updateWorkspace(input: {id: $w,
 			qrStyle: {level: HIGH, logo: $logo}}) { workspace { qrStyle { size margin level foreground background hasLogo } }
 			errors { message } } }`, "w", w, "logo", base64.StdEncoding.EncodeToString(logo.Bytes()))
 		const want = `{"size":512,"margin":4,"level":"HIGH","foreground":"#000000","background":"#ffffff","hasLogo":true}`
@@ -70,8 +70,8 @@ func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 		}
 	}
 	for i, want := range []int{decoded, 0} { // the longest code of the workspace; the shortest has the size of those above
-		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspaceRouting(input: {
-			workspaceId: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
+		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspace(input: {
+			id: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
 		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 100+2+want {
 			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 100+2+want, r.text)
 		}

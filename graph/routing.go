@@ -80,6 +80,9 @@ func (r *linkRoutingResolver) Rules(_ context.Context, of *link.LinkRouting) ([]
 }
 
 func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*check.Warning, error) {
+	if of.Link == nil { // the defaults of a workspace
+		return nil, nil
+	}
 	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
 }
 

@@ -17,7 +17,6 @@ import (
 // unscoped are the types that require no permission, and why.
 var unscoped = map[string]string{
 	"Query": "a root", "Mutation": "a root", "Subscription": "a root",
-	"RoutingDefaults": "settings of a workspace, as Workspace",
 	"QrStyle":         "settings of a workspace, as Workspace",
 	"PageInfo":        "positions in a page", "UserError": "errors of the caller's own input",
 	"PlatformStats": "public", "LoginOptions": "public", "RateLimit": "the caller's own",
@@ -70,7 +69,7 @@ type edge struct {
 func edges(schema *ast.Schema) (all []edge) {
 	for _, def := range schema.Types {
 		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) ||
-			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" || def.Name == "RoutingDefaults" ||
+			slices.Contains(partsOfRouting, def.Name) || def.Name == "LinkRouting" ||
 			def.Name == "UtmTemplate" {
 			continue
 		}
@@ -148,7 +147,7 @@ var (
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
 		"Webhook": "WEBHOOKS_WRITE", "WebhookDelivery": "WEBHOOKS_WRITE", "WebhookAttempt": "WEBHOOKS_WRITE",
-		"Workspace": "", "RoutingDefaults": "",
+		"Workspace": "",
 	}
 	never = []string{"ApiKey", "Invitation", "Session"}
 )

@@ -14,6 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/qr"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -35,12 +37,44 @@ func (r *mutationResolver) UpdateWorkspace(
 	if err != nil {
 		return nil, err
 	}
-	m, err = r.Workspaces.Update(ctx, m, workspace.Change{
-		Name: in.Name, Slug: in.Slug,
-		DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
-	})
+	c, err := r.workspaceChange(ctx, m, in)
+	if err != nil {
+		return nil, err
+	}
+	m, err = r.Workspaces.Update(ctx, m, c)
 	r.catchUp(ctx)
 	return &gen.UpdateWorkspacePayload{Workspace: &m}, err
+}
+
+func (r *mutationResolver) workspaceChange(
+	ctx context.Context, m workspace.Membership, in gen.UpdateWorkspaceInput,
+) (workspace.Change, error) {
+	c := workspace.Change{
+		Name: in.Name, Slug: in.Slug,
+		DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
+		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
+		Inspectable: setOrRemove(in.Inspectable),
+	}
+	if c.RoutingDefaults.Set = in.RoutingDefaults.IsSet(); in.RoutingDefaults.Value() != nil {
+		defaults := in.RoutingDefaults.Value()
+		c.RoutingDefaults.To = &routing.Change{
+			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath), UTM: setOrRemove(defaults.Utm),
+			Bots: setOrRemove(defaults.Bots),
+		}
+		if err := r.Config.UTMTemplates.Fill(ctx, m, &c.RoutingDefaults.To.UTM.To); err != nil {
+			return c, err
+		}
+	}
+	if c.QRStyle.Set = in.QRStyle.IsSet(); c.QRStyle.Set {
+		c.QRStyle.To = qrChange(in.QRStyle.Value())
+		c.VerifyQR = func(ctx context.Context, style *qr.Style) error {
+			return (*resolver)(r).verifyQR(ctx, style, r.Config.Links.QRTexts(m)...)
+		}
+	}
+	if in.PrimaryDomainID.IsSet() {
+		c.PrimaryHost = r.Config.Domains.Primary(m, in.PrimaryDomainID.Value())
+	}
+	return c, nil
 }
 
 func (r *mutationResolver) DeleteWorkspace(

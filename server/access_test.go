@@ -132,8 +132,8 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		}
 		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
 		foreign := other.shorten(t, "https://example.com/other")
-		primary := func() (got struct{ SetPrimaryDomain struct{ Errors []userError } }) {
-			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) {
+		primary := func() (got struct{ UpdateWorkspace struct{ Errors []userError } }) {
+			who.must(t, &got, `mutation ($w: ID!, $d: ID) { updateWorkspace(input: {id: $w, primaryDomainId: $d}) {
 				errors { code } } }`,
 				map[string]any{"w": who.workspaceID, "d": d.ID})
 			return got
@@ -141,7 +141,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		if got := s.getFromHost(t, "links.example.com", "/promo"); got.status != http.StatusNotFound {
 			t.Errorf("a host that is only claimed: %d", got.status)
 		}
-		if got := primary().SetPrimaryDomain.Errors; len(got) != 1 || got[0].Code != "INVALID_INPUT" {
+		if got := primary().UpdateWorkspace.Errors; len(got) != 1 || got[0].Code != "INVALID_INPUT" {
 			t.Errorf("a host that is only claimed is made primary: %+v", got)
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
@@ -177,7 +177,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		if got != "https://example.com/branded" {
 			t.Errorf("the redirect leads to %q", got)
 		}
-		if got := primary().SetPrimaryDomain.Errors; len(got) != 0 {
+		if got := primary().UpdateWorkspace.Errors; len(got) != 0 {
 			t.Errorf("making the host primary: %+v", got)
 		}
 		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").

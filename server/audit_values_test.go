@@ -24,8 +24,8 @@ func TestAuditLog_HasValuesBeforeAndAfter(t *testing.T) {
 			CreateUtmTemplate struct{ UtmTemplate struct{ ID string } }
 		}
 		host.must(t, &made, `mutation ($w: ID!, $u: ID!) {
-			updateWorkspace(input: {id: $w, name: "New", defaultRedirectStatus: 307}) { errors { code } }
-			updateWorkspaceRouting(input: {workspaceId: $w, endedUrl: "https://example.com/ended"}) { errors { code } }
+			updateWorkspace(input: {id: $w, name: "New", defaultRedirectStatus: 307,
+				endedUrl: "https://example.com/ended"}) { errors { code } }
 			updateMemberRole(input: {workspaceId: $w, userId: $u, role: EDITOR}) { errors { code } }
 			addDomain(input: {workspaceId: $w, host: "values.example.net"}) { domain { id } }
 			createUtmTemplate(input: {workspaceId: $w, name: "Mail", utm: {source: "mail"}}) { utmTemplate { id } } }`,

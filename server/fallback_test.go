@@ -49,8 +49,8 @@ func (w tenant) setDomain(t *testing.T, domainID string, fields map[string]any) 
 
 func (w tenant) setWorkspace(t *testing.T, fields map[string]any) {
 	t.Helper()
-	fields["workspaceId"] = w.workspaceID
-	if errs := w.refusal(t, "updateWorkspaceRouting", "UpdateWorkspaceRoutingInput", fields); len(errs) > 0 {
+	fields["id"] = w.workspaceID
+	if errs := w.refusal(t, "updateWorkspace", "UpdateWorkspaceInput", fields); len(errs) > 0 {
 		t.Fatalf("%v: %+v", fields, errs)
 	}
 }

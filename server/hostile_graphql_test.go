@@ -272,7 +272,7 @@ var stringArguments = map[string]string{
 		code } } }`,
 	"domain id":      `mutation ($x: ID!) { verifyDomain(input: {id: $x}) { errors { code } } }`,
 	"removed domain": `mutation ($x: ID!) { removeDomain(input: {id: $x}) { errors { code } } }`,
-	"primary domain": `mutation ($x: ID!, $w: ID!) { setPrimaryDomain(input: {workspaceId: $w, domainId: $x}) {
+	"primary domain": `mutation ($x: ID!, $w: ID!) { updateWorkspace(input: {id: $w, primaryDomainId: $x}) {
 		errors { code } } }`,
 	"audit actor": `query ($x: ID!, $w: ID!) { workspace(by: {id: $w}) { auditLog(filter: {actorId: $x}) { edges
 		{ cursor } } } }`,

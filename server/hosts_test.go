@@ -45,7 +45,7 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		}
 		updateWorkspace := func(fields string) []userError {
 			t.Helper()
-			return change(`mutation ($id: ID!) { updateWorkspaceRouting(input: {workspaceId: $id, `+fields+`}) {
+			return change(`mutation ($id: ID!) { updateWorkspace(input: {id: $id, `+fields+`}) {
 				errors { code field } } }`, map[string]any{"id": who.workspaceID})
 		}
 		ended := who.shorten(t, "https://example.com/ended", "strategy", "CUSTOM", "customCode", "ended", "maxClicks", 1).Link
@@ -208,7 +208,7 @@ func TestUTMTemplates_AreCopied(t *testing.T) {
 		if got := s.expect(t, 302, http.MethodGet, l.path(s)).header.Get("Location"); got != want {
 			t.Errorf("location %q, want %q", got, want)
 		}
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspaceRouting(input: {workspaceId: $w, defaults: {
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, routingDefaults: {
 			utm: {campaign: "default"}, query: {mode: ADD}}}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
 		later := who.shorten(t, "https://example.com/b", "strategy", "RANDOM").Link
 		want = "https://example.com/b?utm_campaign=default&a=b"

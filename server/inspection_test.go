@@ -20,14 +20,14 @@ import (
 func (w tenant) setInspectable(t *testing.T, to any) {
 	t.Helper()
 	var got struct {
-		UpdateWorkspaceRouting struct {
+		UpdateWorkspace struct {
 			Workspace struct{ Inspectable bool }
 			Errors    []userError
 		}
 	}
-	w.must(t, &got, `mutation ($w: ID!, $to: Boolean) { updateWorkspaceRouting(input: {workspaceId: $w, inspectable: $to}) {
+	w.must(t, &got, `mutation ($w: ID!, $to: Boolean) { updateWorkspace(input: {id: $w, inspectable: $to}) {
 		workspace { inspectable } errors { code message field } } }`, map[string]any{"w": w.workspaceID, "to": to})
-	if errs := got.UpdateWorkspaceRouting.Errors; len(errs) > 0 || got.UpdateWorkspaceRouting.Workspace.Inspectable != (to == true) {
+	if errs := got.UpdateWorkspace.Errors; len(errs) > 0 || got.UpdateWorkspace.Workspace.Inspectable != (to == true) {
 		t.Fatalf("%+v", got)
 	}
 }

@@ -205,7 +205,7 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 			"rules":    []any{map[string]any{"targets": []any{map[string]any{"url": "https://other.example/"}}}},
 			"endedUrl": "https://worse.example/{code}",
 		}).Link
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspaceRouting(input: {workspaceId: $w,
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w,
 			notFoundUrl: "https://a.worse.example/{code}"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
 		for _, words := range []string{"worse.example", "https://other.example/"} {
 			if out := operate(0, "links", "find", words); !strings.Contains(out, routed.ShortURL) {

@@ -64,8 +64,8 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 		}
 		inWorkspace := func(field string) func(url string) []userError {
 			return func(url string) []userError {
-				return who.refusal(t, "updateWorkspaceRouting", "UpdateWorkspaceRoutingInput", map[string]any{
-					"workspaceId": who.workspaceID, field: url,
+				return who.refusal(t, "updateWorkspace", "UpdateWorkspaceInput", map[string]any{
+					"id": who.workspaceID, field: url,
 				})
 			}
 		}

@@ -147,8 +147,8 @@ func TestQRStyle_IsRefused(t *testing.T) {
 			"size":           {map[string]any{"size": 100}, "size"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				refused := who.refusal(t, "updateWorkspaceRouting", "UpdateWorkspaceRoutingInput",
-					map[string]any{"workspaceId": who.workspaceID, "qrStyle": c.style})
+				refused := who.refusal(t, "updateWorkspace", "UpdateWorkspaceInput",
+					map[string]any{"id": who.workspaceID, "qrStyle": c.style})
 				if len(refused) != 1 || refused[0].Code != "INVALID_INPUT" ||
 					strings.Join(refused[0].Field, " ") != "qrStyle "+c.field {
 					t.Errorf("saved: %+v", refused)

@@ -122,7 +122,7 @@ func TestRouting_ComparesWholeAddresses(t *testing.T) {
 		s := start(t, b, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1")
 		who := s.tenant(t, "networks")
 		const own, inside = "https://example.com/own", "https://example.com/inside"
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspaceRouting(input: {workspaceId: $w,
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w,
 			notFoundUrl: "https://example.com/none"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
 		l := who.shorten(t, own, "strategy", "RANDOM", "routing", map[string]any{"forwardPath": true, "rules": []any{
 			map[string]any{"when": []any{map[string]any{"network": []string{"2001:db8::1", "2001:db8:1::/80", "::/0"}}},

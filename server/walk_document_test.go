@@ -103,7 +103,7 @@ func (w *writer) supply(n *selection) {
 // open selects everything behind a field, nearest first. Types that repeat, or that the path
 // contains, are selected with their leaves only, because there would be no end. Mutations do not
 // select connections, which queries cover. A subscription, which is charged for every event,
-// selects leaves and links only.
+// selects leaves and links only. The routing of a link has more than the defaults of a workspace.
 func (w *writer) open(way []step, root *selection) {
 	opened := map[string]bool{}
 	for _, step := range way {
@@ -111,12 +111,13 @@ func (w *writer) open(way []step, root *selection) {
 	}
 	for queue := []*selection{root}; len(queue) > 0; queue = queue[1:] {
 		n := queue[0]
+		defaults := n.key() == "Workspace.routingDefaults"
 		for _, d := range w.possible(n.field.Type.named()) {
 			for i := range d.Fields {
 				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(),
 					variables: map[string]string{}}
 				kind := child.field.Type.named()
-				if !w.types[kind].leaf() && opened[d.Name] && w.hasLeaves(d) || opened[w.mutation] &&
+				if !w.types[kind].leaf() && (opened[d.Name] || defaults) && w.hasLeaves(d) || opened[w.mutation] &&
 					strings.HasSuffix(kind, "Connection") ||
 					!w.types[kind].leaf() && opened[w.subscription] && kind != "Link" {
 					continue
@@ -127,7 +128,7 @@ func (w *writer) open(way []step, root *selection) {
 				w.supply(child)
 				n.children, queue = append(n.children, child), append(queue, child)
 			}
-			opened[d.Name] = true
+			opened[d.Name] = opened[d.Name] || !defaults
 		}
 	}
 }

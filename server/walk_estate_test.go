@@ -424,7 +424,7 @@ func (e *estate) setStates(b backend) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.mutate(e.members["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified},
+	e.mutate(e.members["OWNER"], "updateWorkspace", map[string]any{"id": e.workspaceID(), "primaryDomainId": verified},
 		"")
 	read := func(table, column string, owners []string) (ids []string) {
 		err := d.NewSelect().Table(table).Column("id").Where("? IN (?)", bun.Ident(column), bun.In(owners)).Order("id").

@@ -353,8 +353,6 @@ var fillers = map[string]filler{
 	"AddDomainInput.host":                        names(hosts),
 	"VerifyDomainInput.id":                       names(domainIDs),
 	"RemoveDomainInput.id":                       names(domainIDs),
-	"SetPrimaryDomainInput.workspaceId":          names(workspaceIDs),
-	"SetPrimaryDomainInput.domainId":             names(domainIDs),
 
 	"CreateLinkInput.workspaceId":      names(workspaceIDs),
 	"CreateLinkInput.url":              names(urls),
@@ -474,11 +472,11 @@ var fillers = map[string]filler{
 
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
-	"UpdateWorkspaceRoutingInput.workspaceId":   names(workspaceIDs),
-	"UpdateWorkspaceRoutingInput.notFoundUrl":   put("https://example.com/elsewhere"),
-	"UpdateWorkspaceRoutingInput.endedUrl":      put("https://example.com/elsewhere"),
+	"UpdateWorkspaceInput.primaryDomainId":      names(domainIDs),
+	"UpdateWorkspaceInput.notFoundUrl":          put("https://example.com/elsewhere"),
+	"UpdateWorkspaceInput.endedUrl":             put("https://example.com/elsewhere"),
 	"RoutingDefaultsInput.bots":                 put("REDIRECT"),
-	"UpdateWorkspaceRoutingInput.inspectable":   put(true),
+	"UpdateWorkspaceInput.inspectable":          put(true),
 	"QrStyleInput.size":                         put(256),
 	"QrStyleInput.margin":                       put(6),
 	"QrStyleInput.level":                        put("HIGH"),
@@ -618,12 +616,11 @@ var operations = map[string]calls{
 		{}, {without: []string{"Subscription.eventCommitted.linkId"}},
 	}},
 
-	"Mutation.revertLink":             {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
-	"Mutation.scheduleLinkChange":     {variants: []variant{{without: unrouted()}}, refuses: "INVALID_INPUT"},
-	"Mutation.cancelLinkChange":       {},
-	"Mutation.revertOperation":        {alone: true},
-	"Mutation.updateWorkspaceRouting": {},
-	"Mutation.updateDomain":           {},
+	"Mutation.revertLink":         {variants: []variant{{}, {without: []string{"RevertLinkInput.updatedAt"}}}},
+	"Mutation.scheduleLinkChange": {variants: []variant{{without: unrouted()}}, refuses: "INVALID_INPUT"},
+	"Mutation.cancelLinkChange":   {},
+	"Mutation.revertOperation":    {alone: true},
+	"Mutation.updateDomain":       {},
 	// Templates have values of their own. A name is taken by the call before.
 	"Mutation.createUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
 	"Mutation.updateUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
@@ -653,8 +650,11 @@ var operations = map[string]calls{
 	"Mutation.deleteMyAccount":          {hashes: true},
 	"Mutation.changePassword":           {hashes: true},
 
-	"Mutation.createWorkspace":   {taken: "SLUG_TAKEN"},
-	"Mutation.updateWorkspace":   {taken: "SLUG_TAKEN"},
+	"Mutation.createWorkspace": {taken: "SLUG_TAKEN"},
+	"Mutation.updateWorkspace": {taken: "SLUG_TAKEN", variants: []variant{
+		{without: []string{"UpdateWorkspaceInput.primaryDomainId"}},
+		{only: []string{"UpdateWorkspaceInput.id", "UpdateWorkspaceInput.primaryDomainId"}},
+	}},
 	"Mutation.deleteWorkspace":   {},
 	"Mutation.restoreWorkspace":  {},
 	"Mutation.inviteMember":      {},
@@ -666,10 +666,9 @@ var operations = map[string]calls{
 	"Mutation.createApiKey":      {},
 	"Mutation.revokeApiKey":      {},
 	// also for a host that another tenant has verified: adding it needs no proof
-	"Mutation.addDomain":        {},
-	"Mutation.verifyDomain":     {},
-	"Mutation.removeDomain":     {},
-	"Mutation.setPrimaryDomain": {},
+	"Mutation.addDomain":    {},
+	"Mutation.verifyDomain": {},
+	"Mutation.removeDomain": {},
 
 	"Mutation.createLink": {variants: []variant{
 		{without: unrouted("CreateLinkInput.customCode")},

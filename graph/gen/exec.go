@@ -593,7 +593,6 @@ type ComplexityRoot struct {
 		RevokeInvitation         func(childComplexity int, input RevokeInvitationInput) int
 		RotateWebhookSecret      func(childComplexity int, input RotateWebhookSecretInput) int
 		ScheduleLinkChange       func(childComplexity int, input ScheduleLinkChangeInput) int
-		SetPrimaryDomain         func(childComplexity int, input SetPrimaryDomainInput) int
 		TestWebhook              func(childComplexity int, input TestWebhookInput) int
 		TransferOwnership        func(childComplexity int, input TransferOwnershipInput) int
 		UpdateDomain             func(childComplexity int, input UpdateDomainInput) int
@@ -603,7 +602,6 @@ type ComplexityRoot struct {
 		UpdateUtmTemplate        func(childComplexity int, input UpdateUtmTemplateInput) int
 		UpdateWebhook            func(childComplexity int, input UpdateWebhookInput) int
 		UpdateWorkspace          func(childComplexity int, input UpdateWorkspaceInput) int
-		UpdateWorkspaceRouting   func(childComplexity int, input UpdateWorkspaceRoutingInput) int
 		UpsertLink               func(childComplexity int, input UpsertLinkInput) int
 		UpsertLinks              func(childComplexity int, input UpsertLinksInput) int
 		VerifyDomain             func(childComplexity int, input VerifyDomainInput) int
@@ -799,13 +797,6 @@ type ComplexityRoot struct {
 		Webhook func(childComplexity int) int
 	}
 
-	RoutingDefaults struct {
-		Bots        func(childComplexity int) int
-		ForwardPath func(childComplexity int) int
-		Query       func(childComplexity int) int
-		UTM         func(childComplexity int) int
-	}
-
 	RoutingRule struct {
 		Enabled    func(childComplexity int) int
 		ID         func(childComplexity int) int
@@ -870,11 +861,6 @@ type ComplexityRoot struct {
 	SessionEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
-	}
-
-	SetPrimaryDomainPayload struct {
-		Errors    func(childComplexity int) int
-		Workspace func(childComplexity int) int
 	}
 
 	Stats struct {
@@ -954,11 +940,6 @@ type ComplexityRoot struct {
 	}
 
 	UpdateWorkspacePayload struct {
-		Errors    func(childComplexity int) int
-		Workspace func(childComplexity int) int
-	}
-
-	UpdateWorkspaceRoutingPayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
 	}
@@ -1276,7 +1257,6 @@ type MutationResolver interface {
 	AddDomain(ctx context.Context, input AddDomainInput) (*AddDomainPayload, error)
 	VerifyDomain(ctx context.Context, input VerifyDomainInput) (*VerifyDomainPayload, error)
 	RemoveDomain(ctx context.Context, input RemoveDomainInput) (*RemoveDomainPayload, error)
-	SetPrimaryDomain(ctx context.Context, input SetPrimaryDomainInput) (*SetPrimaryDomainPayload, error)
 	CreateLink(ctx context.Context, input CreateLinkInput) (*CreateLinkPayload, error)
 	CreateLinks(ctx context.Context, input CreateLinksInput) (*CreateLinksPayload, error)
 	CreateAnonymousLink(ctx context.Context, input CreateAnonymousLinkInput) (*CreateAnonymousLinkPayload, error)
@@ -1295,7 +1275,6 @@ type MutationResolver interface {
 	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
-	UpdateWorkspaceRouting(ctx context.Context, input UpdateWorkspaceRoutingInput) (*UpdateWorkspaceRoutingPayload, error)
 	UpdateDomain(ctx context.Context, input UpdateDomainInput) (*UpdateDomainPayload, error)
 	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
 	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
@@ -1389,7 +1368,7 @@ type WorkspaceResolver interface {
 	Events(ctx context.Context, obj *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string) (*EventConnection, error)
 	Webhooks(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*WebhookConnection, error)
 	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*AuditEventConnection, error)
-	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*routing.Routing, error)
+	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*link.LinkRouting, error)
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
@@ -3681,17 +3660,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ScheduleLinkChange(childComplexity, args["input"].(ScheduleLinkChangeInput)), true
-	case "Mutation.setPrimaryDomain":
-		if e.ComplexityRoot.Mutation.SetPrimaryDomain == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setPrimaryDomain_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetPrimaryDomain(childComplexity, args["input"].(SetPrimaryDomainInput)), true
 	case "Mutation.testWebhook":
 		if e.ComplexityRoot.Mutation.TestWebhook == nil {
 			break
@@ -3791,17 +3759,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateWorkspace(childComplexity, args["input"].(UpdateWorkspaceInput)), true
-	case "Mutation.updateWorkspaceRouting":
-		if e.ComplexityRoot.Mutation.UpdateWorkspaceRouting == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateWorkspaceRouting_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateWorkspaceRouting(childComplexity, args["input"].(UpdateWorkspaceRoutingInput)), true
 	case "Mutation.upsertLink":
 		if e.ComplexityRoot.Mutation.UpsertLink == nil {
 			break
@@ -4524,31 +4481,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RotateWebhookSecretPayload.Webhook(childComplexity), true
 
-	case "RoutingDefaults.bots":
-		if e.ComplexityRoot.RoutingDefaults.Bots == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RoutingDefaults.Bots(childComplexity), true
-	case "RoutingDefaults.forwardPath":
-		if e.ComplexityRoot.RoutingDefaults.ForwardPath == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RoutingDefaults.ForwardPath(childComplexity), true
-	case "RoutingDefaults.query":
-		if e.ComplexityRoot.RoutingDefaults.Query == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RoutingDefaults.Query(childComplexity), true
-	case "RoutingDefaults.utm":
-		if e.ComplexityRoot.RoutingDefaults.UTM == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RoutingDefaults.UTM(childComplexity), true
-
 	case "RoutingRule.enabled":
 		if e.ComplexityRoot.RoutingRule.Enabled == nil {
 			break
@@ -4791,19 +4723,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SessionEdge.Node(childComplexity), true
-
-	case "SetPrimaryDomainPayload.errors":
-		if e.ComplexityRoot.SetPrimaryDomainPayload.Errors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetPrimaryDomainPayload.Errors(childComplexity), true
-	case "SetPrimaryDomainPayload.workspace":
-		if e.ComplexityRoot.SetPrimaryDomainPayload.Workspace == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetPrimaryDomainPayload.Workspace(childComplexity), true
 
 	case "Stats.averageRedirectMs":
 		if e.ComplexityRoot.Stats.AverageRedirectMs == nil {
@@ -5089,19 +5008,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UpdateWorkspacePayload.Workspace(childComplexity), true
-
-	case "UpdateWorkspaceRoutingPayload.errors":
-		if e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Errors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Errors(childComplexity), true
-	case "UpdateWorkspaceRoutingPayload.workspace":
-		if e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Workspace == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateWorkspaceRoutingPayload.Workspace(childComplexity), true
 
 	case "UpsertLinkPayload.errors":
 		if e.ComplexityRoot.UpsertLinkPayload.Errors == nil {
@@ -6133,7 +6039,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RoutingTargetInput", ec.unmarshalInputRoutingTargetInput),
 			graphql.NewInputUnmarshaler("RoutingTestInput", ec.unmarshalInputRoutingTestInput),
 			graphql.NewInputUnmarshaler("ScheduleLinkChangeInput", ec.unmarshalInputScheduleLinkChangeInput),
-			graphql.NewInputUnmarshaler("SetPrimaryDomainInput", ec.unmarshalInputSetPrimaryDomainInput),
 			graphql.NewInputUnmarshaler("TestWebhookInput", ec.unmarshalInputTestWebhookInput),
 			graphql.NewInputUnmarshaler("TimeRange", ec.unmarshalInputTimeRange),
 			graphql.NewInputUnmarshaler("TransferOwnershipInput", ec.unmarshalInputTransferOwnershipInput),
@@ -6144,7 +6049,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UpdateUtmTemplateInput", ec.unmarshalInputUpdateUtmTemplateInput),
 			graphql.NewInputUnmarshaler("UpdateWebhookInput", ec.unmarshalInputUpdateWebhookInput),
 			graphql.NewInputUnmarshaler("UpdateWorkspaceInput", ec.unmarshalInputUpdateWorkspaceInput),
-			graphql.NewInputUnmarshaler("UpdateWorkspaceRoutingInput", ec.unmarshalInputUpdateWorkspaceRoutingInput),
 			graphql.NewInputUnmarshaler("UpsertLinkFields", ec.unmarshalInputUpsertLinkFields),
 			graphql.NewInputUnmarshaler("UpsertLinkInput", ec.unmarshalInputUpsertLinkInput),
 			graphql.NewInputUnmarshaler("UpsertLinksInput", ec.unmarshalInputUpsertLinksInput),
@@ -6533,7 +6437,8 @@ type Mutation {
   """
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
-  Changes a workspace's settings. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, SLUG_TAKEN.
+  Changes a workspace's settings, all together or none. Requires the role ADMIN; an API key with DOMAINS_WRITE may change
+  primaryDomainId alone. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN.
   """
   updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload!
   """
@@ -6589,11 +6494,6 @@ type Mutation {
   verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
   "Removes a domain. Requires the role ADMIN. Error: NOT_FOUND."
   removeDomain(input: RemoveDomainInput!): RemoveDomainPayload!
-  """
-  Selects the verified domain of displayed short URLs, or the instance's own host. Requires the role ADMIN. Errors:
-  NOT_FOUND, INVALID_INPUT for a domain that is not verified.
-  """
-  setPrimaryDomain(input: SetPrimaryDomainInput!): SetPrimaryDomainPayload!
   """
   Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
   code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
@@ -6696,11 +6596,6 @@ type Mutation {
   for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
-  """
-  Changes how a workspace's links answer by default. Needs the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL,
-  UNSAFE_URL.
-  """
-  updateWorkspaceRouting(input: UpdateWorkspaceRoutingInput!): UpdateWorkspaceRoutingPayload!
   "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
   updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
   "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
@@ -6912,7 +6807,7 @@ type CreateWorkspacePayload {
   errors: [UserError!]!
 }
 
-"Input of updateWorkspace. Fields that are absent or null stay unchanged."
+"Input of updateWorkspace. Absent fields stay unchanged; null resets the fields from primaryDomainId on, and leaves the others unchanged."
 input UpdateWorkspaceInput {
   "The workspace's id."
   id: ID!
@@ -6924,6 +6819,18 @@ input UpdateWorkspaceInput {
   defaultStrategy: CodeStrategy
   "The HTTP status of links that do not set one: 301, 302, 307 or 308."
   defaultRedirectStatus: Int
+  "The domain of displayed short URLs, which must be verified. Null: the instance's own host."
+  primaryDomainId: ID
+  "Routing that is copied into new links."
+  routingDefaults: RoutingDefaultsInput
+  "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
+  notFoundUrl: String
+  "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
+  endedUrl: String
+  "Whether a short URL followed by + shows its destination. Default: false."
+  inspectable: Boolean
+  "The style of QR codes."
+  qrStyle: QrStyleInput
 }
 
 "Payload of updateWorkspace."
@@ -7231,22 +7138,6 @@ input RemoveDomainInput {
 type RemoveDomainPayload {
   "The removed domain; null when there are errors."
   domain: Domain
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of setPrimaryDomain."
-input SetPrimaryDomainInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "One of its verified domains. Absent or null selects the instance's own host."
-  domainId: ID
-}
-
-"Payload of setPrimaryDomain."
-type SetPrimaryDomainPayload {
-  "The workspace; null when there are errors."
-  workspace: Workspace
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -8131,8 +8022,11 @@ type Workspace implements Node {
     "Selects changes. Default: all."
     filter: AuditFilter
   ): AuditEventConnection!
-  "Routing that is copied into new links."
-  routingDefaults: RoutingDefaults!
+  """
+  Routing that is copied into new links; later changes do not affect existing ones. It has no rules, URLs, card, gate, QR codes,
+  tests and warnings.
+  """
+  routingDefaults: LinkRouting!
   "Where unknown and deleted links redirect visitors; null: 404. A domain's own setting wins."
   notFoundUrl: String
   "Where ended links redirect visitors; null: 410. A link's or domain's own setting wins."
@@ -9824,19 +9718,7 @@ enum RoutingWarningCode {
   OWN_HOST
 }
 
-"Routing that is copied into new links. Later changes do not affect existing links."
-type RoutingDefaults {
-  "How query parameters of the short URL reach the destination."
-  query: QueryForwarding!
-  "Whether the path after the code is appended."
-  forwardPath: Boolean!
-  "UTM values; null: none."
-  utm: Utm
-  "How bots are answered."
-  bots: BotPolicy!
-}
-
-"Input for RoutingDefaults."
+"The parts of a routing that a workspace can preset for new links. Absent fields stay; null resets a part."
 input RoutingDefaultsInput {
   "How query parameters of the short URL reach the destination."
   query: QueryForwardingInput
@@ -9876,30 +9758,6 @@ type UtmTemplateEdge {
   cursor: String!
   "The template."
   node: UtmTemplate!
-}
-
-"Input of updateWorkspaceRouting. Absent fields stay; null removes a setting."
-input UpdateWorkspaceRoutingInput {
-  "The workspace."
-  workspaceId: ID!
-  "Routing that is copied into new links."
-  defaults: RoutingDefaultsInput
-  "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
-  notFoundUrl: String
-  "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
-  endedUrl: String
-  "Whether a short URL followed by + shows its destination. Default: false."
-  inspectable: Boolean
-  "The style of QR codes."
-  qrStyle: QrStyleInput
-}
-
-"Payload of updateWorkspaceRouting."
-type UpdateWorkspaceRoutingPayload {
-  "The workspace; null when there are errors."
-  workspace: Workspace
-  "User errors. Empty on success."
-  errors: [UserError!]!
 }
 
 "Input of updateDomain. Absent fields stay; null removes a setting."
@@ -11643,20 +11501,6 @@ func (ec *executionContext) childFields_RotateWebhookSecretPayload(ctx context.C
 	return nil, fmt.Errorf("no field named %q was found under type RotateWebhookSecretPayload", field.Name)
 }
 
-func (ec *executionContext) childFields_RoutingDefaults(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "query":
-		return ec.fieldContext_RoutingDefaults_query(ctx, field)
-	case "forwardPath":
-		return ec.fieldContext_RoutingDefaults_forwardPath(ctx, field)
-	case "utm":
-		return ec.fieldContext_RoutingDefaults_utm(ctx, field)
-	case "bots":
-		return ec.fieldContext_RoutingDefaults_bots(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RoutingDefaults", field.Name)
-}
-
 func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -11787,16 +11631,6 @@ func (ec *executionContext) childFields_SessionEdge(ctx context.Context, field g
 		return ec.fieldContext_SessionEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SessionEdge", field.Name)
-}
-
-func (ec *executionContext) childFields_SetPrimaryDomainPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "workspace":
-		return ec.fieldContext_SetPrimaryDomainPayload_workspace(ctx, field)
-	case "errors":
-		return ec.fieldContext_SetPrimaryDomainPayload_errors(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type SetPrimaryDomainPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11949,16 +11783,6 @@ func (ec *executionContext) childFields_UpdateWorkspacePayload(ctx context.Conte
 		return ec.fieldContext_UpdateWorkspacePayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspacePayload", field.Name)
-}
-
-func (ec *executionContext) childFields_UpdateWorkspaceRoutingPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "workspace":
-		return ec.fieldContext_UpdateWorkspaceRoutingPayload_workspace(ctx, field)
-	case "errors":
-		return ec.fieldContext_UpdateWorkspaceRoutingPayload_errors(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspaceRoutingPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_UpsertLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13227,20 +13051,6 @@ func (ec *executionContext) field_Mutation_scheduleLinkChange_args(ctx context.C
 	return args, nil
 }
 
-func (ec *executionContext) field_Mutation_setPrimaryDomain_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (SetPrimaryDomainInput, error) {
-			return ec.unmarshalNSetPrimaryDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSetPrimaryDomainInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
 func (ec *executionContext) field_Mutation_testWebhook_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -13345,20 +13155,6 @@ func (ec *executionContext) field_Mutation_updateWebhook_args(ctx context.Contex
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateWebhookInput, error) {
 			return ec.unmarshalNUpdateWebhookInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
-func (ec *executionContext) field_Mutation_updateWorkspaceRouting_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (UpdateWorkspaceRoutingInput, error) {
-			return ec.unmarshalNUpdateWorkspaceRoutingInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -22956,50 +22752,6 @@ func (ec *executionContext) fieldContext_Mutation_removeDomain(ctx context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_setPrimaryDomain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_setPrimaryDomain(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetPrimaryDomain(ctx, fc.Args["input"].(SetPrimaryDomainInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SetPrimaryDomainPayload) graphql.Marshaler {
-			return ec.marshalNSetPrimaryDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSetPrimaryDomainPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_setPrimaryDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SetPrimaryDomainPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_setPrimaryDomain_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _Mutation_createLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23786,50 +23538,6 @@ func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_reportLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_updateWorkspaceRouting(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_updateWorkspaceRouting(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().UpdateWorkspaceRouting(ctx, fc.Args["input"].(UpdateWorkspaceRoutingInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
-			return ec.marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_updateWorkspaceRouting(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UpdateWorkspaceRoutingPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_updateWorkspaceRouting_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -27169,116 +26877,6 @@ func (ec *executionContext) fieldContext_RotateWebhookSecretPayload_errors(_ con
 	return fc, nil
 }
 
-func (ec *executionContext) _RoutingDefaults_query(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RoutingDefaults_query(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Query, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
-			return ec.marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RoutingDefaults_query(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RoutingDefaults",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_QueryForwarding(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RoutingDefaults_forwardPath(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RoutingDefaults_forwardPath(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ForwardPath, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RoutingDefaults_forwardPath(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, "Boolean")
-}
-
-func (ec *executionContext) _RoutingDefaults_utm(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RoutingDefaults_utm(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.UTM, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
-			return ec.marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RoutingDefaults_utm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RoutingDefaults",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Utm(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RoutingDefaults_bots(ctx context.Context, field graphql.CollectedField, obj *routing.Routing) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RoutingDefaults_bots(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Bots, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
-			return ec.marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RoutingDefaults_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RoutingDefaults", field, false, false, "BotPolicy")
-}
-
 func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28288,70 +27886,6 @@ func (ec *executionContext) fieldContext_SessionEdge_node(_ context.Context, fie
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Session(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _SetPrimaryDomainPayload_workspace(ctx context.Context, field graphql.CollectedField, obj *SetPrimaryDomainPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SetPrimaryDomainPayload_workspace(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Workspace, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_SetPrimaryDomainPayload_workspace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "SetPrimaryDomainPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Workspace(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _SetPrimaryDomainPayload_errors(ctx context.Context, field graphql.CollectedField, obj *SetPrimaryDomainPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SetPrimaryDomainPayload_errors(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Errors, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
-			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_SetPrimaryDomainPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "SetPrimaryDomainPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UserError(ctx, field)
 		},
 	}
 	return fc, nil
@@ -29586,70 +29120,6 @@ func (ec *executionContext) _UpdateWorkspacePayload_errors(ctx context.Context, 
 func (ec *executionContext) fieldContext_UpdateWorkspacePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "UpdateWorkspacePayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UserError(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _UpdateWorkspaceRoutingPayload_workspace(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspaceRoutingPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpdateWorkspaceRoutingPayload_workspace(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Workspace, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_UpdateWorkspaceRoutingPayload_workspace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "UpdateWorkspaceRoutingPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Workspace(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _UpdateWorkspaceRoutingPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspaceRoutingPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_UpdateWorkspaceRoutingPayload_errors(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Errors, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
-			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_UpdateWorkspaceRoutingPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "UpdateWorkspaceRoutingPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -33241,8 +32711,8 @@ func (ec *executionContext) _Workspace_routingDefaults(ctx context.Context, fiel
 			return ec.Resolvers.Workspace().RoutingDefaults(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *routing.Routing) graphql.Marshaler {
-			return ec.marshalNRoutingDefaults2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRouting(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
+			return ec.marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRouting(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33255,7 +32725,7 @@ func (ec *executionContext) fieldContext_Workspace_routingDefaults(_ context.Con
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RoutingDefaults(ctx, field)
+			return ec.childFields_LinkRouting(ctx, field)
 		},
 	}
 	return fc, nil
@@ -38371,55 +37841,6 @@ func UnmarshalScheduleLinkChangeInput(ctx context.Context, raw any) (ScheduleLin
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputSetPrimaryDomainInput(ctx context.Context, obj any) (SetPrimaryDomainInput, error) {
-	var it SetPrimaryDomainInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"workspaceId", "domainId"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "workspaceId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.WorkspaceID = data
-		case "domainId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domainId"))
-			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.DomainID = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalSetPrimaryDomainInput unmarshals raw into the SetPrimaryDomainInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalSetPrimaryDomainInput(ctx context.Context, raw any) (SetPrimaryDomainInput, error) {
-	var out SetPrimaryDomainInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetPrimaryDomainInput", raw, &out)
-	return out, err
-}
-
 func (ec *executionContext) unmarshalInputTestWebhookInput(ctx context.Context, obj any) (TestWebhookInput, error) {
 	var it TestWebhookInput
 	if obj == nil {
@@ -39068,7 +38489,7 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "name", "slug", "defaultStrategy", "defaultRedirectStatus"}
+	fieldsInOrder := [...]string{"id", "name", "slug", "defaultStrategy", "defaultRedirectStatus", "primaryDomainId", "routingDefaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -39110,55 +38531,20 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 				return it, err
 			}
 			it.DefaultRedirectStatus = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalUpdateWorkspaceInput unmarshals raw into the UpdateWorkspaceInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalUpdateWorkspaceInput(ctx context.Context, raw any) (UpdateWorkspaceInput, error) {
-	var out UpdateWorkspaceInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateWorkspaceInput", raw, &out)
-	return out, err
-}
-
-func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx context.Context, obj any) (UpdateWorkspaceRoutingInput, error) {
-	var it UpdateWorkspaceRoutingInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"workspaceId", "defaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "workspaceId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+		case "primaryDomainId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("primaryDomainId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.WorkspaceID = data
-		case "defaults":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("defaults"))
+			it.PrimaryDomainID = graphql.OmittableOf(data)
+		case "routingDefaults":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routingDefaults"))
 			data, err := ec.unmarshalORoutingDefaultsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingDefaultsInput(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Defaults = graphql.OmittableOf(data)
+			it.RoutingDefaults = graphql.OmittableOf(data)
 		case "notFoundUrl":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("notFoundUrl"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -39192,15 +38578,15 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceRoutingInput(ctx contex
 	return it, nil
 }
 
-// UnmarshalUpdateWorkspaceRoutingInput unmarshals raw into the UpdateWorkspaceRoutingInput input type, using the
+// UnmarshalUpdateWorkspaceInput unmarshals raw into the UpdateWorkspaceInput input type, using the
 // unmarshaler bound to ctx's request. Call it from a resolver to decode an input
 // object that was not passed as a field argument.
 //
 // ctx must come from a gqlgen request; outside one there is no unmarshaler to use
 // and the returned error says so.
-func UnmarshalUpdateWorkspaceRoutingInput(ctx context.Context, raw any) (UpdateWorkspaceRoutingInput, error) {
-	var out UpdateWorkspaceRoutingInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateWorkspaceRoutingInput", raw, &out)
+func UnmarshalUpdateWorkspaceInput(ctx context.Context, raw any) (UpdateWorkspaceInput, error) {
+	var out UpdateWorkspaceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateWorkspaceInput", raw, &out)
 	return out, err
 }
 
@@ -43513,13 +42899,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "setPrimaryDomain":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_setPrimaryDomain(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
 		case "createLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createLink(ctx, field)
@@ -43642,13 +43021,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "reportLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reportLink(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "updateWorkspaceRouting":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_updateWorkspaceRouting(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -45096,54 +44468,6 @@ func (ec *executionContext) _RotateWebhookSecretPayload(ctx context.Context, sel
 	return out
 }
 
-var routingDefaultsImplementors = []string{"RoutingDefaults"}
-
-func (ec *executionContext) _RoutingDefaults(ctx context.Context, sel ast.SelectionSet, obj *routing.Routing) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, routingDefaultsImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RoutingDefaults")
-		case "query":
-			out.Values[i] = ec._RoutingDefaults_query(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "forwardPath":
-			out.Values[i] = ec._RoutingDefaults_forwardPath(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "utm":
-			out.Values[i] = ec._RoutingDefaults_utm(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "bots":
-			out.Values[i] = ec._RoutingDefaults_bots(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
 var routingRuleImplementors = []string{"RoutingRule"}
 
 func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionSet, obj *link.LinkRule) graphql.Marshaler {
@@ -45576,44 +44900,6 @@ func (ec *executionContext) _SessionEdge(ctx context.Context, sel ast.SelectionS
 			}
 		case "node":
 			out.Values[i] = ec._SessionEdge_node(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var setPrimaryDomainPayloadImplementors = []string{"SetPrimaryDomainPayload"}
-
-func (ec *executionContext) _SetPrimaryDomainPayload(ctx context.Context, sel ast.SelectionSet, obj *SetPrimaryDomainPayload) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, setPrimaryDomainPayloadImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("SetPrimaryDomainPayload")
-		case "workspace":
-			out.Values[i] = ec._SetPrimaryDomainPayload_workspace(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "errors":
-			out.Values[i] = ec._SetPrimaryDomainPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46181,44 +45467,6 @@ func (ec *executionContext) _UpdateWorkspacePayload(ctx context.Context, sel ast
 			}
 		case "errors":
 			out.Values[i] = ec._UpdateWorkspacePayload_errors(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var updateWorkspaceRoutingPayloadImplementors = []string{"UpdateWorkspaceRoutingPayload"}
-
-func (ec *executionContext) _UpdateWorkspaceRoutingPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, updateWorkspaceRoutingPayloadImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("UpdateWorkspaceRoutingPayload")
-		case "workspace":
-			out.Values[i] = ec._UpdateWorkspaceRoutingPayload_workspace(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "errors":
-			out.Values[i] = ec._UpdateWorkspaceRoutingPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -49893,14 +49141,6 @@ func (ec *executionContext) marshalNRotateWebhookSecretPayload2ᚖgithubᚗcom�
 	return ec._RotateWebhookSecretPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNRoutingDefaults2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRouting(ctx context.Context, sel ast.SelectionSet, v *routing.Routing) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RoutingDefaults!")
-		return graphql.Null
-	}
-	return ec._RoutingDefaults(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.LinkRule) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -50116,19 +49356,6 @@ func (ec *executionContext) marshalNSessionEdge2ᚖgithubᚗcomᚋlinkforgeᚋli
 		return graphql.Null
 	}
 	return ec._SessionEdge(ctx, sel, v)
-}
-
-func (ec *executionContext) unmarshalNSetPrimaryDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSetPrimaryDomainInput(ctx context.Context, v any) (SetPrimaryDomainInput, error) {
-	res, err := ec.unmarshalInputSetPrimaryDomainInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNSetPrimaryDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSetPrimaryDomainPayload(ctx context.Context, sel ast.SelectionSet, v *SetPrimaryDomainPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "SetPrimaryDomainPayload!")
-		return graphql.Null
-	}
-	return ec._SetPrimaryDomainPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
@@ -50419,19 +49646,6 @@ func (ec *executionContext) marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlin
 		return graphql.Null
 	}
 	return ec._UpdateWorkspacePayload(ctx, sel, v)
-}
-
-func (ec *executionContext) unmarshalNUpdateWorkspaceRoutingInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingInput(ctx context.Context, v any) (UpdateWorkspaceRoutingInput, error) {
-	res, err := ec.unmarshalInputUpdateWorkspaceRoutingInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateWorkspaceRoutingPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceRoutingPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspaceRoutingPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateWorkspaceRoutingPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateWorkspaceRoutingPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx context.Context, v any) ([]*UpsertLinkFields, error) {

@@ -1207,7 +1207,7 @@ type RotateWebhookSecretPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input for RoutingDefaults.
+// The parts of a routing that a workspace can preset for new links. Absent fields stay; null resets a part.
 type RoutingDefaultsInput struct {
 	// How query parameters of the short URL reach the destination.
 	Query graphql.Omittable[*routing.Forwarding] `json:"query,omitempty"`
@@ -1253,22 +1253,6 @@ type SessionEdge struct {
 	Cursor string `json:"cursor"`
 	// The session.
 	Node *account.Session `json:"node"`
-}
-
-// Input of setPrimaryDomain.
-type SetPrimaryDomainInput struct {
-	// The workspace's id.
-	WorkspaceID string `json:"workspaceId"`
-	// One of its verified domains. Absent or null selects the instance's own host.
-	DomainID *string `json:"domainId,omitempty"`
-}
-
-// Payload of setPrimaryDomain.
-type SetPrimaryDomainPayload struct {
-	// The workspace; null when there are errors.
-	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// User errors. Empty on success.
-	Errors []*UserError `json:"errors"`
 }
 
 // The clicks with one value of a dimension.
@@ -1482,7 +1466,7 @@ type UpdateWebhookPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input of updateWorkspace. Fields that are absent or null stay unchanged.
+// Input of updateWorkspace. Absent fields stay unchanged; null resets the fields from primaryDomainId on, and leaves the others unchanged.
 type UpdateWorkspaceInput struct {
 	// The workspace's id.
 	ID string `json:"id"`
@@ -1494,22 +1478,10 @@ type UpdateWorkspaceInput struct {
 	DefaultStrategy *link.Strategy `json:"defaultStrategy,omitempty"`
 	// The HTTP status of links that do not set one: 301, 302, 307 or 308.
 	DefaultRedirectStatus *int `json:"defaultRedirectStatus,omitempty"`
-}
-
-// Payload of updateWorkspace.
-type UpdateWorkspacePayload struct {
-	// The changed workspace; null when there are errors.
-	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// User errors. Empty on success.
-	Errors []*UserError `json:"errors"`
-}
-
-// Input of updateWorkspaceRouting. Absent fields stay; null removes a setting.
-type UpdateWorkspaceRoutingInput struct {
-	// The workspace.
-	WorkspaceID string `json:"workspaceId"`
+	// The domain of displayed short URLs, which must be verified. Null: the instance's own host.
+	PrimaryDomainID graphql.Omittable[*string] `json:"primaryDomainId,omitempty"`
 	// Routing that is copied into new links.
-	Defaults graphql.Omittable[*RoutingDefaultsInput] `json:"defaults,omitempty"`
+	RoutingDefaults graphql.Omittable[*RoutingDefaultsInput] `json:"routingDefaults,omitempty"`
 	// Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query.
 	NotFoundURL graphql.Omittable[*string] `json:"notFoundUrl,omitempty"`
 	// Where ended links redirect visitors. {code} and {host} are replaced in path and query.
@@ -1520,9 +1492,9 @@ type UpdateWorkspaceRoutingInput struct {
 	QRStyle graphql.Omittable[*QRStyleInput] `json:"qrStyle,omitempty"`
 }
 
-// Payload of updateWorkspaceRouting.
-type UpdateWorkspaceRoutingPayload struct {
-	// The workspace; null when there are errors.
+// Payload of updateWorkspace.
+type UpdateWorkspacePayload struct {
+	// The changed workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`

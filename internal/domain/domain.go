@@ -174,55 +174,25 @@ func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID str
 	return removed, nil
 }
 
-// SetPrimary shows the workspace's short URLs with a verified domain. It returns NotFound,
-// InvalidInput or Forbidden.
-func (s *Store) SetPrimary(ctx context.Context, m workspace.Membership, domainID string) (workspace.Membership, error) {
-	return s.changePrimary(ctx, m, func(ctx context.Context, tx bun.Tx) (workspace.Membership, error) {
-		d, err := s.lock(ctx, tx, m, domainID)
+// Primary returns a workspace.Change.PrimaryHost that selects a verified domain; nil selects the instance's own host.
+// It returns NotFound or InvalidInput.
+func (s *Store) Primary(m workspace.Membership, domainID *string) func(context.Context, bun.Tx) (*string, error) {
+	return func(ctx context.Context, tx bun.Tx) (*string, error) {
+		if domainID == nil {
+			return nil, nil
+		}
+		d, err := s.lock(ctx, tx, m, *domainID)
 		if errs.Is(err, errs.NotFound) {
-			return m, errs.From(err).At("domainId")
+			err = errs.From(err).At("primaryDomainId")
 		}
 		if err != nil {
-			return m, err
+			return nil, err
 		}
 		if d.VerifiedAt == nil {
-			return m, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("domainId")
+			return nil, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("primaryDomainId")
 		}
-		changed, _, err := workspace.SetPrimaryHost(ctx, tx, m, &d.Host, s.now())
-		if err != nil {
-			return m, err
-		}
-		return changed, m.Audit(ctx, tx, s.Now(), audit.DomainPrimary, d.ID, audit.Details{"host": d.Host})
-	})
-}
-
-// ClearPrimary shows the workspace's short URLs with the instance's own host again. It returns
-// Forbidden.
-func (s *Store) ClearPrimary(ctx context.Context, m workspace.Membership) (workspace.Membership, error) {
-	return s.changePrimary(ctx, m, func(ctx context.Context, tx bun.Tx) (workspace.Membership, error) {
-		cleared, changed, err := workspace.SetPrimaryHost(ctx, tx, m, nil, s.now())
-		if err != nil || !changed {
-			return cleared, err
-		}
-		return cleared, m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), audit.Details{"primaryHost": nil})
-	})
-}
-
-func (s *Store) changePrimary(
-	ctx context.Context, m workspace.Membership, change func(context.Context, bun.Tx) (workspace.Membership, error),
-) (changed workspace.Membership, err error) {
-	ctx, err = m.Enter(ctx, workspace.WriteDomains)
-	if err != nil {
-		return workspace.Membership{}, err
+		return &d.Host, m.Audit(ctx, tx, s.Now(), audit.DomainPrimary, d.ID, audit.Details{"host": d.Host})
 	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		changed, err = change(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return workspace.Membership{}, fmt.Errorf("changing the primary domain: %w", err)
-	}
-	return changed, nil
 }
 
 // lock reads a domain of the workspace and locks its row. A domain is always locked before its

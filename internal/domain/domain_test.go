@@ -116,9 +116,15 @@ func (z *zone) primary(t *testing.T, m workspace.Membership) string {
 	return *w.PrimaryHost
 }
 
+// choose makes a domain primary; nil selects the instance's own host.
+func (z *zone) choose(t *testing.T, m workspace.Membership, domainID *string) (workspace.Membership, error) {
+	t.Helper()
+	return z.spaces.Update(t.Context(), m, workspace.Change{PrimaryHost: z.Primary(m, domainID)})
+}
+
 func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 	t.Helper()
-	changed := must.Value(z.SetPrimary(t.Context(), m, d.ID))(t)
+	changed := must.Value(z.choose(t, m, &d.ID))(t)
 	if got := changed.Workspace().PrimaryHost; got == nil || *got != d.Host || z.primary(t, m) != d.Host {
 		t.Errorf("%s became primary: answered %v, kept %q", d.Host, got, z.primary(t, m))
 	}
@@ -383,10 +389,12 @@ func TestDomains_FollowPermissions(t *testing.T) {
 				allowed("adds", c.write, err)
 				_, err = z.Verify(t.Context(), c.m, own.ID)
 				allowed("verifies", c.write, err)
-				_, err = z.SetPrimary(t.Context(), c.m, own.ID)
+				_, err = z.choose(t, c.m, &own.ID)
 				allowed("makes primary", c.write, err)
-				_, err = z.ClearPrimary(t.Context(), c.m)
+				_, err = z.choose(t, c.m, nil)
 				allowed("clears the primary", c.write, err)
+				_, err = z.spaces.Update(t.Context(), c.m, workspace.Change{Name: new("Ada"), PrimaryHost: z.Primary(c.m, nil)})
+				allowed("clears it and renames the workspace", c.m.May(workspace.WriteSettings), err)
 				if !c.write {
 					_, err = z.Remove(t.Context(), c.m, own.ID)
 					allowed("removes", false, err)
@@ -413,7 +421,7 @@ func TestDomains_HideForeign(t *testing.T) {
 				return err
 			},
 			"made primary": func(domainID string) error {
-				_, err := z.SetPrimary(t.Context(), z.eves, domainID)
+				_, err := z.choose(t, z.eves, &domainID)
 				return err
 			},
 		}
@@ -464,13 +472,18 @@ func TestSetPrimary_ChangesShortURLs(t *testing.T) {
 		pending := z.claim(t, z.adas, "three.example.com")
 		z.makePrimary(t, z.adas, one)
 		z.makePrimary(t, z.adas, two)
-		_, err := z.SetPrimary(t.Context(), z.adas, pending.ID)
-		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"domainId"}) ||
+		_, err := z.spaces.Update(t.Context(), z.adas, workspace.Change{
+			Name: new("Renamed"), PrimaryHost: z.Primary(z.adas, &pending.ID),
+		})
+		if m := must.Value(z.spaces.Require(t.Context(), z.ada, z.adas.ID()))(t); m.Workspace().Name == "Renamed" {
+			t.Error("the workspace was renamed, although its primary domain was refused")
+		}
+		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"primaryDomainId"}) ||
 			z.primary(t, z.adas) != two.Host {
 			t.Errorf("a domain that is not verified: primary is %q, %v", z.primary(t, z.adas), err)
 		}
 		for range 2 {
-			m, err := z.ClearPrimary(t.Context(), z.adas)
+			m, err := z.choose(t, z.adas, nil)
 			if err != nil || m.Workspace().PrimaryHost != nil || z.primary(t, z.adas) != "" || m.ID() != z.adas.ID() ||
 				m.Role() != workspace.Owner {
 				t.Errorf("cleared: %+v, kept %q, %v", m, z.primary(t, z.adas), err)
@@ -527,7 +540,7 @@ func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
 			}
 			waits := waiting(t, d)
 			go func() {
-				_, err := z.SetPrimary(t.Context(), z.adas, own.ID)
+				_, err := z.choose(t, z.adas, &own.ID)
 				chosen <- err
 			}()
 			for len(chosen) == 0 && !waits() {
@@ -566,7 +579,7 @@ func TestRemove_RefusesPrimary(t *testing.T) {
 			own := z.verified(t, z.adas, fmt.Sprintf("%d.example.com", i))
 			var both sync.WaitGroup
 			both.Go(func() {
-				if _, err := z.SetPrimary(t.Context(), z.adas, own.ID); err != nil && !errs.Is(err, errs.NotFound) {
+				if _, err := z.choose(t, z.adas, &own.ID); err != nil && !errs.Is(err, errs.NotFound) {
 					t.Error(err)
 				}
 			})

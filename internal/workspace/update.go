@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -10,10 +11,16 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/qr"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// Change describes changes of a workspace's settings; nil fields stay.
+// Change is the input for changing a workspace's settings. Nil fields and fields without Set stay; nil resets a
+// field that has Set.
 type Change struct {
 	Name *string
 	// Slug replaces the slug. The old one keeps working and stays reserved.
@@ -21,43 +28,38 @@ type Change struct {
 	// DefaultStrategy must not be CUSTOM, which needs a code.
 	DefaultStrategy       *string
 	DefaultRedirectStatus *int
+	// RoutingDefaults may change the query, the path, UTM values and the policy of bots.
+	RoutingDefaults optional.Edit[*routing.Change]
+	NotFoundURL     optional.Edit[*string]
+	EndedURL        optional.Edit[*string]
+	// Inspectable is false after nil.
+	Inspectable optional.Edit[*bool]
+	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
+	QRStyle  optional.Edit[*qr.Change]
+	VerifyQR func(context.Context, *qr.Style) error
+	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
+	// own host. It needs WriteDomains, the other fields WriteSettings.
+	PrimaryHost func(context.Context, bun.Tx) (*string, error)
 }
 
-// Update changes the workspace's settings. It returns InvalidInput, SlugTaken or Forbidden.
+// Update changes the workspace's settings. It returns InvalidInput, InvalidURL, UnsafeURL, SlugTaken, Forbidden, or an
+// error of PrimaryHost.
 func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership, error) {
-	ctx, err := m.Enter(ctx, WriteSettings)
+	ctx, err := c.enter(ctx, m)
 	if err != nil {
 		return Membership{}, err
 	}
-	if err := c.check(); err != nil {
+	if err := s.check(ctx, &c); err != nil {
 		return Membership{}, err
 	}
+	style, err := s.changeQRStyle(ctx, m, c)
+	if err != nil {
+		return Membership{}, errs.From(err).Under("qrStyle")
+	}
 	changed := m
-	changed.workspace = &Workspace{}
-	q, details := c.apply(m.workspace, s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", s.now()))
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		before := Workspace{}
-		lock := tx.NewSelect().Model(&before).Where("id = ?", m.ID())
-		if err := s.DB.ForChange(lock).Scan(ctx); err != nil {
-			return err
-		}
-		// The workspace before its slug, as in Create, which avoids deadlocks.
-		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("?Columns").Exec(ctx); err != nil {
-			return err
-		}
-		if c.Slug != nil {
-			if err := s.checkSlugChanges(ctx, tx, changed.workspace, *c.Slug); err != nil {
-				return err
-			}
-			if err := s.reserveSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
-				return err
-			}
-		}
-		if len(details) == 0 {
-			return nil
-		}
-		event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
-		return audit.Write(ctx, tx, event.WithChanges(changed.workspace.changes(&before)))
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		changed.workspace, err = s.update(ctx, tx, m, c, style)
+		return err
 	})
 	if db.IsUniqueViolation(err) { // only the slug is unique
 		return Membership{}, errSlugTaken()
@@ -68,28 +70,119 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	return changed, nil
 }
 
-// apply adds the set fields to the statement, and returns changed ones as details.
-func (c Change) apply(before *Workspace, q *bun.UpdateQuery) (*bun.UpdateQuery, audit.Details) {
-	details := audit.Details{}
-	set := func(column, field string, from, to any) {
-		q = q.Set("? = ?", bun.Ident(column), to)
-		if from != to {
-			details[field] = to
+// enter checks the permissions that the fields of the change need. It returns Forbidden.
+func (c Change) enter(ctx context.Context, m Membership) (context.Context, error) {
+	settings := c
+	settings.PrimaryHost = nil
+	if c.PrimaryHost != nil {
+		if err := m.refusal(WriteDomains); err != nil || reflect.ValueOf(settings).IsZero() {
+			return m.Enter(ctx, WriteDomains)
 		}
 	}
-	if c.Name != nil {
-		set("name", "name", before.Name, *c.Name)
+	return m.Enter(ctx, WriteSettings)
+}
+
+// update writes a change, and returns the changed workspace. It locks a domain before the workspace, and the workspace
+// before its slug, as in Create, which avoids deadlocks.
+func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, style *qr.Style) (_ *Workspace, err error) {
+	var primary *string
+	if c.PrimaryHost != nil {
+		if primary, err = c.PrimaryHost(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
+	w := &Workspace{}
+	lock := tx.NewSelect().Model(w).Where("id = ?", m.ID())
+	if err := s.DB.ForChange(lock).Scan(ctx); err != nil {
+		return nil, err
+	}
+	before := *w
+	if err := c.apply(w); err != nil {
+		return nil, err
+	}
+	if c.PrimaryHost != nil {
+		w.PrimaryHost = primary
+	}
+	w.UpdatedAt = s.now()
+	update := tx.NewUpdate().Model(w).WherePK().Column("name", "slug", "default_strategy", "default_redirect_status",
+		"routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "primary_host", "updated_at")
+	if style != nil {
+		if w.QRStyle = style; style.Equal(nil) {
+			w.QRStyle = nil
+		}
+		update.Set("qr_logo = ?", style.Logo)
+	}
+	if _, err := update.Exec(ctx); err != nil {
+		return nil, err
 	}
 	if c.Slug != nil {
-		set("slug", "slug", before.Slug, *c.Slug)
+		if err := s.checkSlugChanges(ctx, tx, w, *c.Slug); err != nil {
+			return nil, err
+		}
+		if err := s.reserveSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
+			return nil, err
+		}
 	}
-	if c.DefaultStrategy != nil {
-		set("default_strategy", "defaultStrategy", before.DefaultStrategy, *c.DefaultStrategy)
+	details := w.details(&before)
+	if len(details) == 0 {
+		return w, nil
 	}
-	if c.DefaultRedirectStatus != nil {
-		set("default_redirect_status", "defaultRedirectStatus", before.DefaultRedirectStatus, *c.DefaultRedirectStatus)
+	event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+	return w, audit.Write(ctx, tx, event.WithChanges(w.changes(&before)))
+}
+
+// apply changes the fields of the workspace that need no look-up. It returns InvalidInput.
+func (c Change) apply(w *Workspace) (err error) {
+	w.Name, w.Slug = optional.Or(c.Name, w.Name), optional.Or(c.Slug, w.Slug)
+	w.DefaultStrategy = optional.Or(c.DefaultStrategy, w.DefaultStrategy)
+	w.DefaultRedirectStatus = optional.Or(c.DefaultRedirectStatus, w.DefaultRedirectStatus)
+	if c.RoutingDefaults.Set {
+		if w.RoutingDefaults, err = check.Apply(c.RoutingDefaults.To, w.RoutingDefaults); err != nil {
+			return errs.From(err).Under("routingDefaults")
+		}
 	}
-	return q, details
+	c.NotFoundURL.Apply(&w.NotFoundURL)
+	c.EndedURL.Apply(&w.EndedURL)
+	if c.Inspectable.Set {
+		w.Inspectable = optional.Value(c.Inspectable.To)
+	}
+	return nil
+}
+
+// details returns the changed settings for the audit log.
+func (w *Workspace) details(before *Workspace) audit.Details {
+	details := audit.Details{}
+	if w.Name != before.Name {
+		details["name"] = w.Name
+	}
+	if w.Slug != before.Slug {
+		details["slug"] = w.Slug
+	}
+	if w.DefaultStrategy != before.DefaultStrategy {
+		details["defaultStrategy"] = w.DefaultStrategy
+	}
+	if w.DefaultRedirectStatus != before.DefaultRedirectStatus {
+		details["defaultRedirectStatus"] = w.DefaultRedirectStatus
+	}
+	if !w.RoutingDefaults.Equal(before.RoutingDefaults) {
+		details["routingDefaults"] = w.RoutingDefaults
+	}
+	if optional.Value(w.NotFoundURL) != optional.Value(before.NotFoundURL) {
+		details["notFoundUrl"] = w.NotFoundURL
+	}
+	if optional.Value(w.EndedURL) != optional.Value(before.EndedURL) {
+		details["endedUrl"] = w.EndedURL
+	}
+	if w.Inspectable != before.Inspectable {
+		details["inspectable"] = w.Inspectable
+	}
+	if !w.QRStyle.Equal(before.QRStyle) {
+		details["qrStyle"] = w.QRStyle
+	}
+	if w.PrimaryHost == nil && before.PrimaryHost != nil { // a new one has an event of its own
+		details["primaryHost"] = nil
+	}
+	return details
 }
 
 // changes returns the changed settings for the audit log.
@@ -105,12 +198,13 @@ func (w *Workspace) settings() []audit.Field {
 		{Name: "defaultRedirectStatus", Value: w.DefaultRedirectStatus},
 		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
 		{Name: "endedUrl", Value: w.EndedURL}, {Name: "inspectable", Value: w.Inspectable},
-		{Name: "qrStyle", Value: w.QRStyle}, {Name: "hitQuota", Value: w.HitQuota},
+		{Name: "qrStyle", Value: w.QRStyle}, {Name: "primaryHost", Value: w.PrimaryHost}, {Name: "hitQuota", Value: w.HitQuota},
 		{Name: "linkQuota", Value: w.LinkQuota},
 	}
 }
 
-func (c *Change) check() error {
+// check checks the values of a change, and normalizes them. It returns InvalidInput, InvalidURL or UnsafeURL.
+func (s *Store) check(ctx context.Context, c *Change) error {
 	if c.Name != nil {
 		name, err := validate.Line("The name", *c.Name, 1, 100)
 		if err != nil {
@@ -123,13 +217,23 @@ func (c *Change) check() error {
 			return err
 		}
 	}
-	if s := c.DefaultStrategy; s != nil && !slices.Contains([]string{"DETERMINISTIC", "COUNTER", "RANDOM"}, *s) {
+	strategies := []string{"DETERMINISTIC", "COUNTER", "RANDOM"}
+	if c.DefaultStrategy != nil && !slices.Contains(strategies, *c.DefaultStrategy) {
 		return errs.New(errs.InvalidInput, "The default strategy must be DETERMINISTIC, COUNTER or RANDOM: "+
 			"a CUSTOM link needs a code of its own.").At("defaultStrategy")
 	}
-	if s := c.DefaultRedirectStatus; s != nil && !slices.Contains([]int{301, 302, 307, 308}, *s) {
+	if c.DefaultRedirectStatus != nil && !slices.Contains([]int{301, 302, 307, 308}, *c.DefaultRedirectStatus) {
 		return errs.New(errs.InvalidInput, "defaultRedirectStatus must be 301, 302, 307 or 308.").
 			At("defaultRedirectStatus")
+	}
+	for field, url := range map[string]*string{"notFoundUrl": c.NotFoundURL.To, "endedUrl": c.EndedURL.To} {
+		if url == nil {
+			continue
+		}
+		*url = urlnorm.Trim(*url)
+		if err := s.Destinations.CheckFallback(ctx, s.DB, *url); err != nil {
+			return errs.From(err).At(field)
+		}
 	}
 	return nil
 }

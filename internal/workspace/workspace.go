@@ -73,7 +73,7 @@ type Workspace struct {
 // Store stores workspaces, members and invitations. It is safe for concurrent use.
 type Store struct {
 	DB *db.DB
-	// Destinations decides which URLs UpdateRouting accepts.
+	// Destinations decides which URLs Update accepts.
 	Destinations destination.Checker
 	// Accounts and Mail are required for invitations.
 	Accounts Accounts

@@ -439,7 +439,7 @@ async function register() {
     },
     // openUp makes the workspace inspectable, and the stats of a link public.
     async openUp({ id }) {
-      await ask('updateWorkspaceRouting(input: $input) { workspace { id }', 'UpdateWorkspaceRoutingInput!', { workspaceId: workspace.id, inspectable: true }, token);
+      await ask('updateWorkspace(input: $input) { workspace { id }', 'UpdateWorkspaceInput!', { id: workspace.id, inspectable: true }, token);
       await ask('updateLink(input: $input) { link { id }', 'UpdateLinkInput!', { id, statsPublic: true }, token);
     },
     // waitFor asks until the link has the status.

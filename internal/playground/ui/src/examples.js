@@ -380,10 +380,10 @@ mutation UpdateRules($input: UpdateLinkInput!) {
   {
     group: 'Routing',
     title: 'Defaults of a workspace',
-    name: 'UpdateWorkspaceRouting',
+    name: 'UpdateWorkspaceDefaults',
     query: `# The defaults are copied into new links. The fallback URLs apply to all links.
-mutation UpdateWorkspaceRouting($input: UpdateWorkspaceRoutingInput!) {
-  updateWorkspaceRouting(input: $input) {
+mutation UpdateWorkspaceDefaults($input: UpdateWorkspaceInput!) {
+  updateWorkspace(input: $input) {
     workspace {
       id
       routingDefaults { query { mode except } forwardPath utm { source } }
@@ -395,8 +395,8 @@ mutation UpdateWorkspaceRouting($input: UpdateWorkspaceRoutingInput!) {
 }`,
     variables: {
       input: {
-        workspaceId: WORKSPACE_ID,
-        defaults: { query: { mode: 'ADD', except: ['token'] }, forwardPath: false, utm: { source: 'short link' } },
+        id: WORKSPACE_ID,
+        routingDefaults: { query: { mode: 'ADD', except: ['token'] }, forwardPath: false, utm: { source: 'short link' } },
         notFoundUrl: 'https://example.com/missing?code={code}',
         endedUrl: 'https://example.com/ended?code={code}',
       },
@@ -537,13 +537,13 @@ mutation CreateLinkWithCard($input: CreateLinkInput!) {
     title: 'Show where links lead',
     name: 'MakeInspectable',
     query: `# A + after a short URL shows its destination.
-mutation MakeInspectable($input: UpdateWorkspaceRoutingInput!) {
-  updateWorkspaceRouting(input: $input) {
+mutation MakeInspectable($input: UpdateWorkspaceInput!) {
+  updateWorkspace(input: $input) {
     workspace { id inspectable }
     errors { message code field }
   }
 }`,
-    variables: { input: { workspaceId: WORKSPACE_ID, inspectable: true } },
+    variables: { input: { id: WORKSPACE_ID, inspectable: true } },
   },
   {
     group: 'Domains',
