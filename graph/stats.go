@@ -58,14 +58,6 @@ func (r *statsResolver) Latency(ctx context.Context, s *stats.Stats) (*stats.Lat
 	return s.Latency(ctx)
 }
 
-func (r *statsResolver) AverageRedirectMs(ctx context.Context, s *stats.Stats) (*float64, error) {
-	l, err := s.Latency(ctx)
-	if l == nil {
-		return nil, err
-	}
-	return &l.Mean, err
-}
-
 func (r *statsResolver) Breakdown(
 	ctx context.Context, s *stats.Stats, by click.Dimension, first *int,
 ) ([]*gen.StatsSlice, error) {

@@ -400,7 +400,6 @@ type ComplexityRoot struct {
 		DeletedAt         func(childComplexity int) int
 		DestinationChecks func(childComplexity int) int
 		DestinationState  func(childComplexity int) int
-		DestinationStatus func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
 		ExternalID        func(childComplexity int) int
 		HitQuota          func(childComplexity int) int
@@ -864,16 +863,15 @@ type ComplexityRoot struct {
 	}
 
 	Stats struct {
-		AverageRedirectMs func(childComplexity int) int
-		Bots              func(childComplexity int) int
-		Breakdown         func(childComplexity int, by click.Dimension, first *int) int
-		Clicks            func(childComplexity int) int
-		From              func(childComplexity int) int
-		Latency           func(childComplexity int) int
-		Previous          func(childComplexity int) int
-		Series            func(childComplexity int, interval stats.Interval) int
-		To                func(childComplexity int) int
-		Visitors          func(childComplexity int) int
+		Bots      func(childComplexity int) int
+		Breakdown func(childComplexity int, by click.Dimension, first *int) int
+		Clicks    func(childComplexity int) int
+		From      func(childComplexity int) int
+		Latency   func(childComplexity int) int
+		Previous  func(childComplexity int) int
+		Series    func(childComplexity int, interval stats.Interval) int
+		To        func(childComplexity int) int
+		Visitors  func(childComplexity int) int
 	}
 
 	StatsPoint struct {
@@ -1320,7 +1318,6 @@ type StatsResolver interface {
 	Clicks(ctx context.Context, obj *stats.Stats) (int64, error)
 	Visitors(ctx context.Context, obj *stats.Stats) (int64, error)
 	Bots(ctx context.Context, obj *stats.Stats) (int64, error)
-	AverageRedirectMs(ctx context.Context, obj *stats.Stats) (*float64, error)
 	Latency(ctx context.Context, obj *stats.Stats) (*stats.Latency, error)
 
 	Breakdown(ctx context.Context, obj *stats.Stats, by click.Dimension, first *int) ([]*StatsSlice, error)
@@ -2566,12 +2563,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.DestinationState(childComplexity), true
-	case "Link.destinationStatus":
-		if e.ComplexityRoot.Link.DestinationStatus == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.DestinationStatus(childComplexity), true
 	case "Link.expiresAt":
 		if e.ComplexityRoot.Link.ExpiresAt == nil {
 			break
@@ -4724,12 +4715,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SessionEdge.Node(childComplexity), true
 
-	case "Stats.averageRedirectMs":
-		if e.ComplexityRoot.Stats.AverageRedirectMs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Stats.AverageRedirectMs(childComplexity), true
 	case "Stats.bots":
 		if e.ComplexityRoot.Stats.Bots == nil {
 			break
@@ -7579,7 +7564,7 @@ type DestinationCheck {
 
 "Payload of checkLink."
 type CheckLinkPayload {
-  "The link with its checked destinationStatus; null when there are errors."
+  "The link with its checked destination; null when there are errors."
   link: Link
   "User errors. Empty on success."
   errors: [UserError!]!
@@ -9032,17 +9017,12 @@ type Link implements Node {
   averageRedirectMs: Float
   "The usage of its monthly hit quota."
   hitQuota: HitQuota!
-  """
-  The HTTP status of its destination at the last check, about once a day; null before the first check, and without a
-  response.
-  """
-  destinationStatus: Int
   "Time of the last check of the destination; null before the first."
   lastCheckedAt: Time
   "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
   destinationState: DestinationState!
   """
-  The last check of each of its URLs, about once a day: of its destination first, then of the URLs in its routing. A fallback URL with
+  The last check of each of its URLs, about once a day: of its destination first, with the HTTP status, then of the URLs in its routing. A fallback URL with
   placeholders has no single destination, so it is UNCHECKED.
   """
   destinationChecks: [DestinationCheck!]!
@@ -10028,8 +10008,6 @@ type Stats {
   visitors: Int64!
   "The number of clicks by bots: crawlers, previews, prefetches, programs."
   bots: Int64!
-  "The mean time in milliseconds until a redirect was ready; null without clicks."
-  averageRedirectMs: Float
   "The distribution of the time until a redirect was ready; null without clicks."
   latency: Latency
   """
@@ -10881,8 +10859,6 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_averageRedirectMs(ctx, field)
 	case "hitQuota":
 		return ec.fieldContext_Link_hitQuota(ctx, field)
-	case "destinationStatus":
-		return ec.fieldContext_Link_destinationStatus(ctx, field)
 	case "lastCheckedAt":
 		return ec.fieldContext_Link_lastCheckedAt(ctx, field)
 	case "destinationState":
@@ -11645,8 +11621,6 @@ func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql
 		return ec.fieldContext_Stats_visitors(ctx, field)
 	case "bots":
 		return ec.fieldContext_Stats_bots(ctx, field)
-	case "averageRedirectMs":
-		return ec.fieldContext_Stats_averageRedirectMs(ctx, field)
 	case "latency":
 		return ec.fieldContext_Stats_latency(ctx, field)
 	case "series":
@@ -19241,29 +19215,6 @@ func (ec *executionContext) fieldContext_Link_hitQuota(_ context.Context, field 
 		},
 	}
 	return fc, nil
-}
-
-func (ec *executionContext) _Link_destinationStatus(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Link_destinationStatus(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.DestinationStatus, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
-			return ec.marshalOInt2ᚖint(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Link_destinationStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Link_lastCheckedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -28004,29 +27955,6 @@ func (ec *executionContext) _Stats_bots(ctx context.Context, field graphql.Colle
 }
 func (ec *executionContext) fieldContext_Stats_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Stats", field, true, true, "Int64")
-}
-
-func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Stats_averageRedirectMs(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Stats().AverageRedirectMs(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
-			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Stats_averageRedirectMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, true, true, "Float")
 }
 
 func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -41786,11 +41714,6 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_hitQuota(ctx, field, obj)
 				})
-		case "destinationStatus":
-			out.Values[i] = ec._Link_destinationStatus(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
 		case "lastCheckedAt":
 			out.Values[i] = ec._Link_lastCheckedAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -44958,12 +44881,6 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Stats_bots(ctx, field, obj)
-				})
-		case "averageRedirectMs":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Stats_averageRedirectMs(ctx, field, obj)
 				})
 		case "latency":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,

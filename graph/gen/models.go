@@ -124,7 +124,7 @@ type CheckLinkInput struct {
 
 // Payload of checkLink.
 type CheckLinkPayload struct {
-	// The link with its checked destinationStatus; null when there are errors.
+	// The link with its checked destination; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
