@@ -108,7 +108,7 @@ type (
 	routingTargetResolver resolver
 	statsResolver         resolver
 	statsSliceResolver    resolver
-	orphanResolver        resolver
+	unmatchedResolver     resolver
 	clickResolver         resolver
 	webhookResolver       resolver
 	deliveryResolver      resolver
@@ -157,8 +157,10 @@ func (r *resolver) RoutingRule() gen.RoutingRuleResolver     { return (*routingR
 func (r *resolver) RoutingTarget() gen.RoutingTargetResolver { return (*routingTargetResolver)(r) }
 func (r *resolver) Stats() gen.StatsResolver                 { return (*statsResolver)(r) }
 func (r *resolver) StatsSlice() gen.StatsSliceResolver       { return (*statsSliceResolver)(r) }
-func (r *resolver) Orphan() gen.OrphanResolver               { return (*orphanResolver)(r) }
-func (r *resolver) Click() gen.ClickResolver                 { return (*clickResolver)(r) }
+func (r *resolver) UnmatchedRequest() gen.UnmatchedRequestResolver {
+	return (*unmatchedResolver)(r)
+}
+func (r *resolver) Click() gen.ClickResolver { return (*clickResolver)(r) }
 
 func (r *resolver) Webhook() gen.WebhookResolver                 { return (*webhookResolver)(r) }
 func (r *resolver) WebhookDelivery() gen.WebhookDeliveryResolver { return (*deliveryResolver)(r) }

@@ -130,9 +130,9 @@ func (w *nodeWorld) fill(t *testing.T) {
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
 	clicks.Record(&click.Click{WorkspaceID: space, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
-	orphans := &unmatched.Recorder{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	orphans.Add(space, "unknown-code", 404, time.Now())
-	must.NoError(t, errors.Join(clicks.Flush(t.Context()), orphans.Flush(t.Context())))
+	unmatchedRequests := &unmatched.Recorder{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	unmatchedRequests.Add(space, "unknown-code", 404, time.Now())
+	must.NoError(t, errors.Join(clicks.Flush(t.Context()), unmatchedRequests.Flush(t.Context())))
 }
 
 // eventOf returns the id of the first event about an object.

@@ -143,7 +143,7 @@ var (
 		"Click":           "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"HitQuota": "LINKS_READ",
 		"Latency":  "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
-		"Member": "MEMBERS_READ", "Orphan": "STATS_READ",
+		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
 		"Webhook": "WEBHOOKS_WRITE", "WebhookDelivery": "WEBHOOKS_WRITE", "WebhookAttempt": "WEBHOOKS_WRITE",

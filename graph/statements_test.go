@@ -39,16 +39,16 @@ var counted = map[string]string{
 	"Query.nodes": `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { %s } } }`,
 	"User.workspaces": `query ($n: Int!) { me { workspaces(first: $n) { edges { cursor node { %s } } pageInfo ` +
 		`{ endCursor } } } }`,
-	"User.sessions":          `query ($n: Int!) { me { sessions(first: $n) { edges { cursor node { %s } } } } }`,
-	"Workspace.links":        ofWorkspace(`links(first: $n) { totalCount edges { cursor node { %s } } }`),
-	"Workspace.clicks":       ofWorkspace(`clicks(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.orphans":      ofWorkspace(`orphans(first: $n) { %s }`),
-	"Workspace.members":      ofWorkspace(`members(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.invitations":  ofWorkspace(`invitations(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.apiKeys":      ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.domains":      ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.webhooks":     ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
+	"User.sessions":               `query ($n: Int!) { me { sessions(first: $n) { edges { cursor node { %s } } } } }`,
+	"Workspace.links":             ofWorkspace(`links(first: $n) { totalCount edges { cursor node { %s } } }`),
+	"Workspace.clicks":            ofWorkspace(`clicks(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.unmatchedRequests": ofWorkspace(`unmatchedRequests(first: $n) { %s }`),
+	"Workspace.members":           ofWorkspace(`members(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.invitations":       ofWorkspace(`invitations(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.apiKeys":           ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.domains":           ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.utmTemplates":      ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.webhooks":          ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
 	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: $n) { edges ` +
 		`{ cursor node { %s } } } } } }`,
 	"Workspace.auditLog": ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
@@ -300,15 +300,15 @@ func (e *estate) follow(t *testing.T) {
 	t.Helper()
 	clicks := clicktest.New(t, e.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
-	orphans := &unmatched.Recorder{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	unmatchedRequests := &unmatched.Recorder{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	for i, l := range e.links {
 		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
 		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: e.links[0].ID, ClickedAt: time.Now(),
 			Status: 302})
-		orphans.Add(l.WorkspaceID, fmt.Sprint("lost", i), 404, time.Now())
+		unmatchedRequests.Add(l.WorkspaceID, fmt.Sprint("lost", i), 404, time.Now())
 	}
 	must.NoError(t, clicks.Flush(t.Context()))
-	must.NoError(t, orphans.Flush(t.Context()))
+	must.NoError(t, unmatchedRequests.Flush(t.Context()))
 }
 
 // count requests 1, 10 and 100 items.

@@ -9,12 +9,12 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *workspaceResolver) Orphans(
+func (r *workspaceResolver) UnmatchedRequests(
 	ctx context.Context, m *workspace.Membership, first *int,
 ) ([]*unmatched.Request, error) {
 	return r.Config.Unmatched.List(ctx, *m, optional.Or(first, page.Default))
 }
 
-func (r *orphanResolver) Code(_ context.Context, o *unmatched.Request) (*string, error) {
-	return optional.Of(o.Code), nil
+func (r *unmatchedResolver) Code(_ context.Context, u *unmatched.Request) (*string, error) {
+	return optional.Of(u.Code), nil
 }

@@ -257,17 +257,17 @@ func (f *fallen) expectUnmatched(t *testing.T) {
 	polltest.Until(t, "unmatched requests are written", func() bool {
 		var got struct {
 			Workspace struct {
-				Orphans []struct {
+				UnmatchedRequests []struct {
 					Status   int
 					Code     string
 					Requests int64
 				}
 			}
 		}
-		f.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans(first: 100) { status code requests } } }`,
+		f.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests(first: 100) { status code requests } } }`,
 			map[string]any{"w": f.workspaceID})
 		recorded = map[string]int64{}
-		for _, one := range got.Workspace.Orphans {
+		for _, one := range got.Workspace.UnmatchedRequests {
 			recorded[fmt.Sprint(one.Status, " ", one.Code)] += one.Requests
 		}
 		return cmp.Equal(f.requests, recorded)
@@ -323,14 +323,14 @@ func TestFallback_AppliesToEveryUnknownCode(t *testing.T) {
 			}
 		}
 		var got struct {
-			Workspace struct{ Orphans []struct{ Code string } }
+			Workspace struct{ UnmatchedRequests []struct{ Code string } }
 		}
 		polltest.Until(t, "unmatched requests are written", func() bool {
-			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans(first: 100) { code } } }`,
+			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests(first: 100) { code } } }`,
 				map[string]any{"w": who.workspaceID})
-			return len(got.Workspace.Orphans) > 0
+			return len(got.Workspace.UnmatchedRequests) > 0
 		})
-		for _, one := range got.Workspace.Orphans {
+		for _, one := range got.Workspace.UnmatchedRequests {
 			if !slices.Contains([]string{"nothing", "live", ""}, one.Code) { // those that cannot be codes have no name
 				t.Errorf("the unmatched code %q", one.Code)
 			}

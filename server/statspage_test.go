@@ -167,8 +167,8 @@ func TestClicks_AreExported(t *testing.T) {
 	})
 }
 
-// TestMetrics_CountOrphanedLogs: a workspace sees requests that matched no active link.
-func TestMetrics_CountOrphanedLogs(t *testing.T) {
+// TestUnmatchedRequests_AreCounted: a workspace sees requests that matched no active link.
+func TestUnmatchedRequests_AreCounted(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]
@@ -186,16 +186,16 @@ func TestMetrics_CountOrphanedLogs(t *testing.T) {
 		polltest.Until(t, "the unmatched requests are listed", func() bool {
 			var got struct {
 				Workspace struct {
-					Orphans []struct {
+					UnmatchedRequests []struct {
 						Code     *string
 						Status   int
 						Requests int
 					}
 				}
 			}
-			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code status requests lastAt } } }`,
+			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests { code status requests lastAt } } }`,
 				map[string]any{"w": who.workspaceID})
-			o := got.Workspace.Orphans
+			o := got.Workspace.UnmatchedRequests
 			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 &&
 				*o[1].Code == l.Code
 		})

@@ -365,11 +365,11 @@ func (e *estate) requestUnknownCode() {
 	e.s.expect(e.t, http.StatusNotFound, http.MethodGet, "/"+e.ids[slugs][0]+"/misprint-"+e.mark)
 	polltest.Until(e.t, "the unmatched request is listed", func() bool {
 		var got struct {
-			Workspace struct{ Orphans []struct{ Code string } }
+			Workspace struct{ UnmatchedRequests []struct{ Code string } }
 		}
-		e.members["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code } } }`,
+		e.members["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests { code } } }`,
 			map[string]any{"w": e.workspaceID()})
-		return len(got.Workspace.Orphans) == 1
+		return len(got.Workspace.UnmatchedRequests) == 1
 	})
 }
 

@@ -266,7 +266,7 @@ var fillers = map[string]filler{
 	"Link.stats.timezone":                  put("Europe/Berlin"),
 	"Workspace.stats.timezone":             put("Asia/Kathmandu"),
 	"Workspace.stats.tag":                  names(tags),
-	"Workspace.orphans.first":              small,
+	"Workspace.unmatchedRequests.first":    small,
 	"ExportClicksInput.workspaceId":        names(workspaceIDs),
 	"ExportClicksInput.linkId":             names(linkIDs),
 	"ExportClicksInput.format":             put("CSV", "JSON_LINES"),
@@ -747,7 +747,7 @@ var priced = []string{"Mutation.claimLinks", "Mutation.removeMember", "Mutation.
 var overview = []string{"Query.node", "Query.workspace"}
 
 // computed are fields that are computed from the input, or delayed.
-var computed = []string{"CodePreview.codes", "Workspace.orphans", "Workspace.events", "Webhook.deliveries",
+var computed = []string{"CodePreview.codes", "Workspace.unmatchedRequests", "Workspace.events", "Webhook.deliveries",
 	"Webhook.waiting", "RedeliverWebhookPayload.count", "Stats.from", "Stats.to",
 	// The walk adds changes to the same link, and uses keys.
 	"Link.scheduledChanges", "ApiKey.lastUsedAt"}

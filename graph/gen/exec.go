@@ -56,7 +56,6 @@ type ResolverRoot interface {
 	LinkVersion() LinkVersionResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
-	Orphan() OrphanResolver
 	Query() QueryResolver
 	RoutingRule() RoutingRuleResolver
 	RoutingTarget() RoutingTargetResolver
@@ -65,6 +64,7 @@ type ResolverRoot interface {
 	Stats() StatsResolver
 	StatsSlice() StatsSliceResolver
 	Subscription() SubscriptionResolver
+	UnmatchedRequest() UnmatchedRequestResolver
 	User() UserResolver
 	Webhook() WebhookResolver
 	WebhookDelivery() WebhookDeliveryResolver
@@ -607,13 +607,6 @@ type ComplexityRoot struct {
 		VerifyEmail              func(childComplexity int, input VerifyEmailInput) int
 	}
 
-	Orphan struct {
-		Code     func(childComplexity int) int
-		LastAt   func(childComplexity int) int
-		Requests func(childComplexity int) int
-		Status   func(childComplexity int) int
-	}
-
 	PageInfo struct {
 		EndCursor       func(childComplexity int) int
 		HasNextPage     func(childComplexity int) int
@@ -906,6 +899,13 @@ type ComplexityRoot struct {
 		Member func(childComplexity int) int
 	}
 
+	UnmatchedRequest struct {
+		Code     func(childComplexity int) int
+		LastAt   func(childComplexity int) int
+		Requests func(childComplexity int) int
+		Status   func(childComplexity int) int
+	}
+
 	UpdateDomainPayload struct {
 		Domain func(childComplexity int) int
 		Errors func(childComplexity int) int
@@ -1137,7 +1137,6 @@ type ComplexityRoot struct {
 		Members               func(childComplexity int, first *int, after *string) int
 		Name                  func(childComplexity int) int
 		NotFoundURL           func(childComplexity int) int
-		Orphans               func(childComplexity int, first *int) int
 		Permissions           func(childComplexity int) int
 		PrimaryHost           func(childComplexity int) int
 		QRStyle               func(childComplexity int) int
@@ -1145,6 +1144,7 @@ type ComplexityRoot struct {
 		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
 		Stats                 func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) int
+		UnmatchedRequests     func(childComplexity int, first *int) int
 		Usage                 func(childComplexity int) int
 		UtmTemplates          func(childComplexity int, first *int, after *string) int
 		Webhooks              func(childComplexity int, first *int, after *string) int
@@ -1284,9 +1284,6 @@ type MutationResolver interface {
 	TestWebhook(ctx context.Context, input TestWebhookInput) (*TestWebhookPayload, error)
 	RedeliverWebhook(ctx context.Context, input RedeliverWebhookInput) (*RedeliverWebhookPayload, error)
 }
-type OrphanResolver interface {
-	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
-}
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
 	LoginOptions(ctx context.Context) (*LoginOptions, error)
@@ -1331,6 +1328,9 @@ type SubscriptionResolver interface {
 	LinkClicked(ctx context.Context, workspaceID string, linkID *string, after *string) (<-chan *Click, error)
 	EventCommitted(ctx context.Context, workspaceID string, types []audit.Action, linkID *string, after *string) (<-chan *workspace.LoggedEvent, error)
 }
+type UnmatchedRequestResolver interface {
+	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
+}
 type UserResolver interface {
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
 	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*SessionConnection, error)
@@ -1353,7 +1353,7 @@ type WorkspaceResolver interface {
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
-	Orphans(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
+	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
 	Usage(ctx context.Context, obj *workspace.Membership) (*Usage, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -3795,31 +3795,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Mutation.VerifyEmail(childComplexity, args["input"].(VerifyEmailInput)), true
 
-	case "Orphan.code":
-		if e.ComplexityRoot.Orphan.Code == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Orphan.Code(childComplexity), true
-	case "Orphan.lastAt":
-		if e.ComplexityRoot.Orphan.LastAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Orphan.LastAt(childComplexity), true
-	case "Orphan.requests":
-		if e.ComplexityRoot.Orphan.Requests == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Orphan.Requests(childComplexity), true
-	case "Orphan.status":
-		if e.ComplexityRoot.Orphan.Status == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Orphan.Status(childComplexity), true
-
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
 			break
@@ -4897,6 +4872,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TransferOwnershipPayload.Member(childComplexity), true
 
+	case "UnmatchedRequest.code":
+		if e.ComplexityRoot.UnmatchedRequest.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnmatchedRequest.Code(childComplexity), true
+	case "UnmatchedRequest.lastAt":
+		if e.ComplexityRoot.UnmatchedRequest.LastAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnmatchedRequest.LastAt(childComplexity), true
+	case "UnmatchedRequest.requests":
+		if e.ComplexityRoot.UnmatchedRequest.Requests == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnmatchedRequest.Requests(childComplexity), true
+	case "UnmatchedRequest.status":
+		if e.ComplexityRoot.UnmatchedRequest.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnmatchedRequest.Status(childComplexity), true
+
 	case "UpdateDomainPayload.domain":
 		if e.ComplexityRoot.UpdateDomainPayload.Domain == nil {
 			break
@@ -5839,17 +5839,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.NotFoundURL(childComplexity), true
-	case "Workspace.orphans":
-		if e.ComplexityRoot.Workspace.Orphans == nil {
-			break
-		}
-
-		args, err := ec.field_Workspace_orphans_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Workspace.Orphans(childComplexity, args["first"].(*int)), true
 	case "Workspace.permissions":
 		if e.ComplexityRoot.Workspace.Permissions == nil {
 			break
@@ -5897,6 +5886,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*stats.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
+	case "Workspace.unmatchedRequests":
+		if e.ComplexityRoot.Workspace.UnmatchedRequests == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_unmatchedRequests_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.UnmatchedRequests(childComplexity, args["first"].(*int)), true
 	case "Workspace.usage":
 		if e.ComplexityRoot.Workspace.Usage == nil {
 			break
@@ -7933,10 +7933,10 @@ type Workspace implements Node {
   Requests for its short URLs in the last 90 days that matched no active link, most frequent first: of unknown codes, and of links
   that have ended, have not started or are over their quota. Fails with INVALID_INPUT.
   """
-  orphans(
+  unmatchedRequests(
     "Number of items, 1 to 100. Default: 20."
     first: Int
-  ): [Orphan!]!
+  ): [UnmatchedRequest!]!
   "The usage of its link quota."
   usage: Usage!
   "The caller's permissions."
@@ -10123,7 +10123,7 @@ type Click implements Node {
 }
 
 "Requests for a short URL that matched no active link."
-type Orphan {
+type UnmatchedRequest {
   "The HTTP status of the response: 404, 410 or 429."
   status: Int!
   "The requested code; null for the codes beyond the first 1,000 of a day."
@@ -11127,20 +11127,6 @@ func (ec *executionContext) childFields_Metadata(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Metadata", field.Name)
 }
 
-func (ec *executionContext) childFields_Orphan(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "status":
-		return ec.fieldContext_Orphan_status(ctx, field)
-	case "code":
-		return ec.fieldContext_Orphan_code(ctx, field)
-	case "requests":
-		return ec.fieldContext_Orphan_requests(ctx, field)
-	case "lastAt":
-		return ec.fieldContext_Orphan_lastAt(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type Orphan", field.Name)
-}
-
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -11687,6 +11673,20 @@ func (ec *executionContext) childFields_TransferOwnershipPayload(ctx context.Con
 	return nil, fmt.Errorf("no field named %q was found under type TransferOwnershipPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_UnmatchedRequest(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_UnmatchedRequest_status(ctx, field)
+	case "code":
+		return ec.fieldContext_UnmatchedRequest_code(ctx, field)
+	case "requests":
+		return ec.fieldContext_UnmatchedRequest_requests(ctx, field)
+	case "lastAt":
+		return ec.fieldContext_UnmatchedRequest_lastAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UnmatchedRequest", field.Name)
+}
+
 func (ec *executionContext) childFields_UpdateDomainPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "domain":
@@ -12135,8 +12135,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_stats(ctx, field)
 	case "clicks":
 		return ec.fieldContext_Workspace_clicks(ctx, field)
-	case "orphans":
-		return ec.fieldContext_Workspace_orphans(ctx, field)
+	case "unmatchedRequests":
+		return ec.fieldContext_Workspace_unmatchedRequests(ctx, field)
 	case "usage":
 		return ec.fieldContext_Workspace_usage(ctx, field)
 	case "permissions":
@@ -13785,20 +13785,6 @@ func (ec *executionContext) field_Workspace_members_args(ctx context.Context, ra
 	return args, nil
 }
 
-func (ec *executionContext) field_Workspace_orphans_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
-		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["first"] = arg0
-	return args, nil
-}
-
 func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -13834,6 +13820,20 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["tag"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_unmatchedRequests_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -23935,98 +23935,6 @@ func (ec *executionContext) fieldContext_Mutation_redeliverWebhook(ctx context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _Orphan_status(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Orphan_status(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Status, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Orphan_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, false, false, "Int")
-}
-
-func (ec *executionContext) _Orphan_code(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Orphan_code(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Orphan().Code(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Orphan_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, true, true, "String")
-}
-
-func (ec *executionContext) _Orphan_requests(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Orphan_requests(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Requests, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Orphan_requests(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _Orphan_lastAt(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Orphan_lastAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.LastAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Orphan_lastAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Orphan", field, false, false, "Time")
-}
-
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28587,6 +28495,98 @@ func (ec *executionContext) fieldContext_TransferOwnershipPayload_errors(_ conte
 	return fc, nil
 }
 
+func (ec *executionContext) _UnmatchedRequest_status(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UnmatchedRequest_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UnmatchedRequest_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UnmatchedRequest", field, false, false, "Int")
+}
+
+func (ec *executionContext) _UnmatchedRequest_code(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UnmatchedRequest_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.UnmatchedRequest().Code(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UnmatchedRequest_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UnmatchedRequest", field, true, true, "String")
+}
+
+func (ec *executionContext) _UnmatchedRequest_requests(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UnmatchedRequest_requests(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Requests, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UnmatchedRequest_requests(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UnmatchedRequest", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _UnmatchedRequest_lastAt(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UnmatchedRequest_lastAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UnmatchedRequest_lastAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UnmatchedRequest", field, false, false, "Time")
+}
+
 func (ec *executionContext) _UpdateDomainPayload_domain(ctx context.Context, field graphql.CollectedField, obj *UpdateDomainPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32174,34 +32174,34 @@ func (ec *executionContext) fieldContext_Workspace_clicks(ctx context.Context, f
 	return fc, nil
 }
 
-func (ec *executionContext) _Workspace_orphans(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+func (ec *executionContext) _Workspace_unmatchedRequests(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Workspace_orphans(ctx, field)
+			return ec.fieldContext_Workspace_unmatchedRequests(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Orphans(ctx, obj, fc.Args["first"].(*int))
+			return ec.Resolvers.Workspace().UnmatchedRequests(ctx, obj, fc.Args["first"].(*int))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
-			return ec.marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx, selections, v)
+			return ec.marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Workspace_orphans(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Workspace_unmatchedRequests(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Workspace",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Orphan(ctx, field)
+			return ec.childFields_UnmatchedRequest(ctx, field)
 		},
 	}
 	defer func() {
@@ -32211,7 +32211,7 @@ func (ec *executionContext) fieldContext_Workspace_orphans(ctx context.Context, 
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Workspace_orphans_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = ec.field_Workspace_unmatchedRequests_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -43035,55 +43035,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 	return out
 }
 
-var orphanImplementors = []string{"Orphan"}
-
-func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, obj *unmatched.Request) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, orphanImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("Orphan")
-		case "status":
-			out.Values[i] = ec._Orphan_status(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "code":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Orphan_code(ctx, field, obj)
-				})
-		case "requests":
-			out.Values[i] = ec._Orphan_requests(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "lastAt":
-			out.Values[i] = ec._Orphan_lastAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
 var pageInfoImplementors = []string{"PageInfo"}
 
 func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet, obj *PageInfo) graphql.Marshaler {
@@ -45133,6 +45084,55 @@ func (ec *executionContext) _TransferOwnershipPayload(ctx context.Context, sel a
 	return out
 }
 
+var unmatchedRequestImplementors = []string{"UnmatchedRequest"}
+
+func (ec *executionContext) _UnmatchedRequest(ctx context.Context, sel ast.SelectionSet, obj *unmatched.Request) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, unmatchedRequestImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UnmatchedRequest")
+		case "status":
+			out.Values[i] = ec._UnmatchedRequest_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "code":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._UnmatchedRequest_code(ctx, field, obj)
+				})
+		case "requests":
+			out.Values[i] = ec._UnmatchedRequest_requests(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lastAt":
+			out.Values[i] = ec._UnmatchedRequest_lastAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var updateDomainPayloadImplementors = []string{"UpdateDomainPayload"}
 
 func (ec *executionContext) _UpdateDomainPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateDomainPayload) graphql.Marshaler {
@@ -46649,11 +46649,11 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_clicks(ctx, field, obj)
 				})
-		case "orphans":
+		case "unmatchedRequests":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_orphans(ctx, field, obj)
+					return ec._Workspace_unmatchedRequests(ctx, field, obj)
 				})
 		case "usage":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -48573,30 +48573,6 @@ func (ec *executionContext) marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ret
 }
 
-func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "Orphan!")
-		return graphql.Null
-	}
-	return ec._Orphan(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "PageInfo!")
@@ -49437,6 +49413,30 @@ func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.Sele
 		graphql.AddInvalidNullFromMarshaler(ctx, "URL!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "UnmatchedRequest!")
+		return graphql.Null
+	}
+	return ec._UnmatchedRequest(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdateDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainInput(ctx context.Context, v any) (UpdateDomainInput, error) {

@@ -38,7 +38,7 @@ const (
 
 // Request is the number of requests for one code of a workspace that were answered with a status.
 type Request struct {
-	bun.BaseModel `bun:"table:orphans,alias:orphan"`
+	bun.BaseModel `bun:"table:unmatched_requests,alias:unmatched"`
 
 	WorkspaceID string `bun:",pk"`
 	// Day counts UTC days since 1970.
@@ -137,7 +137,7 @@ func (r *Recorder) write(ctx context.Context, workspaceID string, rows []*Reques
 			return err
 		}
 		_, err = tx.NewInsert().Model(&stored).On("CONFLICT (workspace_id, day, code, status) DO UPDATE").
-			Set("requests = orphan.requests + excluded.requests").
+			Set("requests = unmatched.requests + excluded.requests").
 			Set("last_at = excluded.last_at").Returning("NULL").Exec(ctx)
 		return err
 	})

@@ -5,7 +5,7 @@ import graphql from '@graphql-eslint/eslint-plugin';
 
 // values are what is a part of something that has an id, or a figure: no cache keeps them by themselves.
 const values = [
-  'CodePreview', 'HitQuota', 'Latency', 'Orphan', 'PageInfo', 'PlatformStats', 'RateLimit', 'Stats', 'StatsPoint',
+  'CodePreview', 'HitQuota', 'Latency', 'PageInfo', 'PlatformStats', 'RateLimit', 'Stats', 'StatsPoint', 'UnmatchedRequest',
   'StatsSlice', 'Usage', 'UserError',
 ];
 

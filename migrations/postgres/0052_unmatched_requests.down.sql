@@ -1,0 +1,1 @@
+ALTER TABLE unmatched_requests RENAME TO orphans;

@@ -1,0 +1,1 @@
+ALTER TABLE orphans RENAME TO unmatched_requests;
