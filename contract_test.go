@@ -76,6 +76,8 @@ func problems(s *ast.Schema) (found []string) {
 			continue
 		}
 		say(def.Name+" has no description", def.Description == "")
+		say(def.Name+" is a connection without nodes",
+			strings.HasSuffix(def.Name, "Connection") && def.Fields.ForName("nodes") == nil)
 		for _, v := range def.EnumValues {
 			say(def.Name+"."+v.Name+" has no description", v.Description == "")
 			say(def.Name+"."+v.Name+" is deprecated without a date or a successor", !deprecatedWell(v.Directives))
@@ -88,6 +90,9 @@ func problems(s *ast.Schema) (found []string) {
 			say(name+" has no description", f.Description == "")
 			say(name+" is a list whose items may be null", name != "Query.nodes" && mayHoldNull(f.Type))
 			say(name+" is deprecated without a date or a successor", !deprecatedWell(f.Directives))
+			payload := s.Types[f.Type.Name()]
+			say(name+" is a deletion without deletedId", def.Name == "Mutation" && deletion.MatchString(f.Name) &&
+				payload.Fields.ForName("deletedId") == nil && payload.Fields.ForName("results") == nil)
 			connection := strings.HasSuffix(f.Type.Name(), "Connection")
 			say(name+" is a connection without first", connection && f.Arguments.ForName("first") == nil)
 			for _, a := range f.Arguments {
@@ -111,6 +116,9 @@ func problems(s *ast.Schema) (found []string) {
 	}
 	return found
 }
+
+// deletion matches the names of mutations that remove an object.
+var deletion = regexp.MustCompile(`^(delete|remove|cancel|revokeInvitation)`)
 
 // isInput says that an argument is the one that a mutation has, which its type describes.
 func isInput(def *ast.Definition, a *ast.ArgumentDefinition) bool {
@@ -160,6 +168,8 @@ func TestContract_FindsProblems(t *testing.T) {
 		{`"Which." ids: [ID!]! "How."`, `ids: [ID!]! "How."`, "FeedInput.ids has no description"},
 		{`"Which." ids: [ID!]! "How."`, `"Which." ids: [ID]! "How."`, "FeedInput.ids is a list whose items may be null"},
 		{`"Cats." nodes: [String!]!`, `"Cats." nodes: [String]!`, "CatConnection.nodes is a list whose items may be null"},
+		{`"Cats." nodes`, `"Cats." items`, "CatConnection is a connection without nodes"},
+		{`feed(input`, `removeCat(input`, "Mutation.removeCat is a deletion without deletedId"},
 		{`("Which." ids: [ID!]!)`, `(ids: [ID!]!)`, "Query.nodes(ids:) has no description"},
 		{`("How many, 1 to 100." first: Int)`, "", "Query.cats is a connection without first"},
 		{"How many, 1 to 100.", "How many.", `Query.cats(first:) does not say "1 to 100"`},

@@ -32,9 +32,9 @@ func (r *mutationResolver) RevokeAPIKey(
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, info, err := list(ctx, *m, id.Key, first, after, r.Keys.Rows().List, apiKeyIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Keys.Rows().List, apiKeyIDs,
 		func(cursor string, k *apikey.Key) *gen.APIKeyEdge { return &gen.APIKeyEdge{Cursor: cursor, Node: k} })
-	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
+	return &gen.APIKeyConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func apiKeyIDs(k *apikey.Key) (keyID, accountID string) { return k.ID, k.CreatedBy }

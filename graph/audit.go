@@ -16,14 +16,14 @@ import (
 func (r *workspaceResolver) AuditLog(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *audit.Filter,
 ) (*gen.AuditEventConnection, error) {
-	edges, info, err := list(ctx, *m, id.Event, first, after,
+	edges, nodes, info, err := list(ctx, *m, id.Event, first, after,
 		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*audit.Event], error) {
 			return r.Workspaces.AuditLog(ctx, m, filter, request)
 		}, eventIDs,
 		func(cursor string, e *audit.Event) *gen.AuditEventEdge {
 			return &gen.AuditEventEdge{Cursor: cursor, Node: e}
 		})
-	return &gen.AuditEventConnection{Edges: edges, PageInfo: info}, err
+	return &gen.AuditEventConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func eventIDs(e *audit.Event) (eventID, accountID string) { return e.ID, e.ActorID }

@@ -35,17 +35,19 @@ func (c *Config) clickPage(
 	span *stats.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	var linkIDs []string
-	edges, info, err := list(ctx, m, id.Click, first, after,
+	nodes := []*gen.Click{}
+	edges, _, info, err := list(ctx, m, id.Click, first, after,
 		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*click.Click], error) {
 			return c.Stats.List(ctx, m, of, span, filterOf(filter), request)
 		},
 		func(c *click.Click) (string, string) { return c.PublicID(), "" },
 		func(cursor string, c *click.Click) *gen.ClickEdge {
-			linkIDs = append(linkIDs, c.LinkID)
-			return &gen.ClickEdge{Cursor: cursor, Node: clickOf(m, c)}
+			one := clickOf(m, c)
+			linkIDs, nodes = append(linkIDs, c.LinkID), append(nodes, one)
+			return &gen.ClickEdge{Cursor: cursor, Node: one}
 		})
 	loader.Of(ctx).In(m).Links.Expect(linkIDs)
-	return &gen.ClickConnection{Edges: edges, PageInfo: info}, err
+	return &gen.ClickConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func clickOf(m workspace.Membership, c *click.Click) *gen.Click {

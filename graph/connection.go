@@ -13,20 +13,20 @@ import (
 // is none.
 type identify[T any] func(T) (id, accountID string)
 
-// list returns the edges of a page of an owner's objects, and expects their accounts to be
+// list returns the edges and the items of a page of an owner's objects, and expects their accounts to be
 // requested.
 func list[O, T, E any](
 	ctx context.Context, owner O, prefix id.Prefix, first *int, after *string,
 	load func(ctx context.Context, owner O, r page.Request) (page.Page[T], error),
 	ids identify[T], edge func(cursor string, node T) E,
-) ([]E, *gen.PageInfo, error) {
+) ([]E, []T, *gen.PageInfo, error) {
 	request, err := page.Parse(prefix, first, after, nil, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	p, err := load(ctx, owner, request)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	edges, cursors, accounts := make([]E, 0, len(p.Items)), make([]string, 0, len(p.Items)), []string{}
 	for _, item := range p.Items {
@@ -38,7 +38,7 @@ func list[O, T, E any](
 		}
 	}
 	loader.Of(ctx).Accounts.Expect(accounts)
-	return edges, pageInfo(p, cursors), nil
+	return edges, p.Items, pageInfo(p, cursors), nil
 }
 
 // pageInfo describes a page whose edges have the cursors.

@@ -60,7 +60,7 @@ func (r *mutationResolver) DeleteUtmTemplate(
 	ctx context.Context, in gen.DeleteUtmTemplateInput,
 ) (*gen.DeleteUtmTemplatePayload, error) {
 	_, err := forItem(ctx, &r.Config, in.ID, r.UTMTemplates.Rows().WorkspaceOf, r.UTMTemplates.Delete)
-	return &gen.DeleteUtmTemplatePayload{Deleted: err == nil}, err
+	return &gen.DeleteUtmTemplatePayload{DeletedID: &in.ID}, err
 }
 
 func (r *workspaceResolver) RoutingDefaults(
@@ -96,7 +96,7 @@ func (r *workspaceResolver) UtmTemplates(
 	for i, t := range p.Items {
 		edges = append(edges, &gen.UtmTemplateEdge{Cursor: p.Cursors[i], Node: t})
 	}
-	return &gen.UtmTemplateConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}, nil
+	return &gen.UtmTemplateConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
 }
 
 func templateIDs(t *utmtemplate.Template) (templateID, accountID string) { return t.ID, "" }

@@ -29,17 +29,17 @@ func (r *mutationResolver) VerifyDomain(
 func (r *mutationResolver) RemoveDomain(
 	ctx context.Context, in gen.RemoveDomainInput,
 ) (*gen.RemoveDomainPayload, error) {
-	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, r.Domains.Remove)
+	_, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, r.Domains.Remove)
 	r.catchUp(ctx)
-	return &gen.RemoveDomainPayload{Domain: d}, err
+	return &gen.RemoveDomainPayload{DeletedID: &in.ID}, err
 }
 
 func (r *workspaceResolver) Domains(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.DomainConnection, error) {
-	edges, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.Rows().List, domainIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.Rows().List, domainIDs,
 		func(cursor string, d *domain.Domain) *gen.DomainEdge { return &gen.DomainEdge{Cursor: cursor, Node: d} })
-	return &gen.DomainConnection{Edges: edges, PageInfo: info}, err
+	return &gen.DomainConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func domainIDs(d *domain.Domain) (domainID, accountID string) { return d.ID, "" }

@@ -51,7 +51,7 @@ func (r *linkResolver) Versions(
 		}
 	}
 	loader.Of(ctx).Accounts.Expect(accounts)
-	return &gen.LinkVersionConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}, nil
+	return &gen.LinkVersionConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
 }
 
 func (r *linkResolver) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {
@@ -164,7 +164,7 @@ func (r *workspaceResolver) Events(
 		}
 	}
 	loader.Of(ctx).In(*m).Links.Expect(links)
-	return &gen.EventConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head)}, nil
+	return &gen.EventConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head)}, nil
 }
 
 // checkEventFilter returns InvalidInput.

@@ -35,18 +35,18 @@ func (r *mutationResolver) AcceptInvitation(
 func (r *mutationResolver) RevokeInvitation(
 	ctx context.Context, in gen.RevokeInvitationInput,
 ) (*gen.RevokeInvitationPayload, error) {
-	i, err := forItem(ctx, &r.Config, in.ID, r.Workspaces.Invitations().WorkspaceOf, r.Workspaces.RevokeInvitation)
-	return &gen.RevokeInvitationPayload{Invitation: i}, err
+	_, err := forItem(ctx, &r.Config, in.ID, r.Workspaces.Invitations().WorkspaceOf, r.Workspaces.RevokeInvitation)
+	return &gen.RevokeInvitationPayload{DeletedID: &in.ID}, err
 }
 
 func (r *workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	edges, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations().List, invitationIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations().List, invitationIDs,
 		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
 			return &gen.InvitationEdge{Cursor: cursor, Node: i}
 		})
-	return &gen.InvitationConnection{Edges: edges, PageInfo: info}, err
+	return &gen.InvitationConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func invitationIDs(i *workspace.Invitation) (invitationID, accountID string) {

@@ -127,7 +127,7 @@ func forLinks[T any](
 
 func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
 	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Links.Delete)
-	return &gen.DeleteLinkPayload{Link: l}, err
+	return &gen.DeleteLinkPayload{Link: l, DeletedID: &in.ID}, err
 }
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
@@ -136,8 +136,12 @@ func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksIn
 			return nil, err
 		}
 		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
-	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkPayload {
-		return &gen.DeleteLinkPayload{Link: one.Link, Errors: found}
+	}, func(i int, one link.Result, found []*gen.UserError) *gen.DeleteLinkPayload {
+		p := &gen.DeleteLinkPayload{Link: one.Link, Errors: found}
+		if one.Link != nil {
+			p.DeletedID = &in.Ids[i]
+		}
+		return p
 	})
 	return &gen.DeleteLinksPayload{Results: results, OperationID: operationID}, err
 }

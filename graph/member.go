@@ -33,7 +33,9 @@ func (r *mutationResolver) RemoveMember(
 		return nil, err
 	}
 	err = r.Workspaces.RemoveMember(ctx, m, in.UserID)
-	return &gen.RemoveMemberPayload{Removed: true, ScheduledChanges: changes}, err
+	return &gen.RemoveMemberPayload{
+		DeletedID: new(id.Pair(id.Member, in.UserID, m.ID())), ScheduledChanges: changes,
+	}, err
 }
 
 func (r *mutationResolver) TransferOwnership(
@@ -50,12 +52,12 @@ func (r *mutationResolver) TransferOwnership(
 func (r *workspaceResolver) Members(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.MemberConnection, error) {
-	edges, info, err := list(ctx, *m, id.Account, first, after, r.Workspaces.Members,
+	edges, nodes, info, err := list(ctx, *m, id.Account, first, after, r.Workspaces.Members,
 		func(one *workspace.Member) (string, string) { return one.AccountID, one.AccountID }, // the order of the page
 		func(cursor string, one *workspace.Member) *gen.MemberEdge {
 			return &gen.MemberEdge{Cursor: cursor, Node: one}
 		})
-	return &gen.MemberConnection{Edges: edges, PageInfo: info}, err
+	return &gen.MemberConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func memberIDs(m *workspace.Member) (memberID, accountID string) { return m.ID(), m.AccountID }

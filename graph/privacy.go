@@ -92,5 +92,5 @@ func (r *mutationResolver) DeleteMyAccount(
 		return nil, err
 	}
 	err = r.Accounts.Delete(ctx, actor, in.Password, web.AddressOf(ctx), r.Workspaces.LeaveAll)
-	return &gen.DeleteMyAccountPayload{Deleted: true}, err
+	return &gen.DeleteMyAccountPayload{DeletedID: &actor.AccountID}, err
 }

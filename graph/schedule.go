@@ -49,7 +49,7 @@ func (r *mutationResolver) CancelLinkChange(
 	ctx context.Context, in gen.CancelLinkChangeInput,
 ) (*gen.CancelLinkChangePayload, error) {
 	l, err := forItem(ctx, &r.Config, in.ID, r.Links.Changes().WorkspaceOf, r.Links.Cancel)
-	return &gen.CancelLinkChangePayload{Link: l}, err
+	return &gen.CancelLinkChangePayload{Link: l, DeletedID: &in.ID}, err
 }
 
 func (r *linkResolver) ScheduledChanges(ctx context.Context, l *link.Link) ([]*link.ScheduledChange, error) {

@@ -17,8 +17,8 @@ import (
 // unscoped are the types that require no permission, and why.
 var unscoped = map[string]string{
 	"Query": "a root", "Mutation": "a root", "Subscription": "a root",
-	"QrStyle":         "settings of a workspace, as Workspace",
-	"PageInfo":        "positions in a page", "UserError": "errors of the caller's own input",
+	"QrStyle":  "settings of a workspace, as Workspace",
+	"PageInfo": "positions in a page", "UserError": "errors of the caller's own input",
 	"PlatformStats": "public", "LoginOptions": "public", "RateLimit": "the caller's own",
 	"Session":   "a person's own: a key has none",
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",

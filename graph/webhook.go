@@ -71,7 +71,7 @@ func (r *mutationResolver) DeleteWebhook(
 	ctx context.Context, in gen.DeleteWebhookInput,
 ) (*gen.DeleteWebhookPayload, error) {
 	_, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, r.Webhooks.Delete)
-	return &gen.DeleteWebhookPayload{Deleted: err == nil}, err
+	return &gen.DeleteWebhookPayload{DeletedID: &in.ID}, err
 }
 
 func (r *mutationResolver) RotateWebhookSecret(
@@ -119,13 +119,13 @@ func (r *workspaceResolver) Webhooks(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.WebhookConnection, error) {
 	var ids []string
-	edges, info, err := list(ctx, *m, id.Webhook, first, after, r.Config.Webhooks.List, webhookIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Webhook, first, after, r.Config.Webhooks.List, webhookIDs,
 		func(cursor string, w *webhook.Webhook) *gen.WebhookEdge {
 			ids = append(ids, w.ID)
 			return &gen.WebhookEdge{Cursor: cursor, Node: w}
 		})
 	loader.Of(ctx).In(*m).Waiting.Expect(ids)
-	return &gen.WebhookConnection{Edges: edges, PageInfo: info}, err
+	return &gen.WebhookConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func webhookIDs(w *webhook.Webhook) (webhookID, accountID string) { return w.ID, "" }
@@ -151,13 +151,13 @@ func (r *webhookResolver) Deliveries(
 		return r.Webhooks.Deliveries(ctx, m, w.ID, statuses, p)
 	}
 	var rows []*webhook.Delivery
-	edges, info, err := list(ctx, w.In, id.Delivery, first, after, load, deliveryIDs,
+	edges, nodes, info, err := list(ctx, w.In, id.Delivery, first, after, load, deliveryIDs,
 		func(cursor string, d *webhook.Delivery) *gen.WebhookDeliveryEdge {
 			rows = append(rows, d)
 			return &gen.WebhookDeliveryEdge{Cursor: cursor, Node: d}
 		})
 	expectParts(ctx, w.In, rows)
-	return &gen.WebhookDeliveryConnection{Edges: edges, PageInfo: info}, err
+	return &gen.WebhookDeliveryConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
 func deliveryIDs(d *webhook.Delivery) (deliveryID, accountID string) { return d.ID, "" }

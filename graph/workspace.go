@@ -86,7 +86,7 @@ func (r *mutationResolver) DeleteWorkspace(
 	}
 	m, err = r.Workspaces.Delete(ctx, m)
 	r.catchUp(ctx)
-	return &gen.DeleteWorkspacePayload{Workspace: &m}, err
+	return &gen.DeleteWorkspacePayload{Workspace: &m, DeletedID: &in.ID}, err
 }
 
 func (r *mutationResolver) RestoreWorkspace(
@@ -201,7 +201,7 @@ func (r *workspaceResolver) Links(
 	for i, l := range p.Items {
 		edges = append(edges, &gen.LinkEdge{Cursor: p.Cursors[i], Node: l})
 	}
-	connection := &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}
+	connection := &gen.LinkConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}
 	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
 		connection.TotalCount, err = r.countLinks(ctx, *m, filter)
 	}

@@ -90,7 +90,7 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 		for _, personal := range []string{
 			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`,
 			`mutation { logoutEverywhere(input: {}) { loggedOut } }`,
-			`mutation { deleteMyAccount(input: {password: "x"}) { deleted } }`,
+			`mutation { deleteMyAccount(input: {password: "x"}) { deletedId } }`,
 			`mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
 		} {
 			if a, err := key.run(personal, nil); err != nil || a.code() != "FORBIDDEN" {

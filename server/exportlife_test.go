@@ -99,7 +99,7 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 			return other.exportURL(t, who.workspaceID), func() {
 				other.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
 					map[string]any{"w": other.workspaceID})
-				other.must(t, new(any), `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted } }`,
+				other.must(t, new(any), `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deletedId } }`,
 					map[string]any{"p": other.password})
 			}
 		}},

@@ -202,7 +202,7 @@ func TestUTMTemplates_AreCopied(t *testing.T) {
 		}
 		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateUtmTemplate(input: {id: $id, utm: {source: "x"}}) {
 			utmTemplate { name utm { source medium } } errors { code } } }`, map[string]any{"id": templateID})
-		who.must(t, &struct{}{}, `mutation ($id: ID!) { deleteUtmTemplate(input: {id: $id}) { deleted errors { code } } }`,
+		who.must(t, &struct{}{}, `mutation ($id: ID!) { deleteUtmTemplate(input: {id: $id}) { deletedId errors { code } } }`,
 			map[string]any{"id": templateID})
 		want := "https://example.com/a?utm_source=site&utm_medium=letter"
 		if got := s.expect(t, 302, http.MethodGet, l.path(s)).header.Get("Location"); got != want {

@@ -126,25 +126,25 @@ func TestAccount_IsErased(t *testing.T) {
 
 		remove := func(password string) (got struct {
 			DeleteMyAccount struct {
-				Deleted bool
-				Errors  []userError
+				DeletedID string
+				Errors    []userError
 			}
 		}) {
-			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted errors { code
+			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deletedId errors { code
 				message field } } }`, map[string]any{"p": password})
 			return got
 		}
-		if got := remove("not the password").DeleteMyAccount; got.Deleted || len(got.Errors) != 1 ||
+		if got := remove("not the password").DeleteMyAccount; got.DeletedID != "" || len(got.Errors) != 1 ||
 			got.Errors[0].Code != "BAD_CREDENTIALS" {
 			t.Errorf("with a wrong password: %+v", got)
 		}
-		if got := remove(who.password).DeleteMyAccount; got.Deleted || len(got.Errors) != 1 ||
+		if got := remove(who.password).DeleteMyAccount; got.DeletedID != "" || len(got.Errors) != 1 ||
 			got.Errors[0].Code != "LAST_OWNER" || !strings.Contains(got.Errors[0].Message, "leaving") {
 			t.Errorf("the last owner: %+v", got)
 		}
 		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
 			map[string]any{"w": who.workspaceID})
-		if got := remove(who.password).DeleteMyAccount; !got.Deleted {
+		if got := remove(who.password).DeleteMyAccount; got.DeletedID != who.id {
 			t.Fatalf("%+v", got)
 		}
 

@@ -111,6 +111,7 @@ func (w *writer) open(way []step, root *selection) {
 	}
 	for queue := []*selection{root}; len(queue) > 0; queue = queue[1:] {
 		n := queue[0]
+		repeated := n.field.Name == "nodes" && strings.HasSuffix(n.parent.Name, "Connection") // edges have the same objects
 		defaults := n.key() == "Workspace.routingDefaults"
 		for _, d := range w.possible(n.field.Type.named()) {
 			for i := range d.Fields {
@@ -122,13 +123,16 @@ func (w *writer) open(way []step, root *selection) {
 					!w.types[kind].leaf() && opened[w.subscription] && kind != "Link" {
 					continue
 				}
+				if repeated && (!w.types[kind].leaf() || len(n.children) > 0) {
+					continue
+				}
 				if d.Name == "Link" && child.field.Name != "id" && slices.Contains(priced, root.key()) {
 					continue
 				}
 				w.supply(child)
 				n.children, queue = append(n.children, child), append(queue, child)
 			}
-			opened[d.Name] = opened[d.Name] || !defaults
+			opened[d.Name] = opened[d.Name] || !defaults && !repeated
 		}
 	}
 }

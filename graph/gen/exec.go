@@ -99,6 +99,7 @@ type ComplexityRoot struct {
 
 	ApiKeyConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -122,6 +123,7 @@ type ComplexityRoot struct {
 
 	AuditEventConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -131,8 +133,9 @@ type ComplexityRoot struct {
 	}
 
 	CancelLinkChangePayload struct {
-		Errors func(childComplexity int) int
-		Link   func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
+		Link      func(childComplexity int) int
 	}
 
 	ChangePasswordPayload struct {
@@ -180,6 +183,7 @@ type ComplexityRoot struct {
 
 	ClickConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -237,8 +241,9 @@ type ComplexityRoot struct {
 	}
 
 	DeleteLinkPayload struct {
-		Errors func(childComplexity int) int
-		Link   func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
+		Link      func(childComplexity int) int
 	}
 
 	DeleteLinksPayload struct {
@@ -248,21 +253,22 @@ type ComplexityRoot struct {
 	}
 
 	DeleteMyAccountPayload struct {
-		Deleted func(childComplexity int) int
-		Errors  func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
 	}
 
 	DeleteUtmTemplatePayload struct {
-		Deleted func(childComplexity int) int
-		Errors  func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
 	}
 
 	DeleteWebhookPayload struct {
-		Deleted func(childComplexity int) int
-		Errors  func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
 	}
 
 	DeleteWorkspacePayload struct {
+		DeletedID func(childComplexity int) int
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
 	}
@@ -295,6 +301,7 @@ type ComplexityRoot struct {
 
 	DomainConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -320,6 +327,7 @@ type ComplexityRoot struct {
 	EventConnection struct {
 		Edges    func(childComplexity int) int
 		Head     func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -365,6 +373,7 @@ type ComplexityRoot struct {
 
 	InvitationConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -438,6 +447,7 @@ type ComplexityRoot struct {
 
 	LinkConnection struct {
 		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
 	}
@@ -497,6 +507,7 @@ type ComplexityRoot struct {
 
 	LinkVersionConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -536,6 +547,7 @@ type ComplexityRoot struct {
 
 	MemberConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -716,13 +728,13 @@ type ComplexityRoot struct {
 	}
 
 	RemoveDomainPayload struct {
-		Domain func(childComplexity int) int
-		Errors func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
 	}
 
 	RemoveMemberPayload struct {
+		DeletedID        func(childComplexity int) int
 		Errors           func(childComplexity int) int
-		Removed          func(childComplexity int) int
 		ScheduledChanges func(childComplexity int) int
 	}
 
@@ -779,8 +791,8 @@ type ComplexityRoot struct {
 	}
 
 	RevokeInvitationPayload struct {
-		Errors     func(childComplexity int) int
-		Invitation func(childComplexity int) int
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
 	}
 
 	RotateWebhookSecretPayload struct {
@@ -847,6 +859,7 @@ type ComplexityRoot struct {
 
 	SessionConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -995,6 +1008,7 @@ type ComplexityRoot struct {
 
 	UtmTemplateConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -1080,6 +1094,7 @@ type ComplexityRoot struct {
 
 	WebhookConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -1097,6 +1112,7 @@ type ComplexityRoot struct {
 
 	WebhookDeliveryConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -1152,6 +1168,7 @@ type ComplexityRoot struct {
 
 	WorkspaceConnection struct {
 		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
 	}
 
@@ -1237,9 +1254,9 @@ type MutationResolver interface {
 	RequestEmailVerification(ctx context.Context, input RequestEmailVerificationInput) (*RequestEmailVerificationPayload, error)
 	RequestPasswordReset(ctx context.Context, input RequestPasswordResetInput) (*RequestPasswordResetPayload, error)
 	ResetPassword(ctx context.Context, input ResetPasswordInput) (*ResetPasswordPayload, error)
+	ChangePassword(ctx context.Context, input ChangePasswordInput) (*ChangePasswordPayload, error)
 	ExportMyData(ctx context.Context, input ExportMyDataInput) (*ExportMyDataPayload, error)
 	DeleteMyAccount(ctx context.Context, input DeleteMyAccountInput) (*DeleteMyAccountPayload, error)
-	ChangePassword(ctx context.Context, input ChangePasswordInput) (*ChangePasswordPayload, error)
 	CreateWorkspace(ctx context.Context, input CreateWorkspaceInput) (*CreateWorkspacePayload, error)
 	UpdateWorkspace(ctx context.Context, input UpdateWorkspaceInput) (*UpdateWorkspacePayload, error)
 	DeleteWorkspace(ctx context.Context, input DeleteWorkspaceInput) (*DeleteWorkspacePayload, error)
@@ -1254,29 +1271,29 @@ type MutationResolver interface {
 	RevokeAPIKey(ctx context.Context, input RevokeAPIKeyInput) (*RevokeAPIKeyPayload, error)
 	AddDomain(ctx context.Context, input AddDomainInput) (*AddDomainPayload, error)
 	VerifyDomain(ctx context.Context, input VerifyDomainInput) (*VerifyDomainPayload, error)
+	UpdateDomain(ctx context.Context, input UpdateDomainInput) (*UpdateDomainPayload, error)
 	RemoveDomain(ctx context.Context, input RemoveDomainInput) (*RemoveDomainPayload, error)
 	CreateLink(ctx context.Context, input CreateLinkInput) (*CreateLinkPayload, error)
 	CreateLinks(ctx context.Context, input CreateLinksInput) (*CreateLinksPayload, error)
-	CreateAnonymousLink(ctx context.Context, input CreateAnonymousLinkInput) (*CreateAnonymousLinkPayload, error)
-	ClaimLinks(ctx context.Context, input ClaimLinksInput) (*ClaimLinksPayload, error)
-	UpdateLink(ctx context.Context, input UpdateLinkInput) (*UpdateLinkPayload, error)
-	UpdateLinks(ctx context.Context, input UpdateLinksInput) (*UpdateLinksPayload, error)
 	UpsertLink(ctx context.Context, input UpsertLinkInput) (*UpsertLinkPayload, error)
 	UpsertLinks(ctx context.Context, input UpsertLinksInput) (*UpsertLinksPayload, error)
+	UpdateLink(ctx context.Context, input UpdateLinkInput) (*UpdateLinkPayload, error)
+	UpdateLinks(ctx context.Context, input UpdateLinksInput) (*UpdateLinksPayload, error)
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
 	RevertLink(ctx context.Context, input RevertLinkInput) (*RevertLinkPayload, error)
+	RevertOperation(ctx context.Context, input RevertOperationInput) (*RevertOperationPayload, error)
 	ScheduleLinkChange(ctx context.Context, input ScheduleLinkChangeInput) (*ScheduleLinkChangePayload, error)
 	CancelLinkChange(ctx context.Context, input CancelLinkChangeInput) (*CancelLinkChangePayload, error)
-	RevertOperation(ctx context.Context, input RevertOperationInput) (*RevertOperationPayload, error)
-	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
+	CreateAnonymousLink(ctx context.Context, input CreateAnonymousLinkInput) (*CreateAnonymousLinkPayload, error)
+	ClaimLinks(ctx context.Context, input ClaimLinksInput) (*ClaimLinksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
-	UpdateDomain(ctx context.Context, input UpdateDomainInput) (*UpdateDomainPayload, error)
 	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
 	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
 	DeleteUtmTemplate(ctx context.Context, input DeleteUtmTemplateInput) (*DeleteUtmTemplatePayload, error)
+	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CreateWebhook(ctx context.Context, input CreateWebhookInput) (*CreateWebhookPayload, error)
 	UpdateWebhook(ctx context.Context, input UpdateWebhookInput) (*UpdateWebhookPayload, error)
 	DeleteWebhook(ctx context.Context, input DeleteWebhookInput) (*DeleteWebhookPayload, error)
@@ -1478,6 +1495,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKeyConnection.Edges(childComplexity), true
+	case "ApiKeyConnection.nodes":
+		if e.ComplexityRoot.ApiKeyConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKeyConnection.Nodes(childComplexity), true
 	case "ApiKeyConnection.pageInfo":
 		if e.ComplexityRoot.ApiKeyConnection.PageInfo == nil {
 			break
@@ -1565,6 +1588,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditEventConnection.Edges(childComplexity), true
+	case "AuditEventConnection.nodes":
+		if e.ComplexityRoot.AuditEventConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEventConnection.Nodes(childComplexity), true
 	case "AuditEventConnection.pageInfo":
 		if e.ComplexityRoot.AuditEventConnection.PageInfo == nil {
 			break
@@ -1585,6 +1614,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AuditEventEdge.Node(childComplexity), true
 
+	case "CancelLinkChangePayload.deletedId":
+		if e.ComplexityRoot.CancelLinkChangePayload.DeletedID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelLinkChangePayload.DeletedID(childComplexity), true
 	case "CancelLinkChangePayload.errors":
 		if e.ComplexityRoot.CancelLinkChangePayload.Errors == nil {
 			break
@@ -1777,6 +1812,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ClickConnection.Edges(childComplexity), true
+	case "ClickConnection.nodes":
+		if e.ComplexityRoot.ClickConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClickConnection.Nodes(childComplexity), true
 	case "ClickConnection.pageInfo":
 		if e.ComplexityRoot.ClickConnection.PageInfo == nil {
 			break
@@ -1949,6 +1990,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CreateWorkspacePayload.Workspace(childComplexity), true
 
+	case "DeleteLinkPayload.deletedId":
+		if e.ComplexityRoot.DeleteLinkPayload.DeletedID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteLinkPayload.DeletedID(childComplexity), true
 	case "DeleteLinkPayload.errors":
 		if e.ComplexityRoot.DeleteLinkPayload.Errors == nil {
 			break
@@ -1981,12 +2028,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteLinksPayload.Results(childComplexity), true
 
-	case "DeleteMyAccountPayload.deleted":
-		if e.ComplexityRoot.DeleteMyAccountPayload.Deleted == nil {
+	case "DeleteMyAccountPayload.deletedId":
+		if e.ComplexityRoot.DeleteMyAccountPayload.DeletedID == nil {
 			break
 		}
 
-		return e.ComplexityRoot.DeleteMyAccountPayload.Deleted(childComplexity), true
+		return e.ComplexityRoot.DeleteMyAccountPayload.DeletedID(childComplexity), true
 	case "DeleteMyAccountPayload.errors":
 		if e.ComplexityRoot.DeleteMyAccountPayload.Errors == nil {
 			break
@@ -1994,12 +2041,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteMyAccountPayload.Errors(childComplexity), true
 
-	case "DeleteUtmTemplatePayload.deleted":
-		if e.ComplexityRoot.DeleteUtmTemplatePayload.Deleted == nil {
+	case "DeleteUtmTemplatePayload.deletedId":
+		if e.ComplexityRoot.DeleteUtmTemplatePayload.DeletedID == nil {
 			break
 		}
 
-		return e.ComplexityRoot.DeleteUtmTemplatePayload.Deleted(childComplexity), true
+		return e.ComplexityRoot.DeleteUtmTemplatePayload.DeletedID(childComplexity), true
 	case "DeleteUtmTemplatePayload.errors":
 		if e.ComplexityRoot.DeleteUtmTemplatePayload.Errors == nil {
 			break
@@ -2007,12 +2054,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteUtmTemplatePayload.Errors(childComplexity), true
 
-	case "DeleteWebhookPayload.deleted":
-		if e.ComplexityRoot.DeleteWebhookPayload.Deleted == nil {
+	case "DeleteWebhookPayload.deletedId":
+		if e.ComplexityRoot.DeleteWebhookPayload.DeletedID == nil {
 			break
 		}
 
-		return e.ComplexityRoot.DeleteWebhookPayload.Deleted(childComplexity), true
+		return e.ComplexityRoot.DeleteWebhookPayload.DeletedID(childComplexity), true
 	case "DeleteWebhookPayload.errors":
 		if e.ComplexityRoot.DeleteWebhookPayload.Errors == nil {
 			break
@@ -2020,6 +2067,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteWebhookPayload.Errors(childComplexity), true
 
+	case "DeleteWorkspacePayload.deletedId":
+		if e.ComplexityRoot.DeleteWorkspacePayload.DeletedID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteWorkspacePayload.DeletedID(childComplexity), true
 	case "DeleteWorkspacePayload.errors":
 		if e.ComplexityRoot.DeleteWorkspacePayload.Errors == nil {
 			break
@@ -2161,6 +2214,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DomainConnection.Edges(childComplexity), true
+	case "DomainConnection.nodes":
+		if e.ComplexityRoot.DomainConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DomainConnection.Nodes(childComplexity), true
 	case "DomainConnection.pageInfo":
 		if e.ComplexityRoot.DomainConnection.PageInfo == nil {
 			break
@@ -2260,6 +2319,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventConnection.Head(childComplexity), true
+	case "EventConnection.nodes":
+		if e.ComplexityRoot.EventConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventConnection.Nodes(childComplexity), true
 	case "EventConnection.pageInfo":
 		if e.ComplexityRoot.EventConnection.PageInfo == nil {
 			break
@@ -2411,6 +2476,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InvitationConnection.Edges(childComplexity), true
+	case "InvitationConnection.nodes":
+		if e.ComplexityRoot.InvitationConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InvitationConnection.Nodes(childComplexity), true
 	case "InvitationConnection.pageInfo":
 		if e.ComplexityRoot.InvitationConnection.PageInfo == nil {
 			break
@@ -2772,6 +2843,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkConnection.Edges(childComplexity), true
+	case "LinkConnection.nodes":
+		if e.ComplexityRoot.LinkConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkConnection.Nodes(childComplexity), true
 	case "LinkConnection.pageInfo":
 		if e.ComplexityRoot.LinkConnection.PageInfo == nil {
 			break
@@ -3041,6 +3118,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersionConnection.Edges(childComplexity), true
+	case "LinkVersionConnection.nodes":
+		if e.ComplexityRoot.LinkVersionConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersionConnection.Nodes(childComplexity), true
 	case "LinkVersionConnection.pageInfo":
 		if e.ComplexityRoot.LinkVersionConnection.PageInfo == nil {
 			break
@@ -3156,6 +3239,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.MemberConnection.Edges(childComplexity), true
+	case "MemberConnection.nodes":
+		if e.ComplexityRoot.MemberConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MemberConnection.Nodes(childComplexity), true
 	case "MemberConnection.pageInfo":
 		if e.ComplexityRoot.MemberConnection.PageInfo == nil {
 			break
@@ -4241,12 +4330,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RegisterPayload.User(childComplexity), true
 
-	case "RemoveDomainPayload.domain":
-		if e.ComplexityRoot.RemoveDomainPayload.Domain == nil {
+	case "RemoveDomainPayload.deletedId":
+		if e.ComplexityRoot.RemoveDomainPayload.DeletedID == nil {
 			break
 		}
 
-		return e.ComplexityRoot.RemoveDomainPayload.Domain(childComplexity), true
+		return e.ComplexityRoot.RemoveDomainPayload.DeletedID(childComplexity), true
 	case "RemoveDomainPayload.errors":
 		if e.ComplexityRoot.RemoveDomainPayload.Errors == nil {
 			break
@@ -4254,18 +4343,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RemoveDomainPayload.Errors(childComplexity), true
 
+	case "RemoveMemberPayload.deletedId":
+		if e.ComplexityRoot.RemoveMemberPayload.DeletedID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveMemberPayload.DeletedID(childComplexity), true
 	case "RemoveMemberPayload.errors":
 		if e.ComplexityRoot.RemoveMemberPayload.Errors == nil {
 			break
 		}
 
 		return e.ComplexityRoot.RemoveMemberPayload.Errors(childComplexity), true
-	case "RemoveMemberPayload.removed":
-		if e.ComplexityRoot.RemoveMemberPayload.Removed == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RemoveMemberPayload.Removed(childComplexity), true
 	case "RemoveMemberPayload.scheduledChanges":
 		if e.ComplexityRoot.RemoveMemberPayload.ScheduledChanges == nil {
 			break
@@ -4415,18 +4504,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RevokeApiKeyPayload.Errors(childComplexity), true
 
+	case "RevokeInvitationPayload.deletedId":
+		if e.ComplexityRoot.RevokeInvitationPayload.DeletedID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeInvitationPayload.DeletedID(childComplexity), true
 	case "RevokeInvitationPayload.errors":
 		if e.ComplexityRoot.RevokeInvitationPayload.Errors == nil {
 			break
 		}
 
 		return e.ComplexityRoot.RevokeInvitationPayload.Errors(childComplexity), true
-	case "RevokeInvitationPayload.invitation":
-		if e.ComplexityRoot.RevokeInvitationPayload.Invitation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeInvitationPayload.Invitation(childComplexity), true
 
 	case "RotateWebhookSecretPayload.errors":
 		if e.ComplexityRoot.RotateWebhookSecretPayload.Errors == nil {
@@ -4670,6 +4759,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SessionConnection.Edges(childComplexity), true
+	case "SessionConnection.nodes":
+		if e.ComplexityRoot.SessionConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SessionConnection.Nodes(childComplexity), true
 	case "SessionConnection.pageInfo":
 		if e.ComplexityRoot.SessionConnection.PageInfo == nil {
 			break
@@ -5197,6 +5292,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UtmTemplateConnection.Edges(childComplexity), true
+	case "UtmTemplateConnection.nodes":
+		if e.ComplexityRoot.UtmTemplateConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UtmTemplateConnection.Nodes(childComplexity), true
 	case "UtmTemplateConnection.pageInfo":
 		if e.ComplexityRoot.UtmTemplateConnection.PageInfo == nil {
 			break
@@ -5559,6 +5660,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WebhookConnection.Edges(childComplexity), true
+	case "WebhookConnection.nodes":
+		if e.ComplexityRoot.WebhookConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookConnection.Nodes(childComplexity), true
 	case "WebhookConnection.pageInfo":
 		if e.ComplexityRoot.WebhookConnection.PageInfo == nil {
 			break
@@ -5627,6 +5734,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WebhookDeliveryConnection.Edges(childComplexity), true
+	case "WebhookDeliveryConnection.nodes":
+		if e.ComplexityRoot.WebhookDeliveryConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookDeliveryConnection.Nodes(childComplexity), true
 	case "WebhookDeliveryConnection.pageInfo":
 		if e.ComplexityRoot.WebhookDeliveryConnection.PageInfo == nil {
 			break
@@ -5932,6 +6045,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WorkspaceConnection.Edges(childComplexity), true
+	case "WorkspaceConnection.nodes":
+		if e.ComplexityRoot.WorkspaceConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceConnection.Nodes(childComplexity), true
 	case "WorkspaceConnection.pageInfo":
 		if e.ComplexityRoot.WorkspaceConnection.PageInfo == nil {
 			break
@@ -6363,6 +6482,7 @@ their neighbors look are retained. Text with control characters is refused: INVA
 in Unicode's normalization form C.
 """
 type Mutation {
+  # Accounts
   """
   Creates an account and logs it in, as far as loginOptions.registration permits: FORBIDDEN. Where the server sends e-mail, the
   account reads, and changes nothing in workspaces and creates none before verifyEmail: FORBIDDEN. Errors: INVALID_INPUT,
@@ -6400,6 +6520,11 @@ type Mutation {
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload!
   """
+  Changes the caller's password, and ends their other sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like
+  login: RATE_LIMITED.
+  """
+  changePassword(input: ChangePasswordInput!): ChangePasswordPayload!
+  """
   Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
   memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
   and all changes by the caller. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
@@ -6411,11 +6536,8 @@ type Mutation {
   like login: RATE_LIMITED.
   """
   deleteMyAccount(input: DeleteMyAccountInput!): DeleteMyAccountPayload!
-  """
-  Changes the caller's password, and ends their other sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like
-  login: RATE_LIMITED.
-  """
-  changePassword(input: ChangePasswordInput!): ChangePasswordPayload!
+
+  # Workspaces
   """
   Creates a workspace that the caller owns. FORBIDDEN until the caller's address is verified, if the server sends e-mail.
   Errors: INVALID_INPUT, SLUG_TAKEN.
@@ -6435,6 +6557,8 @@ type Mutation {
   Restores a workspace that was deleted in the last 30 days. Requires the role OWNER. Error: NOT_FOUND.
   """
   restoreWorkspace(input: RestoreWorkspaceInput!): RestoreWorkspacePayload!
+
+  # Members
   """
   Invites an e-mail address to a workspace, for 7 days. A repeated invitation replaces the earlier one. Requires the role
   ADMIN, and OWNER to invite an owner. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT,
@@ -6459,6 +6583,8 @@ type Mutation {
   removeMember(input: RemoveMemberInput!): RemoveMemberPayload!
   "Makes another member an owner, and the caller an admin. Requires the role OWNER. Errors: NOT_FOUND, INVALID_INPUT."
   transferOwnership(input: TransferOwnershipInput!): TransferOwnershipPayload!
+
+  # API keys
   """
   Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Requires the
   role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
@@ -6466,6 +6592,8 @@ type Mutation {
   createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
   "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Requires the role ADMIN. Error: NOT_FOUND."
   revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload!
+
+  # Domains
   """
   Adds a custom domain to a workspace, and returns the DNS record that proves its ownership. Other workspaces may add the same
   host. Adding it again returns the same domain. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED.
@@ -6477,8 +6605,12 @@ type Mutation {
   belongs to the service itself, DOMAIN_TAKEN.
   """
   verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
+  "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
+  updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
   "Removes a domain. Requires the role ADMIN. Error: NOT_FOUND."
   removeDomain(input: RemoveDomainInput!): RemoveDomainPayload!
+
+  # Links
   """
   Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
   code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
@@ -6499,17 +6631,16 @@ type Mutation {
   """
   createLinks(input: CreateLinksInput!): CreateLinksPayload!
   """
-  Creates a link without an account: TEMPORARY, with the strategy COUNTER. It expires after some hours unless it is claimed.
-  Every call creates another one. Rate-limited per address: RATE_LIMITED. FORBIDDEN if the operator has disabled it.
-  Errors: INVALID_URL, UNSAFE_URL.
+  Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
+  of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
+  URL belongs to a link with another external id.
   """
-  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload!
+  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload!
   """
-  Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
-  Accepts up to 100 tokens, and returns a result for each in their order. Requires the role EDITOR. Errors of the whole call:
-  INVALID_INPUT, NOT_FOUND.
+  Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
+  LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload!
+  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload!
   """
   Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Requires
   the role EDITOR. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
@@ -6521,17 +6652,6 @@ type Mutation {
   Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
-  """
-  Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
-  of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
-  URL belongs to a link with another external id.
-  """
-  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload!
-  """
-  Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
-  LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
-  """
-  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload!
   """
   Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
   it. Deleting it again changes nothing. Requires the role EDITOR. Error: NOT_FOUND.
@@ -6554,6 +6674,11 @@ type Mutation {
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
+  Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
+  Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
+  """
+  revertOperation(input: RevertOperationInput!): RevertOperationPayload!
+  """
   Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
   updateLink; QUOTA_EXCEEDED.
   """
@@ -6561,16 +6686,17 @@ type Mutation {
   "Cancels a pending scheduled change. Needs LINKS_WRITE. Errors: NOT_FOUND, also once it took effect; INVALID_INPUT."
   cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload!
   """
-  Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
-  Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
+  Creates a link without an account: TEMPORARY, with the strategy COUNTER. It expires after some hours unless it is claimed.
+  Every call creates another one. Rate-limited per address: RATE_LIMITED. FORBIDDEN if the operator has disabled it.
+  Errors: INVALID_URL, UNSAFE_URL.
   """
-  revertOperation(input: RevertOperationInput!): RevertOperationPayload!
+  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload!
   """
-  Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
-  API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
-  download in progress is aborted. Requires the role VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
+  Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
+  Accepts up to 100 tokens, and returns a result for each in their order. Requires the role EDITOR. Errors of the whole call:
+  INVALID_INPUT, NOT_FOUND.
   """
-  exportClicks(input: ExportClicksInput!): ExportClicksPayload!
+  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload!
   """
   Checks a link's destination now, and the URLs in its routing within about 15 minutes; the server checks them about once a day: see
   destinationChecks. Requires the role EDITOR. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
@@ -6581,14 +6707,24 @@ type Mutation {
   for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
-  "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
-  updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
+
+  # UTM templates
   "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
   createUtmTemplate(input: CreateUtmTemplateInput!): CreateUtmTemplatePayload!
   "Changes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT."
   updateUtmTemplate(input: UpdateUtmTemplateInput!): UpdateUtmTemplatePayload!
   "Deletes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Error: NOT_FOUND."
   deleteUtmTemplate(input: DeleteUtmTemplateInput!): DeleteUtmTemplatePayload!
+
+  # Clicks
+  """
+  Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
+  API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
+  download in progress is aborted. Requires the role VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
+  """
+  exportClicks(input: ExportClicksInput!): ExportClicksPayload!
+
+  # Webhooks
   """
   Creates a webhook, at most 20 per workspace. It receives events that are committed from now on. Needs WEBHOOKS_WRITE and
   LINKS_READ, STATS_READ for clicks or statistics, and DOMAINS_READ for events of domains. Errors: NOT_FOUND, INVALID_INPUT,
@@ -6910,8 +7046,8 @@ input DeleteMyAccountInput {
 
 "Payload of deleteMyAccount."
 type DeleteMyAccountPayload {
-  "Whether the account was deleted."
-  deleted: Boolean!
+  "The id of the deleted account; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -6926,6 +7062,8 @@ input DeleteWorkspaceInput {
 type DeleteWorkspacePayload {
   "The workspace, now deleted; null when there are errors."
   workspace: Workspace
+  "The id of the deleted workspace; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -6986,8 +7124,8 @@ input RevokeInvitationInput {
 
 "Payload of revokeInvitation."
 type RevokeInvitationPayload {
-  "The revoked invitation; null when there are errors."
-  invitation: Invitation
+  "The id of the revoked invitation; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -7020,8 +7158,8 @@ input RemoveMemberInput {
 
 "Payload of removeMember."
 type RemoveMemberPayload {
-  "Whether the member was removed."
-  removed: Boolean!
+  "The id of the removed Member; null when there are errors."
+  deletedId: ID
   """
   The pending changes that the member scheduled, soonest first, up to 100. They take effect unless cancelLinkChange cancels
   them. Null when there are errors.
@@ -7121,8 +7259,8 @@ input RemoveDomainInput {
 
 "Payload of removeDomain."
 type RemoveDomainPayload {
-  "The removed domain; null when there are errors."
-  domain: Domain
+  "The id of the removed domain; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -7680,6 +7818,8 @@ input CancelLinkChangeInput {
 type CancelLinkChangePayload {
   "The link; null when there are errors."
   link: Link
+  "The id of the canceled change; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -7722,6 +7862,8 @@ input DeleteLinkInput {
 type DeleteLinkPayload {
   "The link, now DELETED; null when there are errors."
   link: Link
+  "The id of the deleted link; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -7776,6 +7918,8 @@ type Session implements Node {
 type SessionConnection {
   "The sessions, each with its cursor."
   edges: [SessionEdge!]!
+  "The same objects without their cursors."
+  nodes: [Session!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -7857,6 +8001,8 @@ enum ApiKeyScope {
 type WorkspaceConnection {
   "The workspaces, each with its cursor."
   edges: [WorkspaceEdge!]!
+  "The same objects without their cursors."
+  nodes: [Workspace!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -8048,6 +8194,8 @@ type Member implements Node {
 type MemberConnection {
   "The members, each with its cursor."
   edges: [MemberEdge!]!
+  "The same objects without their cursors."
+  nodes: [Member!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -8080,6 +8228,8 @@ type Invitation implements Node {
 type InvitationConnection {
   "The invitations, each with its cursor."
   edges: [InvitationEdge!]!
+  "The same objects without their cursors."
+  nodes: [Invitation!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -8118,6 +8268,8 @@ type ApiKey implements Node {
 type ApiKeyConnection {
   "The API keys, each with its cursor."
   edges: [ApiKeyEdge!]!
+  "The same objects without their cursors."
+  nodes: [ApiKey!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -8178,6 +8330,8 @@ enum DomainStatus {
 type DomainConnection {
   "The domains, each with its cursor."
   edges: [DomainEdge!]!
+  "The same objects without their cursors."
+  nodes: [Domain!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -8282,6 +8436,8 @@ type LinkVersion {
 type LinkVersionConnection {
   "The versions, each with its cursor."
   edges: [LinkVersionEdge!]!
+  "The same objects without their cursors."
+  nodes: [LinkVersion!]!
   "The position of the page."
   pageInfo: PageInfo!
 }
@@ -8408,6 +8564,8 @@ enum EventType {
 type EventConnection {
   "The events, each with its cursor."
   edges: [EventEdge!]!
+  "The same objects without their cursors."
+  nodes: [Event!]!
   "The position of the page."
   pageInfo: PageInfo!
   "The id of the newest event, from which to read only later ones; null: there is none. A page without further events has all up to it."
@@ -8475,6 +8633,8 @@ enum WebhookStatus {
 type WebhookConnection {
   "The webhooks, each with its cursor."
   edges: [WebhookEdge!]!
+  "The same objects without their cursors."
+  nodes: [Webhook!]!
   "The position of the page."
   pageInfo: PageInfo!
 }
@@ -8525,6 +8685,8 @@ enum DeliveryStatus {
 type WebhookDeliveryConnection {
   "The deliveries, each with its cursor."
   edges: [WebhookDeliveryEdge!]!
+  "The same objects without their cursors."
+  nodes: [WebhookDelivery!]!
   "The position of the page."
   pageInfo: PageInfo!
 }
@@ -8627,8 +8789,8 @@ input DeleteWebhookInput {
 
 "Payload of deleteWebhook."
 type DeleteWebhookPayload {
-  "Whether the webhook is deleted."
-  deleted: Boolean!
+  "The id of the deleted webhook; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -8796,6 +8958,8 @@ input AuditFilter {
 type AuditEventConnection {
   "The changes, each with its cursor."
   edges: [AuditEventEdge!]!
+  "The same objects without their cursors."
+  nodes: [AuditEvent!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -8911,6 +9075,8 @@ type Usage {
 type LinkConnection {
   "The links, each with its cursor."
   edges: [LinkEdge!]!
+  "The same objects without their cursors."
+  nodes: [Link!]!
   "Information about the page."
   pageInfo: PageInfo!
   "The number of matching links on all pages. It is counted only if it is selected."
@@ -8999,7 +9165,7 @@ type Link implements Node {
   expiresAt: Time
   "The maximum number of redirects; null: unlimited."
   maxClicks: Int64
-  "The HTTP status of its redirects: 301, 302, 307 or 308."
+  "The HTTP status of its redirects: 301, 302, 307 or 308. It is an Int, like all HTTP statuses here, because enum values cannot be numbers."
   redirectStatus: Int!
   "The user who created or claimed it; null for anonymous links, for links created by an API key, and for callers without MEMBERS_READ."
   createdBy: User
@@ -9728,6 +9894,8 @@ type UtmTemplate implements Node {
 type UtmTemplateConnection {
   "The templates, each with its cursor."
   edges: [UtmTemplateEdge!]!
+  "The same objects without their cursors."
+  nodes: [UtmTemplate!]!
   "The position of the page."
   pageInfo: PageInfo!
 }
@@ -9812,8 +9980,8 @@ input DeleteUtmTemplateInput {
 
 "Payload of deleteUtmTemplate."
 type DeleteUtmTemplatePayload {
-  "Whether the template is deleted."
-  deleted: Boolean!
+  "The id of the deleted template; null when there are errors."
+  deletedId: ID
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -10138,6 +10306,8 @@ type UnmatchedRequest {
 type ClickConnection {
   "The clicks, each with its cursor."
   edges: [ClickEdge!]!
+  "The same objects without their cursors."
+  nodes: [Click!]!
   "Information about the page."
   pageInfo: PageInfo!
 }
@@ -10227,6 +10397,8 @@ func (ec *executionContext) childFields_ApiKeyConnection(ctx context.Context, fi
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_ApiKeyConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ApiKeyConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_ApiKeyConnection_pageInfo(ctx, field)
 	}
@@ -10273,6 +10445,8 @@ func (ec *executionContext) childFields_AuditEventConnection(ctx context.Context
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_AuditEventConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AuditEventConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_AuditEventConnection_pageInfo(ctx, field)
 	}
@@ -10293,6 +10467,8 @@ func (ec *executionContext) childFields_CancelLinkChangePayload(ctx context.Cont
 	switch field.Name {
 	case "link":
 		return ec.fieldContext_CancelLinkChangePayload_link(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_CancelLinkChangePayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_CancelLinkChangePayload_errors(ctx, field)
 	}
@@ -10389,6 +10565,8 @@ func (ec *executionContext) childFields_ClickConnection(ctx context.Context, fie
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_ClickConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ClickConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_ClickConnection_pageInfo(ctx, field)
 	}
@@ -10505,6 +10683,8 @@ func (ec *executionContext) childFields_DeleteLinkPayload(ctx context.Context, f
 	switch field.Name {
 	case "link":
 		return ec.fieldContext_DeleteLinkPayload_link(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_DeleteLinkPayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_DeleteLinkPayload_errors(ctx, field)
 	}
@@ -10525,8 +10705,8 @@ func (ec *executionContext) childFields_DeleteLinksPayload(ctx context.Context, 
 
 func (ec *executionContext) childFields_DeleteMyAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "deleted":
-		return ec.fieldContext_DeleteMyAccountPayload_deleted(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_DeleteMyAccountPayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_DeleteMyAccountPayload_errors(ctx, field)
 	}
@@ -10535,8 +10715,8 @@ func (ec *executionContext) childFields_DeleteMyAccountPayload(ctx context.Conte
 
 func (ec *executionContext) childFields_DeleteUtmTemplatePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "deleted":
-		return ec.fieldContext_DeleteUtmTemplatePayload_deleted(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_DeleteUtmTemplatePayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_DeleteUtmTemplatePayload_errors(ctx, field)
 	}
@@ -10545,8 +10725,8 @@ func (ec *executionContext) childFields_DeleteUtmTemplatePayload(ctx context.Con
 
 func (ec *executionContext) childFields_DeleteWebhookPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "deleted":
-		return ec.fieldContext_DeleteWebhookPayload_deleted(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_DeleteWebhookPayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_DeleteWebhookPayload_errors(ctx, field)
 	}
@@ -10557,6 +10737,8 @@ func (ec *executionContext) childFields_DeleteWorkspacePayload(ctx context.Conte
 	switch field.Name {
 	case "workspace":
 		return ec.fieldContext_DeleteWorkspacePayload_workspace(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_DeleteWorkspacePayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_DeleteWorkspacePayload_errors(ctx, field)
 	}
@@ -10619,6 +10801,8 @@ func (ec *executionContext) childFields_DomainConnection(ctx context.Context, fi
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_DomainConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_DomainConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_DomainConnection_pageInfo(ctx, field)
 	}
@@ -10667,6 +10851,8 @@ func (ec *executionContext) childFields_EventConnection(ctx context.Context, fie
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_EventConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_EventConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_EventConnection_pageInfo(ctx, field)
 	case "head":
@@ -10759,6 +10945,8 @@ func (ec *executionContext) childFields_InvitationConnection(ctx context.Context
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_InvitationConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_InvitationConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_InvitationConnection_pageInfo(ctx, field)
 	}
@@ -10905,6 +11093,8 @@ func (ec *executionContext) childFields_LinkConnection(ctx context.Context, fiel
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_LinkConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_LinkConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_LinkConnection_pageInfo(ctx, field)
 	case "totalCount":
@@ -11023,6 +11213,8 @@ func (ec *executionContext) childFields_LinkVersionConnection(ctx context.Contex
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_LinkVersionConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_LinkVersionConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_LinkVersionConnection_pageInfo(ctx, field)
 	}
@@ -11101,6 +11293,8 @@ func (ec *executionContext) childFields_MemberConnection(ctx context.Context, fi
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_MemberConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_MemberConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_MemberConnection_pageInfo(ctx, field)
 	}
@@ -11317,8 +11511,8 @@ func (ec *executionContext) childFields_RegisterPayload(ctx context.Context, fie
 
 func (ec *executionContext) childFields_RemoveDomainPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "domain":
-		return ec.fieldContext_RemoveDomainPayload_domain(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_RemoveDomainPayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_RemoveDomainPayload_errors(ctx, field)
 	}
@@ -11327,8 +11521,8 @@ func (ec *executionContext) childFields_RemoveDomainPayload(ctx context.Context,
 
 func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "removed":
-		return ec.fieldContext_RemoveMemberPayload_removed(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_RemoveMemberPayload_deletedId(ctx, field)
 	case "scheduledChanges":
 		return ec.fieldContext_RemoveMemberPayload_scheduledChanges(ctx, field)
 	case "errors":
@@ -11443,8 +11637,8 @@ func (ec *executionContext) childFields_RevokeApiKeyPayload(ctx context.Context,
 
 func (ec *executionContext) childFields_RevokeInvitationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "invitation":
-		return ec.fieldContext_RevokeInvitationPayload_invitation(ctx, field)
+	case "deletedId":
+		return ec.fieldContext_RevokeInvitationPayload_deletedId(ctx, field)
 	case "errors":
 		return ec.fieldContext_RevokeInvitationPayload_errors(ctx, field)
 	}
@@ -11579,6 +11773,8 @@ func (ec *executionContext) childFields_SessionConnection(ctx context.Context, f
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_SessionConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_SessionConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_SessionConnection_pageInfo(ctx, field)
 	}
@@ -11865,6 +12061,8 @@ func (ec *executionContext) childFields_UtmTemplateConnection(ctx context.Contex
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_UtmTemplateConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_UtmTemplateConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_UtmTemplateConnection_pageInfo(ctx, field)
 	}
@@ -12035,6 +12233,8 @@ func (ec *executionContext) childFields_WebhookConnection(ctx context.Context, f
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_WebhookConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_WebhookConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_WebhookConnection_pageInfo(ctx, field)
 	}
@@ -12069,6 +12269,8 @@ func (ec *executionContext) childFields_WebhookDeliveryConnection(ctx context.Co
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_WebhookDeliveryConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_WebhookDeliveryConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_WebhookDeliveryConnection_pageInfo(ctx, field)
 	}
@@ -12179,6 +12381,8 @@ func (ec *executionContext) childFields_WorkspaceConnection(ctx context.Context,
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_WorkspaceConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_WorkspaceConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_WorkspaceConnection_pageInfo(ctx, field)
 	}
@@ -14331,6 +14535,38 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_edges(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _ApiKeyConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *APIKeyConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKeyConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
+			return ec.marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKeyᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKeyConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApiKeyConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiKey(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ApiKeyConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *APIKeyConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14698,6 +14934,38 @@ func (ec *executionContext) fieldContext_AuditEventConnection_edges(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _AuditEventConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *AuditEventConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditEventConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*audit.Event) graphql.Marshaler {
+			return ec.marshalNAuditEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEventᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditEventConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditEventConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditEvent(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _AuditEventConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *AuditEventConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14815,6 +15083,29 @@ func (ec *executionContext) fieldContext_CancelLinkChangePayload_link(_ context.
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _CancelLinkChangePayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *CancelLinkChangePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelLinkChangePayload_deletedId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CancelLinkChangePayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CancelLinkChangePayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _CancelLinkChangePayload_errors(ctx context.Context, field graphql.CollectedField, obj *CancelLinkChangePayload) (ret graphql.Marshaler) {
@@ -15601,6 +15892,38 @@ func (ec *executionContext) fieldContext_ClickConnection_edges(_ context.Context
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ClickEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClickConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClickConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Click) graphql.Marshaler {
+			return ec.marshalNClick2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClickConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClickConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Click(ctx, field)
 		},
 	}
 	return fc, nil
@@ -16412,6 +16735,29 @@ func (ec *executionContext) fieldContext_DeleteLinkPayload_link(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _DeleteLinkPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *DeleteLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteLinkPayload_deletedId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteLinkPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteLinkPayload", field, false, false, "ID")
+}
+
 func (ec *executionContext) _DeleteLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16531,27 +16877,27 @@ func (ec *executionContext) fieldContext_DeleteLinksPayload_errors(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _DeleteMyAccountPayload_deleted(ctx context.Context, field graphql.CollectedField, obj *DeleteMyAccountPayload) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeleteMyAccountPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *DeleteMyAccountPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeleteMyAccountPayload_deleted(ctx, field)
+			return ec.fieldContext_DeleteMyAccountPayload_deletedId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Deleted, nil
+			return obj.DeletedID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
-func (ec *executionContext) fieldContext_DeleteMyAccountPayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteMyAccountPayload", field, false, false, "Boolean")
+func (ec *executionContext) fieldContext_DeleteMyAccountPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteMyAccountPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _DeleteMyAccountPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteMyAccountPayload) (ret graphql.Marshaler) {
@@ -16586,27 +16932,27 @@ func (ec *executionContext) fieldContext_DeleteMyAccountPayload_errors(_ context
 	return fc, nil
 }
 
-func (ec *executionContext) _DeleteUtmTemplatePayload_deleted(ctx context.Context, field graphql.CollectedField, obj *DeleteUtmTemplatePayload) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeleteUtmTemplatePayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *DeleteUtmTemplatePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeleteUtmTemplatePayload_deleted(ctx, field)
+			return ec.fieldContext_DeleteUtmTemplatePayload_deletedId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Deleted, nil
+			return obj.DeletedID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
-func (ec *executionContext) fieldContext_DeleteUtmTemplatePayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteUtmTemplatePayload", field, false, false, "Boolean")
+func (ec *executionContext) fieldContext_DeleteUtmTemplatePayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteUtmTemplatePayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _DeleteUtmTemplatePayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteUtmTemplatePayload) (ret graphql.Marshaler) {
@@ -16641,27 +16987,27 @@ func (ec *executionContext) fieldContext_DeleteUtmTemplatePayload_errors(_ conte
 	return fc, nil
 }
 
-func (ec *executionContext) _DeleteWebhookPayload_deleted(ctx context.Context, field graphql.CollectedField, obj *DeleteWebhookPayload) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeleteWebhookPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *DeleteWebhookPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeleteWebhookPayload_deleted(ctx, field)
+			return ec.fieldContext_DeleteWebhookPayload_deletedId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Deleted, nil
+			return obj.DeletedID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
-func (ec *executionContext) fieldContext_DeleteWebhookPayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeleteWebhookPayload", field, false, false, "Boolean")
+func (ec *executionContext) fieldContext_DeleteWebhookPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteWebhookPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _DeleteWebhookPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteWebhookPayload) (ret graphql.Marshaler) {
@@ -16726,6 +17072,29 @@ func (ec *executionContext) fieldContext_DeleteWorkspacePayload_workspace(_ cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _DeleteWorkspacePayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *DeleteWorkspacePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteWorkspacePayload_deletedId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteWorkspacePayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteWorkspacePayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _DeleteWorkspacePayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteWorkspacePayload) (ret graphql.Marshaler) {
@@ -17252,6 +17621,38 @@ func (ec *executionContext) fieldContext_DomainConnection_edges(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _DomainConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DomainConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
+			return ec.marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomainᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DomainConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DomainConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _DomainConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17637,6 +18038,38 @@ func (ec *executionContext) fieldContext_EventConnection_edges(_ context.Context
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_EventEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
+			return ec.marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEventᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Event(ctx, field)
 		},
 	}
 	return fc, nil
@@ -18266,6 +18699,38 @@ func (ec *executionContext) fieldContext_InvitationConnection_edges(_ context.Co
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_InvitationEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InvitationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *InvitationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InvitationConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
+			return ec.marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InvitationConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InvitationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invitation(ctx, field)
 		},
 	}
 	return fc, nil
@@ -19749,6 +20214,38 @@ func (ec *executionContext) fieldContext_LinkConnection_edges(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _LinkConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Link) graphql.Marshaler {
+			return ec.marshalNLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LinkConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20896,6 +21393,38 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_edges(_ context.C
 	return fc, nil
 }
 
+func (ec *executionContext) _LinkVersionConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersionConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Version) graphql.Marshaler {
+			return ec.marshalNLinkVersion2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersionConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LinkVersionConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkVersion(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LinkVersionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21377,6 +21906,38 @@ func (ec *executionContext) fieldContext_MemberConnection_edges(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_MemberEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemberConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *MemberConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemberConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
+			return ec.marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMemberᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemberConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemberConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Member(ctx, field)
 		},
 	}
 	return fc, nil
@@ -21911,6 +22472,50 @@ func (ec *executionContext) fieldContext_Mutation_resetPassword(ctx context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_changePassword(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_changePassword(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ChangePassword(ctx, fc.Args["input"].(ChangePasswordInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ChangePasswordPayload) graphql.Marshaler {
+			return ec.marshalNChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_changePassword(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangePasswordPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_changePassword_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_exportMyData(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21993,50 +22598,6 @@ func (ec *executionContext) fieldContext_Mutation_deleteMyAccount(ctx context.Co
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteMyAccount_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_changePassword(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_changePassword(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().ChangePassword(ctx, fc.Args["input"].(ChangePasswordInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ChangePasswordPayload) graphql.Marshaler {
-			return ec.marshalNChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_changePassword(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ChangePasswordPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_changePassword_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -22659,6 +23220,50 @@ func (ec *executionContext) fieldContext_Mutation_verifyDomain(ctx context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateDomain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateDomain(ctx, fc.Args["input"].(UpdateDomainInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
+			return ec.marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateDomainPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateDomain_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_removeDomain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -22791,34 +23396,34 @@ func (ec *executionContext) fieldContext_Mutation_createLinks(ctx context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func (ec *executionContext) _Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_createAnonymousLink(ctx, field)
+			return ec.fieldContext_Mutation_upsertLink(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateAnonymousLink(ctx, fc.Args["input"].(CreateAnonymousLinkInput))
+			return ec.Resolvers.Mutation().UpsertLink(ctx, fc.Args["input"].(UpsertLinkInput))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
-			return ec.marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Mutation",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CreateAnonymousLinkPayload(ctx, field)
+			return ec.childFields_UpsertLinkPayload(ctx, field)
 		},
 	}
 	defer func() {
@@ -22828,41 +23433,41 @@ func (ec *executionContext) fieldContext_Mutation_createAnonymousLink(ctx contex
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_createAnonymousLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = ec.field_Mutation_upsertLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func (ec *executionContext) _Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_claimLinks(ctx, field)
+			return ec.fieldContext_Mutation_upsertLinks(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().ClaimLinks(ctx, fc.Args["input"].(ClaimLinksInput))
+			return ec.Resolvers.Mutation().UpsertLinks(ctx, fc.Args["input"].(UpsertLinksInput))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
-			return ec.marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
+			return ec.marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Mutation",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ClaimLinksPayload(ctx, field)
+			return ec.childFields_UpsertLinksPayload(ctx, field)
 		},
 	}
 	defer func() {
@@ -22872,7 +23477,7 @@ func (ec *executionContext) fieldContext_Mutation_claimLinks(ctx context.Context
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_claimLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = ec.field_Mutation_upsertLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -22961,94 +23566,6 @@ func (ec *executionContext) fieldContext_Mutation_updateLinks(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_updateLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_upsertLink(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().UpsertLink(ctx, fc.Args["input"].(UpsertLinkInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
-			return ec.marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UpsertLinkPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_upsertLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_upsertLinks(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().UpsertLinks(ctx, fc.Args["input"].(UpsertLinksInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
-			return ec.marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UpsertLinksPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_upsertLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -23231,6 +23748,50 @@ func (ec *executionContext) fieldContext_Mutation_revertLink(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revertOperation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevertOperation(ctx, fc.Args["input"].(RevertOperationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
+			return ec.marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevertOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revertOperation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_scheduleLinkChange(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23319,34 +23880,34 @@ func (ec *executionContext) fieldContext_Mutation_cancelLinkChange(ctx context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func (ec *executionContext) _Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_revertOperation(ctx, field)
+			return ec.fieldContext_Mutation_createAnonymousLink(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().RevertOperation(ctx, fc.Args["input"].(RevertOperationInput))
+			return ec.Resolvers.Mutation().CreateAnonymousLink(ctx, fc.Args["input"].(CreateAnonymousLinkInput))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
-			return ec.marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
+			return ec.marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Mutation",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RevertOperationPayload(ctx, field)
+			return ec.childFields_CreateAnonymousLinkPayload(ctx, field)
 		},
 	}
 	defer func() {
@@ -23356,41 +23917,41 @@ func (ec *executionContext) fieldContext_Mutation_revertOperation(ctx context.Co
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_revertOperation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = ec.field_Mutation_createAnonymousLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func (ec *executionContext) _Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_exportClicks(ctx, field)
+			return ec.fieldContext_Mutation_claimLinks(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().ExportClicks(ctx, fc.Args["input"].(ExportClicksInput))
+			return ec.Resolvers.Mutation().ClaimLinks(ctx, fc.Args["input"].(ClaimLinksInput))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
-			return ec.marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
+			return ec.marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Mutation",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ExportClicksPayload(ctx, field)
+			return ec.childFields_ClaimLinksPayload(ctx, field)
 		},
 	}
 	defer func() {
@@ -23400,7 +23961,7 @@ func (ec *executionContext) fieldContext_Mutation_exportClicks(ctx context.Conte
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_exportClicks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = ec.field_Mutation_claimLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -23489,50 +24050,6 @@ func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_reportLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_updateDomain(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().UpdateDomain(ctx, fc.Args["input"].(UpdateDomainInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
-			return ec.marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_UpdateDomainPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_updateDomain_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -23665,6 +24182,50 @@ func (ec *executionContext) fieldContext_Mutation_deleteUtmTemplate(ctx context.
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteUtmTemplate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_exportClicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ExportClicks(ctx, fc.Args["input"].(ExportClicksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
+			return ec.marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ExportClicksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_exportClicks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -25775,36 +26336,27 @@ func (ec *executionContext) fieldContext_RegisterPayload_errors(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _RemoveDomainPayload_domain(ctx context.Context, field graphql.CollectedField, obj *RemoveDomainPayload) (ret graphql.Marshaler) {
+func (ec *executionContext) _RemoveDomainPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *RemoveDomainPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RemoveDomainPayload_domain(ctx, field)
+			return ec.fieldContext_RemoveDomainPayload_deletedId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Domain, nil
+			return obj.DeletedID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_RemoveDomainPayload_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RemoveDomainPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Domain(ctx, field)
-		},
-	}
-	return fc, nil
+func (ec *executionContext) fieldContext_RemoveDomainPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RemoveDomainPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RemoveDomainPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RemoveDomainPayload) (ret graphql.Marshaler) {
@@ -25839,27 +26391,27 @@ func (ec *executionContext) fieldContext_RemoveDomainPayload_errors(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _RemoveMemberPayload_removed(ctx context.Context, field graphql.CollectedField, obj *RemoveMemberPayload) (ret graphql.Marshaler) {
+func (ec *executionContext) _RemoveMemberPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *RemoveMemberPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RemoveMemberPayload_removed(ctx, field)
+			return ec.fieldContext_RemoveMemberPayload_deletedId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Removed, nil
+			return obj.DeletedID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
-func (ec *executionContext) fieldContext_RemoveMemberPayload_removed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RemoveMemberPayload", field, false, false, "Boolean")
+func (ec *executionContext) fieldContext_RemoveMemberPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RemoveMemberPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RemoveMemberPayload_scheduledChanges(ctx context.Context, field graphql.CollectedField, obj *RemoveMemberPayload) (ret graphql.Marshaler) {
@@ -26585,36 +27137,27 @@ func (ec *executionContext) fieldContext_RevokeApiKeyPayload_errors(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _RevokeInvitationPayload_invitation(ctx context.Context, field graphql.CollectedField, obj *RevokeInvitationPayload) (ret graphql.Marshaler) {
+func (ec *executionContext) _RevokeInvitationPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *RevokeInvitationPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RevokeInvitationPayload_invitation(ctx, field)
+			return ec.fieldContext_RevokeInvitationPayload_deletedId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Invitation, nil
+			return obj.DeletedID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
-			return ec.marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_RevokeInvitationPayload_invitation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RevokeInvitationPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Invitation(ctx, field)
-		},
-	}
-	return fc, nil
+func (ec *executionContext) fieldContext_RevokeInvitationPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeInvitationPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RevokeInvitationPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RevokeInvitationPayload) (ret graphql.Marshaler) {
@@ -27658,6 +28201,38 @@ func (ec *executionContext) fieldContext_SessionConnection_edges(_ context.Conte
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_SessionEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SessionConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *SessionConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SessionConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*account.Session) graphql.Marshaler {
+			return ec.marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSessionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SessionConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SessionConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Session(ctx, field)
 		},
 	}
 	return fc, nil
@@ -29867,6 +30442,38 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_edges(_ context.C
 	return fc, nil
 }
 
+func (ec *executionContext) _UtmTemplateConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UtmTemplateConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
+			return ec.marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplateᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UtmTemplateConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UtmTemplateConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _UtmTemplateConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31312,6 +31919,38 @@ func (ec *executionContext) fieldContext_WebhookConnection_edges(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _WebhookConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *WebhookConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+			return ec.marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhookᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WebhookConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _WebhookConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *WebhookConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31596,6 +32235,38 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_edges(_ conte
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_WebhookDeliveryEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WebhookDeliveryConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookDeliveryConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
+			return ec.marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookDeliveryConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WebhookDeliveryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookDelivery(ctx, field)
 		},
 	}
 	return fc, nil
@@ -32831,6 +33502,38 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_edges(_ context.Con
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_WorkspaceEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WorkspaceConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *WorkspaceConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
+			return ec.marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembershipᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WorkspaceConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Workspace(ctx, field)
 		},
 	}
 	return fc, nil
@@ -39559,6 +40262,11 @@ func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.Selec
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._ApiKeyConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._ApiKeyConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -39715,6 +40423,11 @@ func (ec *executionContext) _AuditEventConnection(ctx context.Context, sel ast.S
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._AuditEventConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._AuditEventConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -39788,6 +40501,11 @@ func (ec *executionContext) _CancelLinkChangePayload(ctx context.Context, sel as
 			out.Values[i] = graphql.MarshalString("CancelLinkChangePayload")
 		case "link":
 			out.Values[i] = ec._CancelLinkChangePayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deletedId":
+			out.Values[i] = ec._CancelLinkChangePayload_deletedId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -40107,6 +40825,11 @@ func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.Select
 			out.Values[i] = graphql.MarshalString("ClickConnection")
 		case "edges":
 			out.Values[i] = ec._ClickConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ClickConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -40530,6 +41253,11 @@ func (ec *executionContext) _DeleteLinkPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "deletedId":
+			out.Values[i] = ec._DeleteLinkPayload_deletedId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "errors":
 			out.Values[i] = ec._DeleteLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -40606,9 +41334,9 @@ func (ec *executionContext) _DeleteMyAccountPayload(ctx context.Context, sel ast
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeleteMyAccountPayload")
-		case "deleted":
-			out.Values[i] = ec._DeleteMyAccountPayload_deleted(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+		case "deletedId":
+			out.Values[i] = ec._DeleteMyAccountPayload_deletedId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "errors":
@@ -40644,9 +41372,9 @@ func (ec *executionContext) _DeleteUtmTemplatePayload(ctx context.Context, sel a
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeleteUtmTemplatePayload")
-		case "deleted":
-			out.Values[i] = ec._DeleteUtmTemplatePayload_deleted(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+		case "deletedId":
+			out.Values[i] = ec._DeleteUtmTemplatePayload_deletedId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "errors":
@@ -40682,9 +41410,9 @@ func (ec *executionContext) _DeleteWebhookPayload(ctx context.Context, sel ast.S
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeleteWebhookPayload")
-		case "deleted":
-			out.Values[i] = ec._DeleteWebhookPayload_deleted(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+		case "deletedId":
+			out.Values[i] = ec._DeleteWebhookPayload_deletedId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "errors":
@@ -40722,6 +41450,11 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 			out.Values[i] = graphql.MarshalString("DeleteWorkspacePayload")
 		case "workspace":
 			out.Values[i] = ec._DeleteWorkspacePayload_workspace(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deletedId":
+			out.Values[i] = ec._DeleteWorkspacePayload_deletedId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -40919,6 +41652,11 @@ func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.Selec
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._DomainConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._DomainConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -41077,6 +41815,11 @@ func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.Select
 			out.Values[i] = graphql.MarshalString("EventConnection")
 		case "edges":
 			out.Values[i] = ec._EventConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._EventConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -41399,6 +42142,11 @@ func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.S
 			out.Values[i] = graphql.MarshalString("InvitationConnection")
 		case "edges":
 			out.Values[i] = ec._InvitationConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._InvitationConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -41864,6 +42612,11 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._LinkConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._LinkConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -42229,6 +42982,11 @@ func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._LinkVersionConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._LinkVersionConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -42516,6 +43274,11 @@ func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.Selec
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._MemberConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._MemberConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -42696,6 +43459,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "changePassword":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_changePassword(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "exportMyData":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_exportMyData(ctx, field)
@@ -42706,13 +43476,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteMyAccount":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteMyAccount(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "changePassword":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_changePassword(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -42815,6 +43578,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "updateDomain":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateDomain(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "removeDomain":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_removeDomain(ctx, field)
@@ -42836,16 +43606,16 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "createAnonymousLink":
+		case "upsertLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_createAnonymousLink(ctx, field)
+				return ec._Mutation_upsertLink(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "claimLinks":
+		case "upsertLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_claimLinks(ctx, field)
+				return ec._Mutation_upsertLinks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -42860,20 +43630,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "updateLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateLinks(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "upsertLink":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_upsertLink(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "upsertLinks":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_upsertLinks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -42906,6 +43662,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "revertOperation":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revertOperation(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "scheduleLinkChange":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_scheduleLinkChange(ctx, field)
@@ -42920,16 +43683,16 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "revertOperation":
+		case "createAnonymousLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_revertOperation(ctx, field)
+				return ec._Mutation_createAnonymousLink(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "exportClicks":
+		case "claimLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_exportClicks(ctx, field)
+				return ec._Mutation_claimLinks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -42944,13 +43707,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "reportLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reportLink(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "updateDomain":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_updateDomain(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -42972,6 +43728,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteUtmTemplate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteUtmTemplate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "exportClicks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_exportClicks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -43801,8 +44564,8 @@ func (ec *executionContext) _RemoveDomainPayload(ctx context.Context, sel ast.Se
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RemoveDomainPayload")
-		case "domain":
-			out.Values[i] = ec._RemoveDomainPayload_domain(ctx, field, obj)
+		case "deletedId":
+			out.Values[i] = ec._RemoveDomainPayload_deletedId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -43839,9 +44602,9 @@ func (ec *executionContext) _RemoveMemberPayload(ctx context.Context, sel ast.Se
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RemoveMemberPayload")
-		case "removed":
-			out.Values[i] = ec._RemoveMemberPayload_removed(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+		case "deletedId":
+			out.Values[i] = ec._RemoveMemberPayload_deletedId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "scheduledChanges":
@@ -44272,8 +45035,8 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RevokeInvitationPayload")
-		case "invitation":
-			out.Values[i] = ec._RevokeInvitationPayload_invitation(ctx, field, obj)
+		case "deletedId":
+			out.Values[i] = ec._RevokeInvitationPayload_deletedId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -44731,6 +45494,11 @@ func (ec *executionContext) _SessionConnection(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("SessionConnection")
 		case "edges":
 			out.Values[i] = ec._SessionConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._SessionConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -45768,6 +46536,11 @@ func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._UtmTemplateConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._UtmTemplateConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -46312,6 +47085,11 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._WebhookConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._WebhookConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -46422,6 +47200,11 @@ func (ec *executionContext) _WebhookDeliveryConnection(ctx context.Context, sel 
 			out.Values[i] = graphql.MarshalString("WebhookDeliveryConnection")
 		case "edges":
 			out.Values[i] = ec._WebhookDeliveryConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._WebhookDeliveryConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46786,6 +47569,11 @@ func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.Se
 			out.Values[i] = graphql.MarshalString("WorkspaceConnection")
 		case "edges":
 			out.Values[i] = ec._WorkspaceConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._WorkspaceConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -47237,6 +48025,22 @@ func (ec *executionContext) marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforge
 	return ec._AddDomainPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKeyᚄ(ctx context.Context, sel ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ApiKey!")
@@ -47335,6 +48139,22 @@ func (ec *executionContext) marshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkf
 		graphql.AddInvalidNullFromMarshaler(ctx, "AuditAction!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNAuditEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.Event) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEvent(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEvent(ctx context.Context, sel ast.SelectionSet, v *audit.Event) graphql.Marshaler {
@@ -47528,6 +48348,22 @@ func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkf
 		graphql.AddInvalidNullFromMarshaler(ctx, "ClaimStatus!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNClick2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickᚄ(ctx context.Context, sel ast.SelectionSet, v []*Click) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx context.Context, sel ast.SelectionSet, v *Click) graphql.Marshaler {
@@ -47863,6 +48699,22 @@ func (ec *executionContext) marshalNDimension2githubᚗcomᚋlinkforgeᚋlinkfor
 	return res
 }
 
+func (ec *executionContext) marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomainᚄ(ctx context.Context, sel ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Domain!")
@@ -47940,6 +48792,22 @@ func (ec *executionContext) unmarshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkf
 
 func (ec *executionContext) marshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐErrorCode(ctx context.Context, sel ast.SelectionSet, v ErrorCode) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
@@ -48232,6 +49100,22 @@ func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
+func (ec *executionContext) marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitationᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Invitation!")
@@ -48283,6 +49167,22 @@ func (ec *executionContext) marshalNInviteMemberPayload2ᚖgithubᚗcomᚋlinkfo
 		return graphql.Null
 	}
 	return ec._InviteMemberPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Link) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx context.Context, sel ast.SelectionSet, v *link.Link) graphql.Marshaler {
@@ -48388,6 +49288,22 @@ func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkfo
 	return res
 }
 
+func (ec *executionContext) marshalNLinkVersion2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersionᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Version) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐVersion(ctx context.Context, sel ast.SelectionSet, v *link.Version) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "LinkVersion!")
@@ -48473,6 +49389,22 @@ func (ec *executionContext) marshalNLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋ
 		return graphql.Null
 	}
 	return ec._LogoutPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMemberᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
@@ -49211,6 +50143,22 @@ func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ScheduledChange(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSessionᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Session) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Session!")
@@ -49679,6 +50627,22 @@ func (ec *executionContext) unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplateᚄ(ctx context.Context, sel ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "UtmTemplate!")
@@ -49791,6 +50755,22 @@ func (ec *executionContext) unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhookᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Webhook!")
@@ -49829,6 +50809,22 @@ func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforg
 		return graphql.Null
 	}
 	return ec._WebhookConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDelivery(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *webhook.Delivery) graphql.Marshaler {
@@ -49944,6 +50940,22 @@ func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkfo
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembershipᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {

@@ -58,6 +58,8 @@ type AddDomainPayload struct {
 type APIKeyConnection struct {
 	// The API keys, each with its cursor.
 	Edges []*APIKeyEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*apikey.Key `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -74,6 +76,8 @@ type APIKeyEdge struct {
 type AuditEventConnection struct {
 	// The changes, each with its cursor.
 	Edges []*AuditEventEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*audit.Event `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -96,6 +100,8 @@ type CancelLinkChangeInput struct {
 type CancelLinkChangePayload struct {
 	// The link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
+	// The id of the canceled change; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -207,6 +213,8 @@ func (Click) IsNode() {}
 type ClickConnection struct {
 	// The clicks, each with its cursor.
 	Edges []*ClickEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*Click `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -447,6 +455,8 @@ type DeleteLinkInput struct {
 type DeleteLinkPayload struct {
 	// The link, now DELETED; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
+	// The id of the deleted link; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -479,8 +489,8 @@ type DeleteMyAccountInput struct {
 
 // Payload of deleteMyAccount.
 type DeleteMyAccountPayload struct {
-	// Whether the account was deleted.
-	Deleted bool `json:"deleted"`
+	// The id of the deleted account; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -493,8 +503,8 @@ type DeleteUtmTemplateInput struct {
 
 // Payload of deleteUtmTemplate.
 type DeleteUtmTemplatePayload struct {
-	// Whether the template is deleted.
-	Deleted bool `json:"deleted"`
+	// The id of the deleted template; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -507,8 +517,8 @@ type DeleteWebhookInput struct {
 
 // Payload of deleteWebhook.
 type DeleteWebhookPayload struct {
-	// Whether the webhook is deleted.
-	Deleted bool `json:"deleted"`
+	// The id of the deleted webhook; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -523,6 +533,8 @@ type DeleteWorkspaceInput struct {
 type DeleteWorkspacePayload struct {
 	// The workspace, now deleted; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// The id of the deleted workspace; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -531,6 +543,8 @@ type DeleteWorkspacePayload struct {
 type DomainConnection struct {
 	// The domains, each with its cursor.
 	Edges []*DomainEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*domain.Domain `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -547,6 +561,8 @@ type DomainEdge struct {
 type EventConnection struct {
 	// The events, each with its cursor.
 	Edges []*EventEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*workspace.LoggedEvent `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 	// The id of the newest event, from which to read only later ones; null: there is none. A page without further events has all up to it.
@@ -629,6 +645,8 @@ type HitQuota struct {
 type InvitationConnection struct {
 	// The invitations, each with its cursor.
 	Edges []*InvitationEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*workspace.Invitation `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -693,6 +711,8 @@ type LinkChangeInput struct {
 type LinkConnection struct {
 	// The links, each with its cursor.
 	Edges []*LinkEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*link.Link `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 	// The number of matching links on all pages. It is counted only if it is selected.
@@ -747,6 +767,8 @@ type LinkRoutingInput struct {
 type LinkVersionConnection struct {
 	// The versions, each with its cursor.
 	Edges []*LinkVersionEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*link.Version `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -819,6 +841,8 @@ type LogoutPayload struct {
 type MemberConnection struct {
 	// The members, each with its cursor.
 	Edges []*MemberEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*workspace.Member `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -1000,8 +1024,8 @@ type RemoveDomainInput struct {
 
 // Payload of removeDomain.
 type RemoveDomainPayload struct {
-	// The removed domain; null when there are errors.
-	Domain *domain.Domain `json:"domain,omitempty"`
+	// The id of the removed domain; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1016,8 +1040,8 @@ type RemoveMemberInput struct {
 
 // Payload of removeMember.
 type RemoveMemberPayload struct {
-	// Whether the member was removed.
-	Removed bool `json:"removed"`
+	// The id of the removed Member; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// The pending changes that the member scheduled, soonest first, up to 100. They take effect unless cancelLinkChange cancels
 	// them. Null when there are errors.
 	ScheduledChanges []*link.ScheduledChange `json:"scheduledChanges,omitempty"`
@@ -1183,8 +1207,8 @@ type RevokeInvitationInput struct {
 
 // Payload of revokeInvitation.
 type RevokeInvitationPayload struct {
-	// The revoked invitation; null when there are errors.
-	Invitation *workspace.Invitation `json:"invitation,omitempty"`
+	// The id of the revoked invitation; null when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1243,6 +1267,8 @@ type ScheduleLinkChangePayload struct {
 type SessionConnection struct {
 	// The sessions, each with its cursor.
 	Edges []*SessionEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*account.Session `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -1598,6 +1624,8 @@ type UserError struct {
 type UtmTemplateConnection struct {
 	// The templates, each with its cursor.
 	Edges []*UtmTemplateEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*utmtemplate.Template `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -1642,6 +1670,8 @@ type VerifyEmailPayload struct {
 type WebhookConnection struct {
 	// The webhooks, each with its cursor.
 	Edges []*WebhookEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*webhook.Webhook `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -1650,6 +1680,8 @@ type WebhookConnection struct {
 type WebhookDeliveryConnection struct {
 	// The deliveries, each with its cursor.
 	Edges []*WebhookDeliveryEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*webhook.Delivery `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -1682,6 +1714,8 @@ type WorkspaceBy struct {
 type WorkspaceConnection struct {
 	// The workspaces, each with its cursor.
 	Edges []*WorkspaceEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*workspace.Membership `json:"nodes"`
 	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
