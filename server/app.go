@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/graph/transport"
@@ -24,13 +22,11 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/migrate"
-	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/firstvisit"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/outbound"
-	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
@@ -47,8 +43,6 @@ import (
 const (
 	// migrateDeadline bounds the migrations at start, with the wait for another node's.
 	migrateDeadline = 10 * time.Minute
-	// drainDeadline bounds how long requests in flight may take after the signal to stop.
-	drainDeadline = 20 * time.Second
 	// uploadDeadline is how long a body of 10 MiB may take over a slow line.
 	uploadDeadline = time.Minute
 )
@@ -67,7 +61,6 @@ type app struct {
 	traces *obs.Traces // nil when there are none
 	// certificate is nil if the server does not terminate TLS.
 	certificate *certificate
-	data        *stores.DataFolder // nil with a database URL
 	db          *db.DB
 	kv          *redisx.Client
 	mailer      *mail.Mailer
@@ -84,6 +77,8 @@ type app struct {
 	endpoint  *transport.Handler
 	redirects *redirect.Handler
 	codes     *qr.Renderer
+	// opened closes what newApp has opened, in that order.
+	opened []func() error
 }
 
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller
@@ -105,25 +100,30 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if a.traces, err = obs.OpenTraces(ctx, cli.Version(), log); err != nil {
 		return nil, err
 	}
+	a.opened = append(a.opened, a.closeTraces)
 	if c.TLSCertificate != "" {
 		if a.certificate, err = openCertificate(c.TLSCertificate, c.TLSKey, log); err != nil {
 			return nil, err
 		}
 	}
 	if c.Embedded() {
-		if a.data, err = stores.OpenDataFolder(c.DataDir); err != nil {
+		data, err := stores.OpenDataFolder(c.DataDir)
+		if err != nil {
 			return nil, err
 		}
+		a.opened = append(a.opened, data.Close)
 	}
 	if a.db, err = stores.OpenDatabase(ctx, a.config, a.memory.sqlite); err != nil {
 		return nil, err
 	}
+	a.opened = append(a.opened, a.db.Close)
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
 	if a.kv, err = redisx.Open(c.RedisURL, c.RedisPool); err != nil {
 		return nil, err
 	}
+	a.opened = append(a.opened, a.kv.Close)
 	a.trace()
 	a.kv.Protect(log)
 	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
@@ -203,6 +203,7 @@ func (a *app) wire() error {
 	if err != nil {
 		return err
 	}
+	a.opened = append(a.opened, a.Stores.Close)
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
 	linkRate, unknownCodes := a.config.LinkRate, a.config.UnknownCodes
 	if !a.config.RateLimits {
@@ -287,66 +288,20 @@ func (a *app) writers() *consistency.Writers {
 	return &consistency.Writers{DB: a.db, KV: a.kv, Log: a.log, Now: a.now}
 }
 
-// serve answers requests until the context ends. Then it says that it is not ready, and after
-// LINKFORGE_DRAIN_DELAY it takes no new ones, finishes those in flight, and writes the clicks that
-// are still waiting.
-func (a *app) serve(ctx context.Context, listener net.Listener) error {
-	a.OwnHosts.Listen(listener.Addr())
-	server := a.httpServer()
-	plain := fastpath.Listen(listener, a.fastPath(), a.log)
-	serve := func() error { return server.Serve(plain) }
-	if a.certificate != nil {
-		server.TLSConfig = a.certificate.config()
-		serve = func() error { return server.ServeTLS(plain, "", "") }
+// close closes what newApp has opened, in the opposite order.
+func (a *app) close() (err error) {
+	for _, c := range slices.Backward(a.opened) {
+		err = errors.Join(err, c())
 	}
-	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRecording()
-	var last errgroup.Group // until every request has been answered
-	last.Go(func() error { return a.Recorder.Run(recording) })
-	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopLeasing()
-	var leases errgroup.Group // ends before the recorder, whose log knows of what could not be given back
-	leases.Go(func() error { return a.Quotas.Run(leasing) })
-	last.Go(func() error { return a.Unmatched.Run(recording) })
-	last.Go(func() error { return a.mailer.Run(recording) })
-	// Background work continues until the last request has ended.
-	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	parts, failed := errgroup.WithContext(lasting)
-	parts.Go(func() error {
-		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serving: %w", err)
-		}
-		return nil
-	})
-	parts.Go(func() error { return a.runAdmin(failed) })
-	parts.Go(func() error { return a.jobs.Run(failed) })
-	parts.Go(func() error { return a.db.Replica.Follow(failed, a.db, a.log, a.now) })
-	parts.Go(func() error { return a.memory.follow(failed) })
-	parts.Go(func() error { return a.Accounts.WatchRevoked(failed) })
-	parts.Go(func() error { return a.Links.Resolver.Follow(failed) })
-	parts.Go(func() error { return a.VisitorKeys.Run(failed) })
-	parts.Go(func() error { return a.LinkList.RunIndex(failed, a.log) })
-	parts.Go(func() error { return a.ClickStream.Run(failed) })
-	parts.Go(func() error { return a.dispatcher.Run(failed) })
-	parts.Go(func() error { return a.EventStream.Run(failed) })
-	parts.Go(func() error { return a.endpoint.Run(failed) })
-	if a.countries != nil {
-		parts.Go(func() error { return a.countries.Watch(failed) })
+	return err
+}
+
+// closeTraces sends the last spans. Their loss is one for the operator only.
+func (a *app) closeTraces() error {
+	if err := a.traces.Close(); err != nil {
+		a.log.Warn("spans are not sent", "error", err)
 	}
-	if a.certificate != nil {
-		parts.Go(func() error { return a.certificate.watch(failed) })
-	}
-	parts.Go(func() error {
-		a.awaitStop(ctx, failed, plain)
-		stop()
-		return drain(context.WithoutCancel(ctx), server, plain)
-	})
-	err := parts.Wait()
-	stopLeasing()
-	err = errors.Join(err, leases.Wait())
-	stopRecording()
-	return errors.Join(err, last.Wait())
+	return nil
 }
 
 // httpServer returns the server of everything that the fast path does not answer.
@@ -368,86 +323,4 @@ func (a *app) httpServer() *http.Server {
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
 	return server
-}
-
-// awaitStop waits for the signal to stop, and then as long as proxies may take to see that this
-// node is not ready. A part that failed, such as the listener, ends both.
-func (a *app) awaitStop(ctx, failed context.Context, plain *fastpath.Listener) {
-	select {
-	case <-ctx.Done():
-	case <-failed.Done():
-	}
-	a.log.InfoContext(ctx, "stopping")
-	a.stopping.Store(true)
-	plain.Drain()
-	if failed.Err() != nil {
-		return
-	}
-	if a.config.DrainDelay > 0 {
-		a.log.InfoContext(ctx, "draining: requests are accepted, /readyz fails", "for", a.config.DrainDelay)
-		_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
-	}
-	awaitIdle(failed, plain)
-}
-
-const (
-	// idleAfter is how long after its last request a connection counts as idle. maxIdleWait bounds the
-	// wait until all are.
-	idleAfter   = 500 * time.Millisecond
-	maxIdleWait = 3 * time.Second
-	idlePoll    = 20 * time.Millisecond
-)
-
-// awaitIdle waits until all plain connections have ended or are idle. Once the node is to stop, the
-// next response ends a connection. Closing a busy one would break the request that is on its way.
-func awaitIdle(ctx context.Context, plain *fastpath.Listener) {
-	for waited := time.Duration(0); waited < maxIdleWait; waited += idlePoll {
-		if !plain.IsBusy(time.Now().Add(-idleAfter)) || poll.Wait(ctx, idlePoll) != nil {
-			return
-		}
-	}
-}
-
-// leaving closes connections after their next response once the node is to stop, so that proxies
-// open new ones to other nodes. Closing idle connections at the end would break requests that are
-// being sent.
-func (a *app) leaving(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.stopping.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// drain stops listening and waits for the requests in flight.
-func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) error {
-	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
-	defer cancel()
-	err := errors.Join(server.Shutdown(ctx), plain.Wait(ctx))
-	if err != nil {
-		return errors.Join(fmt.Errorf("requests were interrupted: %w", err), server.Close())
-	}
-	return nil
-}
-
-// close gives everything back, in the opposite order.
-func (a *app) close() error {
-	var err error
-	if a.Stores != nil {
-		err = errors.Join(err, a.Stores.Close())
-	}
-	if a.kv != nil {
-		err = errors.Join(err, a.kv.Close())
-	}
-	if a.db != nil {
-		err = errors.Join(err, a.db.Close())
-	}
-	if a.data != nil {
-		err = errors.Join(err, a.data.Close())
-	}
-	if unsent := a.traces.Close(); unsent != nil { // a loss for the operator only
-		a.log.Warn("spans are not sent", "error", unsent)
-	}
-	return err
 }

@@ -82,8 +82,11 @@ func (c *certificate) load() error {
 }
 
 // watch reads the files again when they have changed. What cannot be used is logged, and the
-// certificate before stays.
+// certificate before stays. Without a certificate it returns at once.
 func (c *certificate) watch(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
 	c.files.Watch(ctx, certificateInterval, func(ctx context.Context) {
 		if err := c.load(); err != nil {
 			c.log.ErrorContext(ctx, "the TLS certificate is not replaced", "error", err)

@@ -6,12 +6,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
 )
@@ -48,6 +55,145 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 	}
 	announce(out, a.config)
 	return a.serve(ctx, listener)
+}
+
+// drainDeadline bounds how long requests in flight may take after the signal to stop.
+const drainDeadline = 20 * time.Second
+
+// part is a part of a server that runs until its context ends.
+type part = func(ctx context.Context) error
+
+// lasting are the stages of a server that last until every request has been answered. They start in this order, and
+// end in the opposite one.
+func (a *app) lasting() [][]part {
+	return [][]part{
+		{a.Recorder.Run, a.Unmatched.Run, a.mailer.Run},
+		{a.Quotas.Run}, // its end writes to the log of the recorder what could not be returned
+	}
+}
+
+// background are the parts that end with the signal to stop. If one fails, the server stops.
+func (a *app) background() []part {
+	return []part{
+		a.runAdmin, a.jobs.Run, a.memory.follow, a.Accounts.WatchRevoked, a.Links.Resolver.Follow, a.VisitorKeys.Run,
+		a.ClickStream.Run, a.dispatcher.Run, a.EventStream.Run, a.endpoint.Run, a.countries.Watch, a.certificate.watch,
+		func(ctx context.Context) error { return a.db.Replica.Follow(ctx, a.db, a.log, a.now) },
+		func(ctx context.Context) error { return a.LinkList.RunIndex(ctx, a.log) },
+	}
+}
+
+// serve answers requests until the context ends. Then it says that it is not ready, and after
+// LINKFORGE_DRAIN_DELAY it takes no new ones, finishes those in flight, and writes the clicks that
+// are still waiting.
+func (a *app) serve(ctx context.Context, listener net.Listener) error {
+	return inStages(context.WithoutCancel(ctx), a.lasting(), func() error { return a.answer(ctx, listener) })
+}
+
+// inStages runs a function while the parts of the stages run.
+func inStages(ctx context.Context, stages [][]part, run func() error) error {
+	if len(stages) == 0 {
+		return run()
+	}
+	lasting, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts errgroup.Group
+	for _, p := range stages[0] {
+		parts.Go(func() error { return p(lasting) })
+	}
+	err := inStages(ctx, stages[1:], run)
+	stop()
+	return errors.Join(err, parts.Wait())
+}
+
+// answer answers requests, with the parts in the background, until the context ends or a part fails.
+func (a *app) answer(ctx context.Context, listener net.Listener) error {
+	a.OwnHosts.Listen(listener.Addr())
+	server := a.httpServer()
+	plain := fastpath.Listen(listener, a.fastPath(), a.log)
+	serve := func() error { return server.Serve(plain) }
+	if a.certificate != nil {
+		server.TLSConfig = a.certificate.config()
+		serve = func() error { return server.ServeTLS(plain, "", "") }
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	parts, failed := errgroup.WithContext(running)
+	parts.Go(func() error {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	})
+	for _, p := range a.background() {
+		parts.Go(func() error { return p(failed) })
+	}
+	parts.Go(func() error {
+		a.awaitStop(ctx, failed, plain)
+		stop()
+		return drain(context.WithoutCancel(ctx), server, plain)
+	})
+	return parts.Wait()
+}
+
+// awaitStop waits for the signal to stop, and then as long as proxies may take to see that this
+// node is not ready. A part that failed, such as the listener, ends both.
+func (a *app) awaitStop(ctx, failed context.Context, plain *fastpath.Listener) {
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	a.log.InfoContext(ctx, "stopping")
+	a.stopping.Store(true)
+	plain.Drain()
+	if failed.Err() != nil {
+		return
+	}
+	if a.config.DrainDelay > 0 {
+		a.log.InfoContext(ctx, "draining: requests are accepted, /readyz fails", "for", a.config.DrainDelay)
+		_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
+	}
+	awaitIdle(failed, plain)
+}
+
+const (
+	// idleAfter is how long after its last request a connection counts as idle. maxIdleWait bounds the
+	// wait until all are.
+	idleAfter   = 500 * time.Millisecond
+	maxIdleWait = 3 * time.Second
+	idlePoll    = 20 * time.Millisecond
+)
+
+// awaitIdle waits until all plain connections have ended or are idle. Once the node is to stop, the
+// next response ends a connection. Closing a busy one would break the request that is on its way.
+func awaitIdle(ctx context.Context, plain *fastpath.Listener) {
+	for waited := time.Duration(0); waited < maxIdleWait; waited += idlePoll {
+		if !plain.IsBusy(time.Now().Add(-idleAfter)) || poll.Wait(ctx, idlePoll) != nil {
+			return
+		}
+	}
+}
+
+// leaving closes connections after their next response once the node is to stop, so that proxies
+// open new ones to other nodes. Closing idle connections at the end would break requests that are
+// being sent.
+func (a *app) leaving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// drain stops listening and waits for the requests in flight.
+func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) error {
+	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
+	defer cancel()
+	err := errors.Join(server.Shutdown(ctx), plain.Wait(ctx))
+	if err != nil {
+		return errors.Join(fmt.Errorf("requests were interrupted: %w", err), server.Close())
+	}
+	return nil
 }
 
 // announce says where everything is.
