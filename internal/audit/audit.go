@@ -80,7 +80,7 @@ const LinkClicked Action = "LINK_CLICKED"
 // no personal data.
 type Details map[string]any
 
-// Event is one change.
+// Event is one change. TestIndexes_AreUsed names the queries that need the indexes of the table.
 type Event struct {
 	bun.BaseModel `bun:"table:audit_events,alias:event"`
 

@@ -189,15 +189,29 @@ func feedIn(t *testing.T, d *db.DB, r FeedRequest) page.Page[*Event] {
 	return p
 }
 
-// TestFeed_ReadsFittingIndexes: neither the events about one link nor rare ones cost as much as all events.
-func TestFeed_ReadsFittingIndexes(t *testing.T) {
+// TestIndexes_AreUsed names a query for each index of the table: without it, the query would read all events of
+// the workspace, or of all workspaces.
+func TestIndexes_AreUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		events := slices.Concat(links(3000, LinkCreated), links(5, LinkExpired))
 		for range 200 { // the log has them last, so that reading it in order reads all others
 			events = append(events, New("ws_a", "", LinkUpdated, "lnk_7", nil, noon))
 		}
+		var few []*Event
+		for range 20 {
+			events = append(events, New("ws_a", "usr_few", LinkUpdated, "lnk_8", nil, noon))
+			few = append(few, New("ws_few", "", LinkCreated, "lnk_few", nil, noon))
+		}
 		write(t, d, "ws_a", events...)
+		write(t, d, "ws_few", few...)
+		list := func(d *db.DB, workspaceID string, f *Filter) {
+			must.Value(List(db.AsSystem(t.Context()), d, workspaceID, f, page.Request{Size: 20}))(t)
+		}
+		read := func(d *db.DB, r LogRequest) {
+			r.Actions, r.UpTo, r.Limit = LinkActions, Position{1 << 60, 1 << 60}, 50
+			must.Value(Read(db.AsSystem(t.Context()), d, r))(t)
+		}
 		polltest.Until(t, "all events are final, which plans depend on", func() bool {
 			return len(feedIn(t, d, FeedRequest{TargetID: "lnk_7", Size: 20}).Items) == 20
 		})
@@ -213,13 +227,17 @@ func TestFeed_ReadsFittingIndexes(t *testing.T) {
 				feedIn(t, d, FeedRequest{Wanted: []Action{LinkExpired, DestinationFailed}, Size: 20})
 			}},
 			{"a stream about a link", "audit_events_by_target", func(d *db.DB) {
-				_, err := Read(db.AsSystem(t.Context()), d, LogRequest{
-					WorkspaceIDs: []string{"ws_a"}, Actions: LinkActions, TargetID: "lnk_7",
-					UpTo: Position{1 << 60, 1 << 60}, Limit: 50,
-				})
-				if err != nil {
-					t.Error(err)
-				}
+				read(d, LogRequest{WorkspaceIDs: []string{"ws_a"}, TargetID: "lnk_7"})
+			}},
+			{"a stream of a workspace", "audit_events_in_order", func(d *db.DB) {
+				read(d, LogRequest{WorkspaceIDs: []string{"ws_few"}})
+			}},
+			{"the log of all workspaces", "audit_events_(by_commit|seq)", func(d *db.DB) {
+				must.Value(WrittenAfter(db.AsSystem(t.Context()), d, Position{1 << 60, 1 << 60}, 50))(t)
+			}},
+			{"an audit log", "audit_events_in_workspace", func(d *db.DB) { list(d, "ws_few", nil) }},
+			{"the changes of an actor", "audit_events_by_actor", func(d *db.DB) {
+				list(d, "ws_a", &Filter{ActorID: new("usr_few")})
 			}},
 		} {
 			plans := dbtest.Plans(t, d, c.read)
