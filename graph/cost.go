@@ -127,7 +127,7 @@ func costLinks(c *gen.ComplexityRoot) {
 	c.Link.Metadata, c.LinkVersion.Metadata = textCost, textCost
 	c.Event.URL, c.DestinationCheck.URL, c.RoutingTarget.URL = textCost, textCost, textCost
 	c.FieldChange.Before, c.FieldChange.After = textCost, textCost
-	c.Event.FieldChanges, c.AuditEvent.FieldChanges, c.LinkVersion.Changes = changesCost, changesCost, changesCost
+	c.Event.FieldChanges, c.LinkVersion.Changes = changesCost, changesCost
 	c.ScheduledChange.Changes = changesCost
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 }

@@ -98,7 +98,6 @@ type (
 	memberResolver        resolver
 	invitationResolver    resolver
 	apiKeyResolver        resolver
-	auditEventResolver    resolver
 	eventResolver         resolver
 	linkVersionResolver   resolver
 	scheduledResolver     resolver
@@ -145,7 +144,6 @@ func (r *resolver) Workspace() gen.WorkspaceResolver       { return (*workspaceR
 func (r *resolver) Member() gen.MemberResolver             { return (*memberResolver)(r) }
 func (r *resolver) Invitation() gen.InvitationResolver     { return (*invitationResolver)(r) }
 func (r *resolver) ApiKey() gen.ApiKeyResolver             { return (*apiKeyResolver)(r) }
-func (r *resolver) AuditEvent() gen.AuditEventResolver     { return (*auditEventResolver)(r) }
 func (r *resolver) Event() gen.EventResolver               { return (*eventResolver)(r) }
 func (r *resolver) ScheduledChange() gen.ScheduledChangeResolver {
 	return (*scheduledResolver)(r)

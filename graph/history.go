@@ -2,13 +2,11 @@ package graph
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -138,56 +136,4 @@ func (r *mutationResolver) RevertOperation(
 		return &gen.RevertLinkResult{LinkID: undo.LinkIDs[i], Link: reverted.Link, Errors: found}
 	})
 	return &gen.RevertOperationPayload{Results: results, Remaining: undo.Remaining}, err
-}
-
-func (r *workspaceResolver) Events(
-	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
-) (*gen.EventConnection, error) {
-	size, err := pageSize(first)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkEventFilter(types, linkID); err != nil {
-		return nil, err
-	}
-	p, head, err := r.Workspaces.Events(ctx, *m, audit.FeedRequest{
-		Wanted: types, TargetID: optional.Value(linkID), After: optional.Value(after), Size: size,
-	})
-	if err != nil {
-		return nil, err
-	}
-	edges, links := make([]*gen.EventEdge, 0, len(p.Items)), []string{}
-	for i, e := range p.Items {
-		edges = append(edges, &gen.EventEdge{Cursor: p.Cursors[i], Node: e})
-		if id.Valid(id.Link, e.TargetID) {
-			links = append(links, e.TargetID)
-		}
-	}
-	loader.Of(ctx).In(*m).Links.Expect(links)
-	return &gen.EventConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head)}, nil
-}
-
-// checkEventFilter returns InvalidInput.
-func checkEventFilter(types []audit.Action, linkID *string) error {
-	if slices.Contains(types, audit.LinkClicked) {
-		return errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.").At("types")
-	}
-	if linkID != nil && !id.Valid(id.Link, *linkID) {
-		return errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
-	}
-	return nil
-}
-
-func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
-	if e.ShowsActor {
-		return optional.Of(e.Event.ActorID), nil
-	}
-	return visibleActor(e.In, e.ActorID), nil
-}
-
-func (r *eventResolver) Link(ctx context.Context, e *workspace.LoggedEvent) (*link.Link, error) {
-	if !id.Valid(id.Link, e.TargetID) {
-		return nil, nil
-	}
-	return loader.Of(ctx).In(e.In).Links.Get(ctx, e.TargetID)
 }

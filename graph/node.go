@@ -29,7 +29,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Click:      c.clickNodes,
 		id.Delivery:   c.deliveryNodes,
 		id.Domain:     nodesOf(c.Domains.Rows().ByID, domainIDs),
-		id.Event:      nodesOf(c.Workspaces.EventsByID, eventIDs),
+		id.Event:      c.eventNodes,
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
 		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),

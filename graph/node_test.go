@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -38,7 +39,7 @@ import (
 // objects that they can list.
 var listedNodes = map[string]string{
 	"ApiKey":          ofWorkspace(`apiKeys(first: $n) { edges { node { id __typename } } }`),
-	"AuditEvent":      ofWorkspace(`auditLog(first: $n) { edges { node { id __typename } } }`),
+	"Event":           ofWorkspace(`auditLog(first: $n) { nodes { id __typename } }`),
 	"Click":           ofWorkspace(`clicks(first: $n) { edges { node { id __typename } } }`),
 	"Domain":          ofWorkspace(`domains(first: $n) { edges { node { id __typename } } }`),
 	"Invitation":      ofWorkspace(`invitations(first: $n) { edges { node { id __typename } } }`),
@@ -54,6 +55,8 @@ var listedNodes = map[string]string{
 		`} } } }`),
 	"Workspace": `query ($w: ID!) { workspace(by: {id: $w}) { id __typename } }`,
 }
+
+var eventLog = ofWorkspace(`events(first: $n) { nodes { id __typename } }`)
 
 // nodeWorld is a workspace with one object of each type, and callers with every role and every
 // scope.
@@ -148,6 +151,9 @@ func (w *nodeWorld) eventOf(t *testing.T, targetID string) (eventID string) {
 func (w *nodeWorld) ids(t *testing.T, token, typeName string) []string {
 	t.Helper()
 	r := w.ask(t, token, listedNodes[typeName], "w", w.ada.workspace.ID(), "n", 100)
+	if typeName == "Event" && r.codes() != "" { // a caller without AUDIT_READ lists the event log
+		r = w.ask(t, token, eventLog, "w", w.ada.workspace.ID(), "n", 100)
+	}
 	var ids []string
 	visit(t, r.Data, func(object map[string]any) {
 		if object["__typename"] == typeName {
@@ -187,6 +193,10 @@ func TestNode_FetchesWhatTheCallerCanList(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
+		polltest.Until(t, "the transactions that began before the events have ended", func() bool {
+			r := w.ask(t, w.ada.token, eventLog, "w", w.ada.workspace.ID(), "n", 100)
+			return strings.Contains(r.text, "evt_")
+		})
 		for typeName := range listedNodes {
 			all := w.ids(t, w.ada.token, typeName)
 			if len(all) == 0 {
@@ -229,7 +239,7 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 
 // localIDs are the types whose ids node does not find, with what their descriptions say instead.
 var localIDs = map[string]string{
-	"Event": "node finds the AuditEvent", "RoutingRule": "local to the link: node does not find it",
+	"RoutingRule":   "local to the link: node does not find it",
 	"RoutingTarget": "local to the link: node does not find it",
 }
 

@@ -14,9 +14,7 @@ import (
 // every caller may read.
 var typePermissions = map[string]workspace.Permission{
 	"ApiKey":           workspace.WriteKeys,
-	"AuditEvent":       workspace.ReadAudit,
 	"Click":            workspace.ReadStats,
-	"Event":            workspace.ReadLinks,
 	"LinkVersion":      workspace.ReadLinks,
 	"ScheduledChange":  workspace.ReadLinks,
 	"CodePreview":      workspace.ReadLinks,

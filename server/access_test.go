@@ -332,7 +332,7 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
 		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`,
 			map[string]any{"id": l.Link.ID})
-		type event struct{ Action, ActorID, TargetID, Details string }
+		type event struct{ Type, ActorID, SubjectID, Details string }
 		type log struct {
 			Workspace struct {
 				AuditLog struct{ Edges []struct{ Node event } }
@@ -341,9 +341,9 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 		ask := func(filter map[string]any) (events []event) {
 			t.Helper()
 			var got log
-			key.must(t, &got, `query ($w: ID!, $f: AuditFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
+			key.must(t, &got, `query ($w: ID!, $f: EventFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
 				{ edges { node {
-				action actorId targetId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
+				type actorId subjectId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
 			for _, e := range got.Workspace.AuditLog.Edges {
 				events = append(events, e.Node)
 			}
@@ -365,9 +365,9 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 			filter map[string]any
 			want   []event
 		}{
-			"by action": {map[string]any{"actions": []string{"LINK_DELETED", "LINK_CREATED"}}, []event{want[1], want[3]}},
+			"by type":   {map[string]any{"types": []string{"LINK_DELETED", "LINK_CREATED"}}, []event{want[1], want[3]}},
 			"by actor":  {map[string]any{"actorId": keyID}, want[5:]},
-			"by target": {map[string]any{"targetId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
+			"by target": {map[string]any{"subjectId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
 			"from on":   {map[string]any{"from": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, nil},
 			"until": {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id},
 				want[:5]},

@@ -40,19 +40,19 @@ func TestAuditLog_HasValuesBeforeAndAfter(t *testing.T) {
 				AuditLog struct {
 					Edges []struct {
 						Node struct {
-							Action  string
+							Type    string
 							Changes []struct{ Field, Before, After string }
 						}
 					}
 				}
 			}
 		}
-		host.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 100) { edges { node { action changes {
+		host.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 100) { edges { node { type changes {
 			field before after } } } } } }`, map[string]any{"w": host.workspaceID})
 		var changes []string
 		for _, edge := range slices.Backward(got.Workspace.AuditLog.Edges) {
 			for _, c := range edge.Node.Changes {
-				changes = append(changes, fmt.Sprintf("%s %s %s %s", edge.Node.Action, c.Field, c.Before, c.After))
+				changes = append(changes, fmt.Sprintf("%s %s %s %s", edge.Node.Type, c.Field, c.Before, c.After))
 			}
 		}
 		want := []string{

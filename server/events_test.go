@@ -81,7 +81,7 @@ func (w tenant) loggedChanges(t *testing.T) (ids []string) {
 			}
 		}
 		w.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a, filter: {
-			actions: [LINK_CREATED, LINK_UPDATED, LINK_DELETED, LINK_RESTORED]}) { edges { cursor node { id } }
+			types: [LINK_CREATED, LINK_UPDATED, LINK_DELETED, LINK_RESTORED]}) { edges { cursor node { id } }
 			pageInfo { hasNextPage } } } }`, map[string]any{"w": w.workspaceID, "a": after})
 		for _, edge := range got.Workspace.AuditLog.Edges {
 			ids, after = append(ids, edge.Node.ID), edge.Cursor

@@ -21,9 +21,9 @@ var exports = ratelimit.Rate{Name: "exports", Attempts: 60, Window: time.Hour}
 // exportedEvent is a line of an exported audit log.
 type exportedEvent struct {
 	ID          string          `json:"id"`
-	Action      audit.Action    `json:"action"`
+	Action      audit.Action    `json:"type"`
 	ActorID     string          `json:"actorId,omitempty"`
-	TargetID    string          `json:"targetId"`
+	TargetID    string          `json:"subjectId"`
 	Details     json.RawMessage `json:"details"`
 	Version     *int            `json:"version,omitempty"`
 	OperationID string          `json:"operationId,omitempty"`
@@ -36,7 +36,7 @@ type exportedEvent struct {
 func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 	m, err := a.mayExport(r)
 	request := page.Request{Size: page.Max}
-	var p page.Page[*audit.Event]
+	var p page.Page[*workspace.LoggedEvent]
 	if err == nil {
 		err = a.Limits.Charge(r.Context(), exports, m.ActorID())
 	}
@@ -111,7 +111,7 @@ func (a *app) refuseExport(w http.ResponseWriter, r *http.Request, err error) {
 // linesDeadline is how long a client may take to read a hundred lines.
 const linesDeadline = 30 * time.Second
 
-func writeEvents(w http.ResponseWriter, events []*audit.Event) error {
+func writeEvents(w http.ResponseWriter, events []*workspace.LoggedEvent) error {
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Now().Add(linesDeadline)); err != nil {
 		return err

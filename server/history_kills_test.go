@@ -381,7 +381,7 @@ func (w tenant) mutate(name, input string, in map[string]any) error {
 
 // eventPage is a page of the audit log.
 type eventPage struct {
-	Edges    []struct{ Node struct{ ID, Action string } }
+	Edges    []struct{ Node struct{ ID, Type string } }
 	PageInfo struct {
 		HasNextPage bool
 		EndCursor   string
@@ -394,10 +394,10 @@ func (e *editor) auditLog(t *testing.T) (ids []string) {
 	for after := any(nil); ; {
 		var got struct{ Workspace struct{ AuditLog eventPage } }
 		e.must(t, &got, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $after) {
-			edges { node { id action } } pageInfo { hasNextPage endCursor } } } }`,
+			edges { node { id type } } pageInfo { hasNextPage endCursor } } } }`,
 			map[string]any{"w": e.workspaceID, "after": after})
 		for _, edge := range got.Workspace.AuditLog.Edges {
-			if action := edge.Node.Action; strings.HasPrefix(action, "LINK_") && !strings.HasPrefix(action, "LINK_CHANGE_") {
+			if t := edge.Node.Type; strings.HasPrefix(t, "LINK_") && !strings.HasPrefix(t, "LINK_CHANGE_") {
 				ids = append(ids, edge.Node.ID)
 			}
 		}

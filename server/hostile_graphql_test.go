@@ -276,7 +276,7 @@ var stringArguments = map[string]string{
 		errors { code } } }`,
 	"audit actor": `query ($x: ID!, $w: ID!) { workspace(by: {id: $w}) { auditLog(filter: {actorId: $x}) { edges
 		{ cursor } } } }`,
-	"audit target": `query ($x: ID!, $w: ID!) { workspace(by: {id: $w}) { auditLog(filter: {targetId: $x}) {
+	"audit target": `query ($x: ID!, $w: ID!) { workspace(by: {id: $w}) { auditLog(filter: {subjectId: $x}) {
 		edges { cursor } } } }`,
 	"audit after": `query ($x: String!, $w: ID!) { workspace(by: {id: $w}) { auditLog(after: $x) { edges {
 		cursor } } } }`,

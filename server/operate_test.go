@@ -38,20 +38,20 @@ func (w tenant) operatorEvents(t *testing.T) (events []string) {
 			AuditLog struct {
 				Edges []struct {
 					Node struct {
-						Action, Details string
-						ActorID         *string
-						Actor           *struct{ ID string }
+						Type, Details string
+						ActorID       *string
+						Actor         *struct{ ID string }
 					}
 				}
 			}
 		}
 	}
-	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { action details
+	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { type details
 		actorId actor { id } } } } } }`,
 		map[string]any{"w": w.workspaceID})
 	for _, e := range got.Workspace.AuditLog.Edges {
 		if e.Node.ActorID == nil && e.Node.Actor == nil {
-			events = append(events, e.Node.Action+" "+e.Node.Details)
+			events = append(events, e.Node.Type+" "+e.Node.Details)
 		}
 	}
 	return events

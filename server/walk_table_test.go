@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/audit"
 )
 
 // kind is a kind of value that each tenant has of its own. Values of another tenant are tried in
@@ -149,13 +151,7 @@ func every(enum string) filler {
 }
 
 // everyLogged returns all types of events that the event log can have.
-func everyLogged() filler {
-	return filler{value: func(w *walker) any {
-		return slices.DeleteFunc(slices.Clone(w.schema.enum("EventType")), func(name string) bool {
-			return name == "LINK_CLICKED"
-		})
-	}}
-}
+func everyLogged() filler { return put(audit.FeedActions()) }
 
 func later(by time.Duration) filler {
 	return filler{value: func(w *walker) any { return w.began.Add(by) }}
@@ -233,11 +229,11 @@ var fillers = map[string]filler{
 	"Link.qrCode.source":                   put(nil),
 	"Workspace.auditLog.first":             small,
 	"Workspace.auditLog.after":             names(cursors(eventIDs)),
-	"AuditFilter.actions":                  every("AuditAction"),
-	"AuditFilter.actorId":                  names(actorIDs),
-	"AuditFilter.targetId":                 names(targetIDs),
-	"AuditFilter.from":                     later(-time.Hour),
-	"AuditFilter.to":                       later(time.Hour),
+	"EventFilter.types":                    every("EventType"),
+	"EventFilter.actorId":                  names(actorIDs),
+	"EventFilter.subjectId":                names(targetIDs),
+	"EventFilter.from":                     later(-time.Hour),
+	"EventFilter.to":                       later(time.Hour),
 	"LinkFilter.search":                    names(words),
 	"LinkFilter.tags":                      names(tags),
 	"LinkFilter.tagMatch":                  put("ANY", "ALL"),

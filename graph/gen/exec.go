@@ -47,7 +47,6 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	ApiKey() ApiKeyResolver
-	AuditEvent() AuditEventResolver
 	Click() ClickResolver
 	Event() EventResolver
 	Invitation() InvitationResolver
@@ -104,30 +103,6 @@ type ComplexityRoot struct {
 	}
 
 	ApiKeyEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	AuditEvent struct {
-		Action       func(childComplexity int) int
-		Actor        func(childComplexity int) int
-		ActorID      func(childComplexity int) int
-		CreatedAt    func(childComplexity int) int
-		Details      func(childComplexity int) int
-		FieldChanges func(childComplexity int) int
-		ID           func(childComplexity int) int
-		OperationID  func(childComplexity int) int
-		TargetID     func(childComplexity int) int
-		Version      func(childComplexity int) int
-	}
-
-	AuditEventConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
-	}
-
-	AuditEventEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
 	}
@@ -312,8 +287,11 @@ type ComplexityRoot struct {
 
 	Event struct {
 		Action       func(childComplexity int) int
+		Actor        func(childComplexity int) int
 		ActorID      func(childComplexity int) int
 		At           func(childComplexity int) int
+		CreatedAt    func(childComplexity int) int
+		Details      func(childComplexity int) int
 		FieldChanges func(childComplexity int) int
 		ID           func(childComplexity int) int
 		Link         func(childComplexity int) int
@@ -1185,17 +1163,16 @@ type ComplexityRoot struct {
 type ApiKeyResolver interface {
 	CreatedBy(ctx context.Context, obj *apikey.Key) (*account.Account, error)
 }
-type AuditEventResolver interface {
-	ActorID(ctx context.Context, obj *audit.Event) (*string, error)
-	Actor(ctx context.Context, obj *audit.Event) (*account.Account, error)
-}
 type ClickResolver interface {
 	Link(ctx context.Context, obj *Click) (*link.Link, error)
 }
 type EventResolver interface {
 	ActorID(ctx context.Context, obj *workspace.LoggedEvent) (*string, error)
+	Actor(ctx context.Context, obj *workspace.LoggedEvent) (*account.Account, error)
 
 	Link(ctx context.Context, obj *workspace.LoggedEvent) (*link.Link, error)
+
+	Details(ctx context.Context, obj *workspace.LoggedEvent) (*string, error)
 }
 type InvitationResolver interface {
 	InvitedBy(ctx context.Context, obj *workspace.Invitation) (*account.Account, error)
@@ -1381,7 +1358,7 @@ type WorkspaceResolver interface {
 	Domains(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*DomainConnection, error)
 	Events(ctx context.Context, obj *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string) (*EventConnection, error)
 	Webhooks(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*WebhookConnection, error)
-	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*AuditEventConnection, error)
+	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*EventConnection, error)
 	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*link.LinkRouting, error)
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -1520,99 +1497,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKeyEdge.Node(childComplexity), true
-
-	case "AuditEvent.action":
-		if e.ComplexityRoot.AuditEvent.Action == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.Action(childComplexity), true
-	case "AuditEvent.actor":
-		if e.ComplexityRoot.AuditEvent.Actor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.Actor(childComplexity), true
-	case "AuditEvent.actorId":
-		if e.ComplexityRoot.AuditEvent.ActorID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.ActorID(childComplexity), true
-	case "AuditEvent.createdAt":
-		if e.ComplexityRoot.AuditEvent.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.CreatedAt(childComplexity), true
-	case "AuditEvent.details":
-		if e.ComplexityRoot.AuditEvent.Details == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.Details(childComplexity), true
-	case "AuditEvent.changes":
-		if e.ComplexityRoot.AuditEvent.FieldChanges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.FieldChanges(childComplexity), true
-	case "AuditEvent.id":
-		if e.ComplexityRoot.AuditEvent.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.ID(childComplexity), true
-	case "AuditEvent.operationId":
-		if e.ComplexityRoot.AuditEvent.OperationID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.OperationID(childComplexity), true
-	case "AuditEvent.targetId":
-		if e.ComplexityRoot.AuditEvent.TargetID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.TargetID(childComplexity), true
-	case "AuditEvent.version":
-		if e.ComplexityRoot.AuditEvent.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEvent.Version(childComplexity), true
-
-	case "AuditEventConnection.edges":
-		if e.ComplexityRoot.AuditEventConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEventConnection.Edges(childComplexity), true
-	case "AuditEventConnection.nodes":
-		if e.ComplexityRoot.AuditEventConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEventConnection.Nodes(childComplexity), true
-	case "AuditEventConnection.pageInfo":
-		if e.ComplexityRoot.AuditEventConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEventConnection.PageInfo(childComplexity), true
-
-	case "AuditEventEdge.cursor":
-		if e.ComplexityRoot.AuditEventEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEventEdge.Cursor(childComplexity), true
-	case "AuditEventEdge.node":
-		if e.ComplexityRoot.AuditEventEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEventEdge.Node(childComplexity), true
 
 	case "CancelLinkChangePayload.deletedId":
 		if e.ComplexityRoot.CancelLinkChangePayload.DeletedID == nil {
@@ -2246,6 +2130,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Event.Action(childComplexity), true
+	case "Event.actor":
+		if e.ComplexityRoot.Event.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.Actor(childComplexity), true
 	case "Event.actorId":
 		if e.ComplexityRoot.Event.ActorID == nil {
 			break
@@ -2258,6 +2148,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Event.At(childComplexity), true
+	case "Event.createdAt":
+		if e.ComplexityRoot.Event.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.CreatedAt(childComplexity), true
+	case "Event.details":
+		if e.ComplexityRoot.Event.Details == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.Details(childComplexity), true
 	case "Event.changes":
 		if e.ComplexityRoot.Event.FieldChanges == nil {
 			break
@@ -6082,7 +5984,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AcceptInvitationInput", ec.unmarshalInputAcceptInvitationInput),
 			graphql.NewInputUnmarshaler("AddDomainInput", ec.unmarshalInputAddDomainInput),
-			graphql.NewInputUnmarshaler("AuditFilter", ec.unmarshalInputAuditFilter),
 			graphql.NewInputUnmarshaler("CancelLinkChangeInput", ec.unmarshalInputCancelLinkChangeInput),
 			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
 			graphql.NewInputUnmarshaler("CheckLinkInput", ec.unmarshalInputCheckLinkInput),
@@ -6102,6 +6003,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeleteUtmTemplateInput", ec.unmarshalInputDeleteUtmTemplateInput),
 			graphql.NewInputUnmarshaler("DeleteWebhookInput", ec.unmarshalInputDeleteWebhookInput),
 			graphql.NewInputUnmarshaler("DeleteWorkspaceInput", ec.unmarshalInputDeleteWorkspaceInput),
+			graphql.NewInputUnmarshaler("EventFilter", ec.unmarshalInputEventFilter),
 			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
 			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
@@ -6353,7 +6255,7 @@ type Query {
   """
   Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
   they can list with their role or scopes, and users their own account and sessions. The prefix of an id names the type: clk_ for
-  Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
+  Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for Event, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
   Member, sch_ for ScheduledChange, ses_ for Session, usr_ for User, utm_ for UtmTemplate, whk_ for Webhook, ws_ for Workspace.
   Ids of rules and targets are local to their link.
   """
@@ -6785,7 +6687,7 @@ type Subscription {
   eventCommitted(
     "The workspace."
     workspaceId: ID!
-    "Only these types. Absent: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
+    "Only these types of the event log. Absent: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
     types: [EventType!]
     "Only those about this link. Absent: all."
     linkId: ID
@@ -8129,7 +8031,7 @@ type Workspace implements Node {
     first: Int
     "The cursor after which to continue: an event's id. Absent: the oldest."
     after: String
-    "Only these types. Absent: all. LINK_CLICKED is INVALID_INPUT."
+    "Only these types of the event log. Absent: all. LINK_CLICKED is INVALID_INPUT."
     types: [EventType!]
     "Only those about this link. Absent: all."
     linkId: ID
@@ -8142,17 +8044,17 @@ type Workspace implements Node {
     after: String
   ): WebhookConnection!
   """
-  The changes of the last 400 days, newest first; /export/audit/{id} has all of them as lines of JSON. Requires the role ADMIN.
-  Fails with INVALID_INPUT.
+  All events of the last 400 days, newest first; /export/audit/{id} has them as lines of JSON. Requires the role ADMIN. Fails with
+  INVALID_INPUT.
   """
   auditLog(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-    "Selects changes. Default: all."
-    filter: AuditFilter
-  ): AuditEventConnection!
+    "Selects events. Default: all."
+    filter: EventFilter
+  ): EventConnection!
   """
   Routing that is copied into new links; later changes do not affect existing ones. It has no rules, URLs, card, gate, QR codes,
   tests and warnings.
@@ -8344,30 +8246,6 @@ type DomainEdge {
   node: Domain!
 }
 
-"A change in the audit log."
-type AuditEvent implements Node {
-  "The id: evt_ and 26 characters."
-  id: ID!
-  "The kind of change."
-  action: AuditAction!
-  "The id of the acting User or ApiKey; null for the server and its operator."
-  actorId: ID
-  "The acting user; null for an API key, the server, a deleted account, and for callers without MEMBERS_READ."
-  actor: User
-  "The id of the changed object."
-  targetId: ID!
-  "Details as a JSON object."
-  details: String!
-  "The changed fields with their values before and after; empty: none, or of a purged link."
-  changes: [FieldChange!]!
-  "The bulk call that it was part of; null: none."
-  operationId: ID
-  "The number of the link's version after the change; null: no change of a link."
-  version: Int
-  "Time of the change."
-  createdAt: Time!
-}
-
 "The values of a field before and after a change."
 type FieldChange {
   "The name of the field, as in the API."
@@ -8488,36 +8366,42 @@ type ScheduledChange implements Node {
   createdBy: User
 }
 
-"One recorded change."
-type Event {
-  """
-  The id: evt_ and 26 characters; also its cursor, the webhook-id of its deliveries, and its id in the audit log: node finds the
-  AuditEvent.
-  """
+"One recorded change, in the audit log for 400 days. Those of the event log are in it for 30 days, see EventType."
+type Event implements Node {
+  "The id: evt_ and 26 characters; also its cursor in events, and the webhook-id of its deliveries."
   id: ID!
   "The type."
   type: EventType!
   "When it took effect. Events are ordered by commit, which can be later."
   at: Time!
+  "When it was recorded."
+  createdAt: Time!
   "The workspace."
   workspaceId: ID!
-  "The id of the user or API key that caused it; null: the server, the operator, or without MEMBERS_READ."
+  "The id of the user or API key that caused it; null: the server, the operator, or without MEMBERS_READ and AUDIT_READ."
   actorId: ID
-  "The id of the link, domain or webhook that it is about."
+  "The user who caused it; null: not a user, deleted since, or without MEMBERS_READ."
+  actor: User
+  "The id of the object that it is about."
   subjectId: ID!
-  "The link as it is now; null: it is not about a link, or the link has been purged."
+  "The link as it is now; null: it is not about a link, the link has been purged, or without LINKS_READ."
   link: Link
   "The number of the link's version after the change; null: no change of the link."
   version: Int
   "The bulk call that it was part of; null: none."
   operationId: ID
-  "The changed fields; empty for creation, deletion, restoring and purged links."
+  "The changed fields with their values before and after; empty for creation, deletion, restoring and purged links."
   changes: [FieldChange!]!
+  "Details as a JSON object; null: without AUDIT_READ."
+  details: String
   "The URL that failed or recovered; null for other types."
   url: String
 }
 
-"The types of events."
+"""
+The types of events. Those up to WEBHOOK_DISABLED are in the event log: events, eventCommitted and webhooks have them. The others
+are in the audit log only, and INVALID_INPUT elsewhere.
+"""
 enum EventType {
   "A link was created."
   LINK_CREATED
@@ -8558,6 +8442,70 @@ enum EventType {
   operator disabled it.
   """
   WEBHOOK_DISABLED
+  "The workspace was created."
+  WORKSPACE_CREATED
+  "Its settings were changed."
+  WORKSPACE_UPDATED
+  "It was deleted."
+  WORKSPACE_DELETED
+  "It was restored."
+  WORKSPACE_RESTORED
+  "An address was invited."
+  MEMBER_INVITED
+  "An invitation was revoked."
+  INVITATION_REVOKED
+  "An invitation was accepted."
+  MEMBER_JOINED
+  "The role of a member was changed."
+  MEMBER_ROLE_UPDATED
+  "A member was removed, or left."
+  MEMBER_REMOVED
+  "The ownership was transferred."
+  OWNERSHIP_TRANSFERRED
+  "An API key was created."
+  API_KEY_CREATED
+  "An API key was revoked."
+  API_KEY_REVOKED
+  "A domain was added."
+  DOMAIN_ADDED
+  "The primary domain was set."
+  DOMAIN_MADE_PRIMARY
+  "A domain was removed."
+  DOMAIN_REMOVED
+  "A change of a link was scheduled."
+  LINK_CHANGE_SCHEDULED
+  "A scheduled change was canceled."
+  LINK_CHANGE_CANCELED
+  "The settings of a domain were changed."
+  DOMAIN_UPDATED
+  "A UTM template was created."
+  UTM_TEMPLATE_CREATED
+  "A UTM template was changed."
+  UTM_TEMPLATE_UPDATED
+  "A UTM template was deleted."
+  UTM_TEMPLATE_DELETED
+  "A webhook was created."
+  WEBHOOK_CREATED
+  "A webhook was changed."
+  WEBHOOK_UPDATED
+  "A webhook was deleted."
+  WEBHOOK_DELETED
+  "The secret of a webhook was rotated."
+  WEBHOOK_SECRET_ROTATED
+}
+
+"Selects events of the audit log that match all given conditions."
+input EventFilter {
+  "The types."
+  types: [EventType!]
+  "The id of the User or ApiKey that caused them."
+  actorId: ID
+  "The id of the object that they are about."
+  subjectId: ID
+  "The begin of the time of recording, inclusive."
+  from: Time
+  "The end of the time of recording, exclusive."
+  to: Time
 }
 
 "A page of events."
@@ -8568,13 +8516,16 @@ type EventConnection {
   nodes: [Event!]!
   "The position of the page."
   pageInfo: PageInfo!
-  "The id of the newest event, from which to read only later ones; null: there is none. A page without further events has all up to it."
+  """
+  The id of the newest event, from which to read only later ones; null: there is none, and in auditLog. A page without further events
+  has all up to it.
+  """
   head: ID
 }
 
 "An event in a page."
 type EventEdge {
-  "Its cursor: the id."
+  "Its cursor; in events, the id."
   cursor: String!
   "The event."
   node: Event!
@@ -8847,129 +8798,6 @@ type RedeliverWebhookPayload {
   count: Int!
   "User errors. Empty on success."
   errors: [UserError!]!
-}
-
-"Kinds of changes in the audit log."
-enum AuditAction {
-  "The workspace was created."
-  WORKSPACE_CREATED
-  "Its settings were changed."
-  WORKSPACE_UPDATED
-  "It was deleted."
-  WORKSPACE_DELETED
-  "It was restored."
-  WORKSPACE_RESTORED
-  "An address was invited."
-  MEMBER_INVITED
-  "An invitation was revoked."
-  INVITATION_REVOKED
-  "An invitation was accepted."
-  MEMBER_JOINED
-  "The role of a member was changed."
-  MEMBER_ROLE_UPDATED
-  "A member was removed, or left."
-  MEMBER_REMOVED
-  "The ownership was transferred."
-  OWNERSHIP_TRANSFERRED
-  "An API key was created."
-  API_KEY_CREATED
-  "An API key was revoked."
-  API_KEY_REVOKED
-  "A domain was added."
-  DOMAIN_ADDED
-  "A domain was verified."
-  DOMAIN_VERIFIED
-  "The primary domain was set."
-  DOMAIN_MADE_PRIMARY
-  "The record of a verified domain is missing."
-  DOMAIN_FAILING
-  "A domain's record was missing for too long, or another workspace verified it."
-  DOMAIN_LOST
-  "A domain was removed."
-  DOMAIN_REMOVED
-  "A link was created."
-  LINK_CREATED
-  "A link was changed."
-  LINK_UPDATED
-  "A link was deleted."
-  LINK_DELETED
-  "A deleted link was restored."
-  LINK_RESTORED
-  "An anonymous link was claimed."
-  LINK_CLAIMED
-  "startsAt of a link has come."
-  LINK_STARTED
-  "expiresAt of a link has come."
-  LINK_EXPIRED
-  "The clicks of a link have reached maxClicks."
-  LINK_EXHAUSTED
-  "The operator disabled a link."
-  LINK_DISABLED
-  "The operator enabled a link again."
-  LINK_ENABLED
-  "Clean-up removed a link for good."
-  LINK_PURGED
-  "A change of a link was scheduled."
-  LINK_CHANGE_SCHEDULED
-  "A scheduled change was canceled."
-  LINK_CHANGE_CANCELED
-  "A URL of a link failed two checks in a row."
-  DESTINATION_FAILED
-  "A URL that had failed passed a check."
-  DESTINATION_RECOVERED
-  "The settings of a domain were changed."
-  DOMAIN_UPDATED
-  "A UTM template was created."
-  UTM_TEMPLATE_CREATED
-  "A UTM template was changed."
-  UTM_TEMPLATE_UPDATED
-  "A UTM template was deleted."
-  UTM_TEMPLATE_DELETED
-  "A webhook was created."
-  WEBHOOK_CREATED
-  "A webhook was changed."
-  WEBHOOK_UPDATED
-  "A webhook was deleted."
-  WEBHOOK_DELETED
-  "The secret of a webhook was rotated."
-  WEBHOOK_SECRET_ROTATED
-  """
-  A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, its user lost WEBHOOKS_WRITE, or the
-  operator disabled it.
-  """
-  WEBHOOK_DISABLED
-}
-
-"Selects changes that match all given conditions."
-input AuditFilter {
-  "The kinds of changes."
-  actions: [AuditAction!]
-  "The id of the acting User or ApiKey."
-  actorId: ID
-  "The id of the changed object."
-  targetId: ID
-  "The begin of the time range, inclusive."
-  from: Time
-  "The end of the time range, exclusive."
-  to: Time
-}
-
-"A page of changes."
-type AuditEventConnection {
-  "The changes, each with its cursor."
-  edges: [AuditEventEdge!]!
-  "The same objects without their cursors."
-  nodes: [AuditEvent!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-}
-
-"A change in a page."
-type AuditEventEdge {
-  "Its cursor."
-  cursor: String!
-  "A change."
-  node: AuditEvent!
 }
 
 "Selects links that match all given conditions."
@@ -10415,54 +10243,6 @@ func (ec *executionContext) childFields_ApiKeyEdge(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type ApiKeyEdge", field.Name)
 }
 
-func (ec *executionContext) childFields_AuditEvent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "id":
-		return ec.fieldContext_AuditEvent_id(ctx, field)
-	case "action":
-		return ec.fieldContext_AuditEvent_action(ctx, field)
-	case "actorId":
-		return ec.fieldContext_AuditEvent_actorId(ctx, field)
-	case "actor":
-		return ec.fieldContext_AuditEvent_actor(ctx, field)
-	case "targetId":
-		return ec.fieldContext_AuditEvent_targetId(ctx, field)
-	case "details":
-		return ec.fieldContext_AuditEvent_details(ctx, field)
-	case "changes":
-		return ec.fieldContext_AuditEvent_changes(ctx, field)
-	case "operationId":
-		return ec.fieldContext_AuditEvent_operationId(ctx, field)
-	case "version":
-		return ec.fieldContext_AuditEvent_version(ctx, field)
-	case "createdAt":
-		return ec.fieldContext_AuditEvent_createdAt(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type AuditEvent", field.Name)
-}
-
-func (ec *executionContext) childFields_AuditEventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "edges":
-		return ec.fieldContext_AuditEventConnection_edges(ctx, field)
-	case "nodes":
-		return ec.fieldContext_AuditEventConnection_nodes(ctx, field)
-	case "pageInfo":
-		return ec.fieldContext_AuditEventConnection_pageInfo(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type AuditEventConnection", field.Name)
-}
-
-func (ec *executionContext) childFields_AuditEventEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "cursor":
-		return ec.fieldContext_AuditEventEdge_cursor(ctx, field)
-	case "node":
-		return ec.fieldContext_AuditEventEdge_node(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type AuditEventEdge", field.Name)
-}
-
 func (ec *executionContext) childFields_CancelLinkChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -10827,10 +10607,14 @@ func (ec *executionContext) childFields_Event(ctx context.Context, field graphql
 		return ec.fieldContext_Event_type(ctx, field)
 	case "at":
 		return ec.fieldContext_Event_at(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Event_createdAt(ctx, field)
 	case "workspaceId":
 		return ec.fieldContext_Event_workspaceId(ctx, field)
 	case "actorId":
 		return ec.fieldContext_Event_actorId(ctx, field)
+	case "actor":
+		return ec.fieldContext_Event_actor(ctx, field)
 	case "subjectId":
 		return ec.fieldContext_Event_subjectId(ctx, field)
 	case "link":
@@ -10841,6 +10625,8 @@ func (ec *executionContext) childFields_Event(ctx context.Context, field graphql
 		return ec.fieldContext_Event_operationId(ctx, field)
 	case "changes":
 		return ec.fieldContext_Event_changes(ctx, field)
+	case "details":
+		return ec.fieldContext_Event_details(ctx, field)
 	case "url":
 		return ec.fieldContext_Event_url(ctx, field)
 	}
@@ -13784,7 +13570,7 @@ func (ec *executionContext) field_Workspace_auditLog_args(ctx context.Context, r
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*audit.Filter, error) {
-			return ec.unmarshalOAuditFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFilter(ctx, v)
+			return ec.unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -14649,405 +14435,6 @@ func (ec *executionContext) fieldContext_ApiKeyEdge_node(_ context.Context, fiel
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ApiKey(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _AuditEvent_id(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_id(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ID, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "ID")
-}
-
-func (ec *executionContext) _AuditEvent_action(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_action(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Action, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v audit.Action) graphql.Marshaler {
-			return ec.marshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "AuditAction")
-}
-
-func (ec *executionContext) _AuditEvent_actorId(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_actorId(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.AuditEvent().ActorID(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, true, true, "ID")
-}
-
-func (ec *executionContext) _AuditEvent_actor(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_actor(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.AuditEvent().Actor(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "AuditEvent",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_User(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _AuditEvent_targetId(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_targetId(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.TargetID, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "ID")
-}
-
-func (ec *executionContext) _AuditEvent_details(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_details(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Details, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_details(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "String")
-}
-
-func (ec *executionContext) _AuditEvent_changes(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_changes(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.FieldChanges()
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
-			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "AuditEvent",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_FieldChange(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _AuditEvent_operationId(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_operationId(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.OperationID, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "ID")
-}
-
-func (ec *executionContext) _AuditEvent_version(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_version(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Version, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
-			return ec.marshalOInt2ᚖint(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "Int")
-}
-
-func (ec *executionContext) _AuditEvent_createdAt(ctx context.Context, field graphql.CollectedField, obj *audit.Event) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEvent_createdAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.CreatedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEvent_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEvent", field, false, false, "Time")
-}
-
-func (ec *executionContext) _AuditEventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *AuditEventConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEventConnection_edges(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*AuditEventEdge) graphql.Marshaler {
-			return ec.marshalNAuditEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventEdgeᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEventConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "AuditEventConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_AuditEventEdge(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _AuditEventConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *AuditEventConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEventConnection_nodes(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*audit.Event) graphql.Marshaler {
-			return ec.marshalNAuditEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEventᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEventConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "AuditEventConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_AuditEvent(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _AuditEventConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *AuditEventConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEventConnection_pageInfo(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEventConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "AuditEventConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _AuditEventEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *AuditEventEdge) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEventEdge_cursor(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Cursor, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEventEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEventEdge", field, false, false, "String")
-}
-
-func (ec *executionContext) _AuditEventEdge_node(ctx context.Context, field graphql.CollectedField, obj *AuditEventEdge) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AuditEventEdge_node(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Node, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *audit.Event) graphql.Marshaler {
-			return ec.marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEvent(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AuditEventEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "AuditEventEdge",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_AuditEvent(ctx, field)
 		},
 	}
 	return fc, nil
@@ -17809,6 +17196,29 @@ func (ec *executionContext) fieldContext_Event_at(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("Event", field, true, false, "Time")
 }
 
+func (ec *executionContext) _Event_createdAt(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, false, false, "Time")
+}
+
 func (ec *executionContext) _Event_workspaceId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17853,6 +17263,38 @@ func (ec *executionContext) _Event_actorId(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_Event_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Event", field, true, true, "ID")
+}
+
+func (ec *executionContext) _Event_actor(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Event().Actor(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Event",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Event_subjectId(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -17986,6 +17428,29 @@ func (ec *executionContext) fieldContext_Event_changes(_ context.Context, field 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Event_details(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_details(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Event().Details(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Event_details(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Event", field, true, true, "String")
 }
 
 func (ec *executionContext) _Event_url(ctx context.Context, field graphql.CollectedField, obj *workspace.LoggedEvent) (ret graphql.Marshaler) {
@@ -33267,8 +32732,8 @@ func (ec *executionContext) _Workspace_auditLog(ctx context.Context, field graph
 			return ec.Resolvers.Workspace().AuditLog(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["filter"].(*audit.Filter))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *AuditEventConnection) graphql.Marshaler {
-			return ec.marshalNAuditEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *EventConnection) graphql.Marshaler {
+			return ec.marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33281,7 +32746,7 @@ func (ec *executionContext) fieldContext_Workspace_auditLog(ctx context.Context,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_AuditEventConnection(ctx, field)
+			return ec.childFields_EventConnection(ctx, field)
 		},
 	}
 	defer func() {
@@ -34790,76 +34255,6 @@ func UnmarshalAddDomainInput(ctx context.Context, raw any) (AddDomainInput, erro
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj any) (audit.Filter, error) {
-	var it audit.Filter
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"actions", "actorId", "targetId", "from", "to"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "actions":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("actions"))
-			data, err := ec.unmarshalOAuditAction2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Actions = data
-		case "actorId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("actorId"))
-			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ActorID = data
-		case "targetId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targetId"))
-			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.TargetID = data
-		case "from":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.From = data
-		case "to":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.To = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalAuditFilter unmarshals raw into the AuditFilter input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalAuditFilter(ctx context.Context, raw any) (audit.Filter, error) {
-	var out audit.Filter
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "AuditFilter", raw, &out)
-	return out, err
-}
-
 func (ec *executionContext) unmarshalInputCancelLinkChangeInput(ctx context.Context, obj any) (CancelLinkChangeInput, error) {
 	var it CancelLinkChangeInput
 	if obj == nil {
@@ -35991,6 +35386,76 @@ func (ec *executionContext) unmarshalInputDeleteWorkspaceInput(ctx context.Conte
 func UnmarshalDeleteWorkspaceInput(ctx context.Context, raw any) (DeleteWorkspaceInput, error) {
 	var out DeleteWorkspaceInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteWorkspaceInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputEventFilter(ctx context.Context, obj any) (audit.Filter, error) {
+	var it audit.Filter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"types", "actorId", "subjectId", "from", "to"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "types":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("types"))
+			data, err := ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Actions = data
+		case "actorId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("actorId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ActorID = data
+		case "subjectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subjectId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TargetID = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEventFilter unmarshals raw into the EventFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEventFilter(ctx context.Context, raw any) (audit.Filter, error) {
+	var out audit.Filter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EventFilter", raw, &out)
 	return out, err
 }
 
@@ -40055,6 +39520,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Invitation(ctx, sel, obj)
+	case workspace.LoggedEvent:
+		return ec._Event(ctx, sel, &obj)
+	case *workspace.LoggedEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Event(ctx, sel, obj)
 	case domain.Domain:
 		return ec._Domain(ctx, sel, &obj)
 	case *domain.Domain:
@@ -40069,13 +39541,6 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Click(ctx, sel, obj)
-	case audit.Event:
-		return ec._AuditEvent(ctx, sel, &obj)
-	case *audit.Event:
-		if obj == nil {
-			return graphql.Null
-		}
-		return ec._AuditEvent(ctx, sel, obj)
 	case apikey.Key:
 		return ec._ApiKey(ctx, sel, &obj)
 	case *apikey.Key:
@@ -40307,167 +39772,6 @@ func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSe
 			}
 		case "node":
 			out.Values[i] = ec._ApiKeyEdge_node(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var auditEventImplementors = []string{"AuditEvent", "Node"}
-
-func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSet, obj *audit.Event) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("AuditEvent")
-		case "id":
-			out.Values[i] = ec._AuditEvent_id(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "action":
-			out.Values[i] = ec._AuditEvent_action(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "actorId":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._AuditEvent_actorId(ctx, field, obj)
-				})
-		case "actor":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._AuditEvent_actor(ctx, field, obj)
-				})
-		case "targetId":
-			out.Values[i] = ec._AuditEvent_targetId(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "details":
-			out.Values[i] = ec._AuditEvent_details(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "changes":
-			out.Values[i] = ec._AuditEvent_changes(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "operationId":
-			out.Values[i] = ec._AuditEvent_operationId(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "version":
-			out.Values[i] = ec._AuditEvent_version(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "createdAt":
-			out.Values[i] = ec._AuditEvent_createdAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var auditEventConnectionImplementors = []string{"AuditEventConnection"}
-
-func (ec *executionContext) _AuditEventConnection(ctx context.Context, sel ast.SelectionSet, obj *AuditEventConnection) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventConnectionImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("AuditEventConnection")
-		case "edges":
-			out.Values[i] = ec._AuditEventConnection_edges(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "nodes":
-			out.Values[i] = ec._AuditEventConnection_nodes(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "pageInfo":
-			out.Values[i] = ec._AuditEventConnection_pageInfo(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var auditEventEdgeImplementors = []string{"AuditEventEdge"}
-
-func (ec *executionContext) _AuditEventEdge(ctx context.Context, sel ast.SelectionSet, obj *AuditEventEdge) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventEdgeImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("AuditEventEdge")
-		case "cursor":
-			out.Values[i] = ec._AuditEventEdge_cursor(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "node":
-			out.Values[i] = ec._AuditEventEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -41717,7 +41021,7 @@ func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
-var eventImplementors = []string{"Event"}
+var eventImplementors = []string{"Event", "Node"}
 
 func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, obj *workspace.LoggedEvent) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, eventImplementors)
@@ -41743,6 +41047,11 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "createdAt":
+			out.Values[i] = ec._Event_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "workspaceId":
 			out.Values[i] = ec._Event_workspaceId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -41753,6 +41062,12 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Event_actorId(ctx, field, obj)
+				})
+		case "actor":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Event_actor(ctx, field, obj)
 				})
 		case "subjectId":
 			out.Values[i] = ec._Event_subjectId(ctx, field, obj)
@@ -41780,6 +41095,12 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "details":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Event_details(ctx, field, obj)
+				})
 		case "url":
 			out.Values[i] = ec._Event_url(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -48126,77 +47447,6 @@ func (ec *executionContext) marshalNApiKeyScope2ᚕgithubᚗcomᚋlinkforgeᚋli
 	return ret
 }
 
-func (ec *executionContext) unmarshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, v any) (audit.Action, error) {
-	tmp, err := scalar.UnmarshalString(v)
-	res := audit.Action(tmp)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v audit.Action) graphql.Marshaler {
-	_ = sel
-	res := scalar.MarshalString(string(v))
-	if res == graphql.Null {
-		graphql.AddInvalidNullFromMarshaler(ctx, "AuditAction!")
-	}
-	return res
-}
-
-func (ec *executionContext) marshalNAuditEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.Event) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEvent(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) marshalNAuditEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐEvent(ctx context.Context, sel ast.SelectionSet, v *audit.Event) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "AuditEvent!")
-		return graphql.Null
-	}
-	return ec._AuditEvent(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNAuditEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventConnection(ctx context.Context, sel ast.SelectionSet, v *AuditEventConnection) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "AuditEventConnection!")
-		return graphql.Null
-	}
-	return ec._AuditEventConnection(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNAuditEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*AuditEventEdge) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNAuditEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventEdge(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) marshalNAuditEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAuditEventEdge(ctx context.Context, sel ast.SelectionSet, v *AuditEventEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "AuditEventEdge!")
-		return graphql.Null
-	}
-	return ec._AuditEventEdge(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -51180,50 +50430,6 @@ func (ec *executionContext) marshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return res
 }
 
-func (ec *executionContext) unmarshalOAuditAction2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {
-	if v == nil {
-		return nil, nil
-	}
-	vSlice := graphql.CoerceList(v)
-	var err error
-	res := make([]audit.Action, len(vSlice))
-	for i := range vSlice {
-		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, vSlice[i])
-		if err != nil {
-			return nil, err
-		}
-	}
-	return res, nil
-}
-
-func (ec *executionContext) marshalOAuditAction2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, sel ast.SelectionSet, v []audit.Action) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNAuditAction2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) unmarshalOAuditFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFilter(ctx context.Context, v any) (*audit.Filter, error) {
-	if v == nil {
-		return nil, nil
-	}
-	res, err := ec.unmarshalInputAuditFilter(ctx, v)
-	return &res, graphql.ErrorOnPath(ctx, err)
-}
-
 func (ec *executionContext) unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx context.Context, v any) (*link.Policy, error) {
 	if v == nil {
 		return nil, nil
@@ -51447,6 +50653,14 @@ func (ec *executionContext) marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFilter(ctx context.Context, v any) (*audit.Filter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputEventFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {

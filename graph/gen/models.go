@@ -72,24 +72,6 @@ type APIKeyEdge struct {
 	Node *apikey.Key `json:"node"`
 }
 
-// A page of changes.
-type AuditEventConnection struct {
-	// The changes, each with its cursor.
-	Edges []*AuditEventEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*audit.Event `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A change in a page.
-type AuditEventEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// A change.
-	Node *audit.Event `json:"node"`
-}
-
 // Input of cancelLinkChange.
 type CancelLinkChangeInput struct {
 	// The scheduled change.
@@ -565,13 +547,14 @@ type EventConnection struct {
 	Nodes []*workspace.LoggedEvent `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// The id of the newest event, from which to read only later ones; null: there is none. A page without further events has all up to it.
+	// The id of the newest event, from which to read only later ones; null: there is none, and in auditLog. A page without further events
+	// has all up to it.
 	Head *string `json:"head,omitempty"`
 }
 
 // An event in a page.
 type EventEdge struct {
-	// Its cursor: the id.
+	// Its cursor; in events, the id.
 	Cursor string `json:"cursor"`
 	// The event.
 	Node *workspace.LoggedEvent `json:"node"`

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -87,7 +86,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
 			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
-			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.loadEvents),
+			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.sources.Events),
 			QRStyles: in(m, l.sources.QRStyles),
 		}
 	}
@@ -107,21 +106,6 @@ func (l *Loaders) loadLinks(
 ) (map[string]*link.Link, error) {
 	found, err := l.sources.Links(ctx, m, ids...)
 	l.Expect(slices.Collect(maps.Values(found)))
-	return found, err
-}
-
-// loadEvents loads events, and expects their links to be requested.
-func (l *Loaders) loadEvents(
-	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]*workspace.LoggedEvent, error) {
-	found, err := l.sources.Events(ctx, m, ids...)
-	links := []string{}
-	for _, e := range found {
-		if id.Valid(id.Link, e.TargetID) {
-			links = append(links, e.TargetID)
-		}
-	}
-	l.In(m).Links.Expect(links)
 	return found, err
 }
 

@@ -241,7 +241,7 @@ const maxID = 100
 const idCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
 func (f *Filter) check() error {
-	for field, value := range map[string]*string{"actorId": f.ActorID, "targetId": f.TargetID} {
+	for field, value := range map[string]*string{"actorId": f.ActorID, "subjectId": f.TargetID} {
 		if value != nil && (len(*value) > maxID || strings.Trim(*value, idCharacters) != "") {
 			return errs.New(errs.InvalidInput, "%s is not an id.", field).At("filter", field)
 		}
@@ -298,8 +298,8 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 type Exported struct {
 	ID          string    `json:"id"`
 	WorkspaceID string    `json:"workspaceId"`
-	Action      Action    `json:"action"`
-	TargetID    string    `json:"targetId"`
+	Action      Action    `json:"type"`
+	TargetID    string    `json:"subjectId"`
 	Details     string    `json:"details"`
 	CreatedAt   time.Time `json:"createdAt"`
 }

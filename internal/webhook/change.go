@@ -437,7 +437,7 @@ func checkTypes(types []audit.Action) ([]audit.Action, error) {
 	known := Types()
 	for _, t := range types {
 		if !slices.Contains(known, t) {
-			return nil, errs.New(errs.InvalidInput, "%s is not an event type. Use a value of EventType.",
+			return nil, errs.New(errs.InvalidInput, "%s is not sent to webhooks. Use a type of the event log, or LINK_CLICKED.",
 				validate.Quote(string(t))).At("types")
 		}
 	}

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -197,28 +196,6 @@ func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...s
 		attempts[row.DeliveryID] = append(attempts[row.DeliveryID], row)
 	}
 	return attempts, nil
-}
-
-// Events returns the events of deliveries by id, as their reader may see them. Events that the reader may not see
-// are missing.
-func (s *Store) Events(
-	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]*workspace.LoggedEvent, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
-	if err != nil {
-		return nil, err
-	}
-	events, err := audit.Many(ctx, s.DB, m.ID(), ids...)
-	if err != nil {
-		return nil, err
-	}
-	visible, logged := m.EventActions(), map[string]*workspace.LoggedEvent{}
-	for _, e := range events {
-		if slices.Contains(visible, e.Action) {
-			logged[e.ID] = &workspace.LoggedEvent{Event: e, In: m}
-		}
-	}
-	return logged, nil
 }
 
 // skipWaiting marks the waiting deliveries of a webhook as skipped.

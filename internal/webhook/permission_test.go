@@ -112,11 +112,11 @@ func TestStore_NeedsWhatWasReceived(t *testing.T) {
 				t.Errorf("%s: %v", call, err)
 			}
 		}
-		events, err := b.Webhooks.Events(t.Context(), key, eventID)
+		events, err := b.Workspaces.EventsByID(t.Context(), key, eventID)
 		if err != nil || len(events) != 0 {
 			t.Errorf("the key reads %v of a domain, %v", events, err)
 		}
-		if events, err = b.Webhooks.Events(t.Context(), b.m, eventID); err != nil || len(events) != 1 {
+		if events, err = b.Workspaces.EventsByID(t.Context(), b.m, eventID); err != nil || len(events) != 1 {
 			t.Errorf("an owner reads %v, %v", events, err)
 		}
 	})

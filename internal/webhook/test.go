@@ -34,7 +34,7 @@ func (d *Dispatcher) Test(
 		return nil, err
 	}
 	if !slices.Contains(Types(), t) {
-		return nil, errs.New(errs.InvalidInput, "%s is not sent to webhooks. Use a value of EventType.",
+		return nil, errs.New(errs.InvalidInput, "%s is not sent to webhooks. Use a type of the event log, or LINK_CLICKED.",
 			validate.Quote(string(t))).At("type")
 	}
 	if w.Blocked {

@@ -2,13 +2,14 @@ package workspace
 
 import (
 	"context"
+	"slices"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-// LoggedEvent is an event of the event log, for the caller with the membership.
+// LoggedEvent is an event for the caller with the membership.
 type LoggedEvent struct {
 	*audit.Event
 	In Membership
@@ -30,13 +31,50 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	if err != nil {
 		return p, "", err
 	}
-	p = page.Page[*LoggedEvent]{
+	return logged(m, events), head, nil
+}
+
+// AuditLog returns one page of all events of the workspace, newest first. It returns InvalidInput or Forbidden.
+func (s *Store) AuditLog(
+	ctx context.Context, m Membership, f *audit.Filter, r page.Request,
+) (page.Page[*LoggedEvent], error) {
+	ctx, err := m.Enter(ctx, ReadAudit)
+	if err != nil {
+		return page.Page[*LoggedEvent]{}, err
+	}
+	events, err := audit.List(ctx, s.DB, m.ID(), f, r)
+	return logged(m, events), err
+}
+
+// EventsByID returns the events with the ids that the caller finds in the audit log or the event log. Others are
+// missing from the result. It returns Forbidden.
+func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) (found []*LoggedEvent, err error) {
+	if m.May(ReadAudit) {
+		ctx, err = m.Enter(ctx, ReadAudit)
+	} else {
+		ctx, err = m.Enter(ctx, ReadLinks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	events, err := audit.Many(ctx, s.DB, m.ID(), ids...)
+	visible := m.EventActions()
+	for _, e := range events {
+		if m.May(ReadAudit) || slices.Contains(visible, e.Action) {
+			found = append(found, &LoggedEvent{Event: e, In: m})
+		}
+	}
+	return found, err
+}
+
+func logged(m Membership, events page.Page[*audit.Event]) page.Page[*LoggedEvent] {
+	p := page.Page[*LoggedEvent]{
 		Cursors: events.Cursors, HasNext: events.HasNext, HasPrevious: events.HasPrevious, End: events.End,
 	}
 	for _, e := range events.Items {
 		p.Items = append(p.Items, &LoggedEvent{Event: e, In: m})
 	}
-	return p, head, nil
+	return p
 }
 
 // EventActions returns the actions that the caller may see in the event log.

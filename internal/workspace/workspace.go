@@ -106,28 +106,6 @@ type Mailer interface {
 	Send(ctx context.Context, to, subject, text string)
 }
 
-// AuditLog returns one page of the workspace's audit log, newest first. It returns InvalidInput or
-// Forbidden.
-func (s *Store) AuditLog(
-	ctx context.Context, m Membership, f *audit.Filter, r page.Request,
-) (page.Page[*audit.Event], error) {
-	ctx, err := m.Enter(ctx, ReadAudit)
-	if err != nil {
-		return page.Page[*audit.Event]{}, err
-	}
-	return audit.List(ctx, s.DB, m.ID(), f, r)
-}
-
-// EventsByID returns the events of the audit log with the ids. Unknown ids are missing from the
-// result. It returns Forbidden.
-func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) ([]*audit.Event, error) {
-	ctx, err := m.Enter(ctx, ReadAudit)
-	if err != nil {
-		return nil, err
-	}
-	return audit.Many(ctx, s.DB, m.ID(), ids...)
-}
-
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
 // Create creates a workspace that the actor owns. It returns InvalidInput, SlugTaken or Forbidden.

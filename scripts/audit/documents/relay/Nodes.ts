@@ -8,9 +8,9 @@ export const apiKey = graphql`
   }
 `;
 
-export const auditEvent = graphql`
-  fragment Nodes_auditEvent on AuditEvent @refetchable(queryName: "NodesAuditEventQuery") {
-    action
+export const event = graphql`
+  fragment Nodes_event on Event @refetchable(queryName: "NodesEventQuery") {
+    type
     actor {
       name
     }

@@ -1,0 +1,148 @@
+package graph
+
+import (
+	"context"
+	"slices"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/graph/scalar"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *workspaceResolver) AuditLog(
+	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *audit.Filter,
+) (*gen.EventConnection, error) {
+	load := func(
+		ctx context.Context, m workspace.Membership, request page.Request,
+	) (page.Page[*workspace.LoggedEvent], error) {
+		return r.Workspaces.AuditLog(ctx, m, filter, request)
+	}
+	edges, nodes, info, err := list(ctx, *m, id.Event, first, after, load, eventIDs, eventEdge)
+	expectEvents(ctx, *m, nodes)
+	return &gen.EventConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+}
+
+func eventIDs(e *workspace.LoggedEvent) (eventID, accountID string) { return e.ID, e.ActorID }
+
+func eventEdge(cursor string, e *workspace.LoggedEvent) *gen.EventEdge {
+	return &gen.EventEdge{Cursor: cursor, Node: e}
+}
+
+func (r *workspaceResolver) Events(
+	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
+) (*gen.EventConnection, error) {
+	size, err := pageSize(first)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEventFilter(types, linkID); err != nil {
+		return nil, err
+	}
+	p, head, err := r.Workspaces.Events(ctx, *m, audit.FeedRequest{
+		Wanted: types, TargetID: optional.Value(linkID), After: optional.Value(after), Size: size,
+	})
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.EventEdge, 0, len(p.Items))
+	for i, e := range p.Items {
+		edges = append(edges, eventEdge(p.Cursors[i], e))
+	}
+	expectEvents(ctx, *m, p.Items)
+	return &gen.EventConnection{
+		Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head),
+	}, nil
+}
+
+// expectEvents expects the links and accounts of events to be requested.
+func expectEvents(ctx context.Context, m workspace.Membership, events []*workspace.LoggedEvent) {
+	var links, accounts []string
+	for _, e := range events {
+		if id.Valid(id.Link, e.TargetID) {
+			links = append(links, e.TargetID)
+		}
+		if id.Valid(id.Account, e.ActorID) {
+			accounts = append(accounts, e.ActorID)
+		}
+	}
+	loader.Of(ctx).In(m).Links.Expect(links)
+	loader.Of(ctx).Accounts.Expect(accounts)
+}
+
+// checkEventFilter returns InvalidInput.
+func checkEventFilter(types []audit.Action, linkID *string) error {
+	known := audit.FeedActions()
+	for _, t := range types {
+		switch {
+		case t == audit.LinkClicked:
+			return errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.").At("types")
+		case !slices.Contains(known, t):
+			return errs.New(errs.InvalidInput, "%s is not part of the event log. Use auditLog.", t).At("types")
+		}
+	}
+	if linkID != nil && !id.Valid(id.Link, *linkID) {
+		return errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
+	}
+	return nil
+}
+
+// eventNodes is the nodeLoader of events.
+func (c *Config) eventNodes(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]scalar.Node, error) {
+	load := func(ctx context.Context, m workspace.Membership, ids ...string) ([]*workspace.LoggedEvent, error) {
+		events, err := c.Workspaces.EventsByID(ctx, m, ids...)
+		expectEvents(ctx, m, events)
+		return events, err
+	}
+	return nodesOf(load, eventIDs)(ctx, m, ids...)
+}
+
+// eventsOf loads the events of deliveries. Those that the caller may not see are missing.
+func (c *Config) eventsOf(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*workspace.LoggedEvent, error) {
+	events, err := c.Workspaces.EventsByID(ctx, m, ids...)
+	if errs.Is(err, errs.Forbidden) {
+		return nil, nil
+	}
+	expectEvents(ctx, m, events)
+	found := make(map[string]*workspace.LoggedEvent, len(events))
+	for _, e := range events {
+		found[e.ID] = e
+	}
+	return found, err
+}
+
+func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
+	if e.ShowsActor || e.In.May(workspace.ReadAudit) {
+		return optional.Of(e.Event.ActorID), nil
+	}
+	return visibleActor(e.In, e.ActorID), nil
+}
+
+func (r *eventResolver) Actor(ctx context.Context, e *workspace.LoggedEvent) (*account.Account, error) {
+	return visibleAccount(ctx, e.In, e.ActorID)
+}
+
+func (r *eventResolver) Details(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
+	if !e.In.May(workspace.ReadAudit) {
+		return nil, nil
+	}
+	return &e.Event.Details, nil
+}
+
+func (r *eventResolver) Link(ctx context.Context, e *workspace.LoggedEvent) (*link.Link, error) {
+	if !id.Valid(id.Link, e.TargetID) {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(e.In).Links.Get(ctx, e.TargetID)
+}

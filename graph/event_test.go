@@ -1,0 +1,35 @@
+package graph
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// TestEvents_AreASelectionOfTheAuditLog: the event log and webhooks refuse types that it does not have, and details
+// are part of the audit log.
+func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
+	t.Parallel()
+	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
+	for _, eventType := range []string{"LINK_CLICKED", "MEMBER_INVITED", "LINK_CHANGE_SCHEDULED"} {
+		r := w.ask(t, w.ada.token, `query ($w: ID!, $t: EventType!) { workspace(by: {id: $w}) { events(types: [$t]) { nodes { id
+			} } } }`, "w", w.ada.workspace.ID(), "t", eventType)
+		if r.codes() != "INVALID_INPUT" {
+			t.Errorf("events of the type %s: %s", eventType, r.text)
+		}
+	}
+	r := w.ask(t, w.ada.token, `mutation ($w: ID!) { createWebhook(input: {workspaceId: $w, name: "hook",
+		url: "https://hooks.example.com/", types: [MEMBER_INVITED]}) { errors { code field } } }`,
+		"w", w.ada.workspace.ID())
+	if !strings.Contains(r.text, `{"code":"INVALID_INPUT","field":["types"]}`) {
+		t.Errorf("a webhook with a type of the audit log: %s", r.text)
+	}
+	for caller, want := range map[string]string{"VIEWER": `"details":null`, "ADMIN": `"details":"{}"`} {
+		r := w.ask(t, w.callers[caller], `query ($w: ID!) { workspace(by: {id: $w}) { events { nodes { details } } } }`,
+			"w", w.ada.workspace.ID())
+		if !strings.Contains(r.text, want) {
+			t.Errorf("details for %s: %s, want %s", caller, r.text, want)
+		}
+	}
+}
