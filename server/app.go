@@ -120,20 +120,8 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
-	if a.kv, err = redisx.Open(c.RedisURL, c.RedisPool); err != nil {
+	if err := a.openRedis(ctx); err != nil {
 		return nil, err
-	}
-	a.opened = append(a.opened, a.kv.Close)
-	a.trace()
-	a.kv.Protect(log)
-	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
-	defer cancel()
-	if err := a.kv.Ready(pinging); errors.Is(err, redisx.ErrClusterNode) {
-		return nil, err
-	} else if err != nil {
-		log.WarnContext(ctx, redisx.Explain(err), "error", err)
-	} else if evicts, err := a.kv.Evicts(pinging); evicts && err == nil {
-		log.WarnContext(ctx, "Redis evicts keys when its memory is full, so that rates begin again: set maxmemory-policy noeviction")
 	}
 	if err := a.wire(); err != nil {
 		return nil, err
@@ -176,6 +164,27 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	return codecounter.PinSecrets(ctx, a.db, a.config.CodeSecrets)
 }
 
+// openRedis opens Redis. A server starts without it, except with a setting that can never work.
+func (a *app) openRedis(ctx context.Context) error {
+	kv, err := redisx.Open(a.config.RedisURL, a.config.RedisPool)
+	if err != nil {
+		return err
+	}
+	a.kv, a.opened = kv, append(a.opened, kv.Close)
+	a.trace()
+	kv.Protect(a.log)
+	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
+	defer cancel()
+	if err := kv.Ready(pinging); errors.Is(err, redisx.ErrClusterNode) {
+		return err
+	} else if err != nil {
+		a.log.WarnContext(ctx, redisx.Explain(err), "error", err)
+	} else if evicts, err := kv.Evicts(pinging); evicts && err == nil {
+		a.log.WarnContext(ctx, "Redis evicts keys when its memory is full, so that rates begin again: set maxmemory-policy noeviction")
+	}
+	return nil
+}
+
 // wire passes every package its dependencies.
 func (a *app) wire() error {
 	var err error
@@ -205,22 +214,7 @@ func (a *app) wire() error {
 	}
 	a.opened = append(a.opened, a.Stores.Close)
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
-	linkRate, unknownCodes := a.config.LinkRate, a.config.UnknownCodes
-	if !a.config.RateLimits {
-		linkRate, unknownCodes = 0, 0
-	}
-	a.redirects = &redirect.Handler{
-		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
-		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
-		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
-		Gates: redirect.Gates{
-			Passwords: a.LinkPasswords, Limits: a.Limits, PassKeys: redirect.PassKeys(a.config.JWTSecrets),
-		},
-		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),
-	}
-	if a.kv != nil {
-		a.redirects.FirstVisits = &firstvisit.Visits{Redis: a.kv}
-	}
+	a.redirects = a.newRedirects()
 	var documents *transport.Manifest
 	if a.config.Documents != "" {
 		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds, a.config.Introspection); err != nil {
@@ -238,6 +232,27 @@ func (a *app) wire() error {
 	endpoint.Dispatcher = a.dispatcher
 	a.endpoint = graph.New(endpoint)
 	return nil
+}
+
+// newRedirects returns the handler of short URLs.
+func (a *app) newRedirects() *redirect.Handler {
+	linkRate, unknownCodes := a.config.LinkRate, a.config.UnknownCodes
+	if !a.config.RateLimits {
+		linkRate, unknownCodes = 0, 0
+	}
+	h := &redirect.Handler{
+		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
+		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
+		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
+		Gates: redirect.Gates{
+			Passwords: a.LinkPasswords, Limits: a.Limits, PassKeys: redirect.PassKeys(a.config.JWTSecrets),
+		},
+		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),
+	}
+	if a.kv != nil {
+		h.FirstVisits = &firstvisit.Visits{Redis: a.kv}
+	}
+	return h
 }
 
 // graphConfig returns the configuration of the GraphQL endpoint.

@@ -1,8 +1,11 @@
 package routing
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/flat"
 )
 
 // weekly are times of the week on the clock of a time zone. If to is not after from, the window ends on
@@ -51,4 +54,14 @@ func ParseClock(s string) int {
 		return -1
 	}
 	return hour*60 + minute
+}
+
+func appendWeekly(b []byte, w *WeeklySchedule) []byte {
+	var days byte
+	for _, day := range w.Days {
+		days |= 1 << max(slices.Index(Weekdays[:], day), 0)
+	}
+	b = append(flat.AppendText(b, w.Timezone), days)
+	b = flat.AppendNumber(b, uint64(ParseClock(w.From)), 2)
+	return flat.AppendNumber(b, uint64(ParseClock(w.To)), 2)
 }
