@@ -134,28 +134,13 @@ func costLinks(c *gen.ComplexityRoot) {
 
 // costBatches sets the cost of bulk calls, of transactions of their own and of requests to other servers.
 func costBatches(c *gen.ComplexityRoot) {
-	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int {
-		size, rules := 0, 0
-		for _, l := range in.Links {
-			size += textSize(l.URL, optional.Value(l.Title), optional.Value(l.Note), l.Tags) + pairsSize(l.Metadata)
-			rules += changeCost(l.Routing)
-		}
-		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
-	}
+	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int { return newLinksCost(child, in.Links) }
+	c.Mutation.UpsertLinks = func(child int, in gen.UpsertLinksInput) int { return newLinksCost(child, in.Links) }
 	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int {
 		size, rules := 0, 0
 		for _, l := range in.Links {
 			size += textSize(optional.Value(l.URL), optional.Value(l.Title.Value()), optional.Value(l.Note.Value()),
 				l.Tags.Value()) + pairsSize(l.Metadata.Value())
-			rules += changeCost(l.Routing.Value())
-		}
-		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
-	}
-	c.Mutation.UpsertLinks = func(child int, in gen.UpsertLinksInput) int {
-		size, rules := 0, 0
-		for _, l := range in.Links {
-			size += textSize(l.URL, optional.Value(l.Title.Value()), optional.Value(l.Note.Value()), l.Tags.Value()) +
-				pairsSize(l.Metadata.Value())
 			rules += changeCost(l.Routing.Value())
 		}
 		return batchCost(child, len(in.Links)) + size/bytesPerPoint + rules
@@ -236,6 +221,17 @@ func costRouting(c *gen.ComplexityRoot) {
 // batchCost is lower than a page's as long as few fields of each link are requested: the batch and
 // these fields take a constant number of statements.
 func batchCost(child, size int) int { return 1 + size*max(1, child-freePerBatchItem) }
+
+// newLinksCost is the cost of a batch of new links.
+func newLinksCost(child int, links []*gen.NewLinkInput) int {
+	size, rules := 0, 0
+	for _, l := range links {
+		size += textSize(l.URL, optional.Value(l.Title.Value()), optional.Value(l.Note.Value()), l.Tags.Value()) +
+			pairsSize(l.Metadata.Value())
+		rules += changeCost(l.Routing.Value())
+	}
+	return batchCost(child, len(links)) + size/bytesPerPoint + rules
+}
 
 // textSize is the number of bytes of a link's texts.
 func textSize(url, title, note string, tags []string) int {

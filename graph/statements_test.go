@@ -61,7 +61,7 @@ var counted = map[string]string{
 		createLinks(input: {workspaceId: $w, links: $links}) { results { %s } errors { message } } }`,
 	"UpdateLinksPayload.results": `mutation ($w: ID!, $changes: [UpdateLinkInput!]!) {
 		updateLinks(input: {workspaceId: $w, links: $changes}) { results { %s } errors { message } } }`,
-	"UpsertLinksPayload.results": `mutation ($w: ID!, $upserts: [UpsertLinkFields!]!) {
+	"UpsertLinksPayload.results": `mutation ($w: ID!, $upserts: [NewLinkInput!]!) {
 		upsertLinks(input: {workspaceId: $w, links: $upserts}) { results { %s } errors { message } } }`,
 	"DeleteLinksPayload.results": `mutation ($w: ID!, $ids: [ID!]!) {
 		deleteLinks(input: {workspaceId: $w, ids: $ids}) { results { %s } errors { message } } }`,
@@ -352,7 +352,7 @@ func (e *estate) variables(query string, n int) (pairs []any) {
 	for name, value := range map[string]any{
 		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0], "$hook: ID!": e.hook,
 		"$links: [NewLinkInput!]!": links, "$changes: [UpdateLinkInput!]!": changes,
-		"$upserts: [UpsertLinkFields!]!": upserts,
+		"$upserts: [NewLinkInput!]!": upserts,
 	} {
 		if declared, _, _ := strings.Cut(query, "{"); strings.Contains(declared, name) {
 			pairs = append(pairs, strings.TrimPrefix(strings.Split(name, ":")[0], "$"), value)

@@ -69,9 +69,9 @@ func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Member
 	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
-func upsertOf(m workspace.Membership, in *gen.UpsertLinkFields) *link.Upsert {
+func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *link.Upsert {
 	return &link.Upsert{
-		ExternalID: in.ExternalID, URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
+		ExternalID: optional.Value(in.ExternalID), URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
 		Fields: link.Change{
 			Title:          setOrRemove(in.Title),
 			Note:           setOrRemove(in.Note),

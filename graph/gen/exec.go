@@ -6055,7 +6055,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UpdateUtmTemplateInput", ec.unmarshalInputUpdateUtmTemplateInput),
 			graphql.NewInputUnmarshaler("UpdateWebhookInput", ec.unmarshalInputUpdateWebhookInput),
 			graphql.NewInputUnmarshaler("UpdateWorkspaceInput", ec.unmarshalInputUpdateWorkspaceInput),
-			graphql.NewInputUnmarshaler("UpsertLinkFields", ec.unmarshalInputUpsertLinkFields),
 			graphql.NewInputUnmarshaler("UpsertLinkInput", ec.unmarshalInputUpsertLinkInput),
 			graphql.NewInputUnmarshaler("UpsertLinksInput", ec.unmarshalInputUpsertLinksInput),
 			graphql.NewInputUnmarshaler("UtmInput", ec.unmarshalInputUtmInput),
@@ -7208,6 +7207,10 @@ input CreateLinkInput {
   externalId: String
   "Up to 20 pairs of the caller's own data, with distinct keys."
   metadata: [MetadataInput!]
+  "Whether the link is archived. Archived links redirect. Default: false."
+  archived: Boolean
+  "Whether its stats are public, at the short URL followed by a plus sign. Default: false."
+  statsPublic: Boolean
 }
 
 "Payload of createLink, and the result of one link of createLinks."
@@ -7279,19 +7282,25 @@ input CreateLinksInput {
   idempotencyKey: String
 }
 
-"A link of createLinks; CreateLinkInput describes the fields."
+"""
+A link of createLinks and upsertLink(s); CreateLinkInput describes the fields. An upsert changes an existing link to the given fields:
+absent fields stay, and null clears.
+"""
 input NewLinkInput {
   "The destination."
   url: String!
-  "The strategy of the code."
+  """
+  The strategy of the code. An upsert without strategy and customCode creates a RANDOM link; another strategy than that of the existing
+  link is IMMUTABLE.
+  """
   strategy: CodeStrategy
-  "The code of a CUSTOM link."
+  "The code of a CUSTOM link. In an upsert, another code than that of the existing link is IMMUTABLE."
   customCode: String
   "A title."
   title: String
   "A note for the members."
   note: String
-  "Tags."
+  "The tags, all of them."
   tags: [String!]
   "The link redirects from this time on."
   startsAt: Time
@@ -7301,12 +7310,16 @@ input NewLinkInput {
   maxClicks: Int64
   "The HTTP status of the redirect."
   redirectStatus: Int
-  "How the link answers visitors. Absent fields: the workspace's routingDefaults."
+  "How the link answers visitors."
   routing: LinkRoutingInput
-  "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
+  "The caller's own id. An upsert requires it: INVALID_INPUT."
   externalId: String
-  "Up to 20 pairs of the caller's own data, with distinct keys."
+  "The caller's own data, all of it."
   metadata: [MetadataInput!]
+  "Whether the link is archived."
+  archived: Boolean
+  "Whether its stats are public."
+  statsPublic: Boolean
 }
 
 "Effects of one failed link on a batch."
@@ -7437,41 +7450,7 @@ input UpsertLinkInput {
   "The workspace."
   workspaceId: ID!
   "The link."
-  link: UpsertLinkFields!
-}
-
-"A link by its external id; createLink and updateLink describe the fields."
-input UpsertLinkFields {
-  "The caller's own id."
-  externalId: String!
-  "The destination."
-  url: String!
-  "How the code is made. Absent: CUSTOM with a customCode, else RANDOM. IMMUTABLE when it differs from the existing link's."
-  strategy: CodeStrategy
-  "The code of a CUSTOM link. IMMUTABLE when it differs from the existing link's."
-  customCode: String
-  "The title."
-  title: String
-  "The note for the members."
-  note: String
-  "The tags, all of them."
-  tags: [String!]
-  "The caller's own data, all of it."
-  metadata: [MetadataInput!]
-  "From when on the link redirects."
-  startsAt: Time
-  "From when on the link has ended."
-  expiresAt: Time
-  "How many redirects the link answers."
-  maxClicks: Int64
-  "The HTTP status of the redirect."
-  redirectStatus: Int
-  "How the link answers visitors."
-  routing: LinkRoutingInput
-  "Whether the link is archived."
-  archived: Boolean
-  "Whether anyone may see its statistics."
-  statsPublic: Boolean
+  link: NewLinkInput!
 }
 
 "Payload of upsertLink, and the result of one link of upsertLinks."
@@ -7489,7 +7468,7 @@ input UpsertLinksInput {
   "The workspace."
   workspaceId: ID!
   "The links, 1 to 1,000, with distinct external ids."
-  links: [UpsertLinkFields!]!
+  links: [NewLinkInput!]!
   "How the other links are treated when one has an error. Absent: SKIP_FAILED."
   onError: BatchPolicy
 }
@@ -34749,7 +34728,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -34861,6 +34840,20 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Metadata = data
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = data
+		case "statsPublic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StatsPublic = data
 		}
 	}
 	return it, nil
@@ -36485,7 +36478,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36519,56 +36512,56 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 			if err != nil {
 				return it, err
 			}
-			it.Title = data
+			it.Title = graphql.OmittableOf(data)
 		case "note":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Note = data
+			it.Note = graphql.OmittableOf(data)
 		case "tags":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
 			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Tags = data
+			it.Tags = graphql.OmittableOf(data)
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.StartsAt = data
+			it.StartsAt = graphql.OmittableOf(data)
 		case "expiresAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.ExpiresAt = data
+			it.ExpiresAt = graphql.OmittableOf(data)
 		case "maxClicks":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
 			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.MaxClicks = data
+			it.MaxClicks = graphql.OmittableOf(data)
 		case "redirectStatus":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
 			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.RedirectStatus = data
+			it.RedirectStatus = graphql.OmittableOf(data)
 		case "routing":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
 			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Routing = data
+			it.Routing = graphql.OmittableOf(data)
 		case "externalId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -36582,7 +36575,21 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 			if err != nil {
 				return it, err
 			}
-			it.Metadata = data
+			it.Metadata = graphql.OmittableOf(data)
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = graphql.OmittableOf(data)
+		case "statsPublic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StatsPublic = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -38686,146 +38693,6 @@ func UnmarshalUpdateWorkspaceInput(ctx context.Context, raw any) (UpdateWorkspac
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputUpsertLinkFields(ctx context.Context, obj any) (UpsertLinkFields, error) {
-	var it UpsertLinkFields
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"externalId", "url", "strategy", "customCode", "title", "note", "tags", "metadata", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "archived", "statsPublic"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "externalId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ExternalID = data
-		case "url":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.URL = data
-		case "strategy":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("strategy"))
-			data, err := ec.unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Strategy = data
-		case "customCode":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("customCode"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.CustomCode = data
-		case "title":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Title = graphql.OmittableOf(data)
-		case "note":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Note = graphql.OmittableOf(data)
-		case "tags":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
-			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Tags = graphql.OmittableOf(data)
-		case "metadata":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Metadata = graphql.OmittableOf(data)
-		case "startsAt":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.StartsAt = graphql.OmittableOf(data)
-		case "expiresAt":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ExpiresAt = graphql.OmittableOf(data)
-		case "maxClicks":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
-			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.MaxClicks = graphql.OmittableOf(data)
-		case "redirectStatus":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.RedirectStatus = graphql.OmittableOf(data)
-		case "routing":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
-			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Routing = graphql.OmittableOf(data)
-		case "archived":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
-			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Archived = graphql.OmittableOf(data)
-		case "statsPublic":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
-			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.StatsPublic = graphql.OmittableOf(data)
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalUpsertLinkFields unmarshals raw into the UpsertLinkFields input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalUpsertLinkFields(ctx context.Context, raw any) (UpsertLinkFields, error) {
-	var out UpsertLinkFields
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpsertLinkFields", raw, &out)
-	return out, err
-}
-
 func (ec *executionContext) unmarshalInputUpsertLinkInput(ctx context.Context, obj any) (UpsertLinkInput, error) {
 	var it UpsertLinkInput
 	if obj == nil {
@@ -38853,7 +38720,7 @@ func (ec *executionContext) unmarshalInputUpsertLinkInput(ctx context.Context, o
 			it.WorkspaceID = data
 		case "link":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("link"))
-			data, err := ec.unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx, v)
+			data, err := ec.unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInput(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -38902,7 +38769,7 @@ func (ec *executionContext) unmarshalInputUpsertLinksInput(ctx context.Context, 
 			it.WorkspaceID = data
 		case "links":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("links"))
-			data, err := ec.unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx, v)
+			data, err := ec.unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐNewLinkInputᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49761,25 +49628,6 @@ func (ec *executionContext) marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlin
 		return graphql.Null
 	}
 	return ec._UpdateWorkspacePayload(ctx, sel, v)
-}
-
-func (ec *executionContext) unmarshalNUpsertLinkFields2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFieldsᚄ(ctx context.Context, v any) ([]*UpsertLinkFields, error) {
-	vSlice := graphql.CoerceList(v)
-	var err error
-	res := make([]*UpsertLinkFields, len(vSlice))
-	for i := range vSlice {
-		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx, vSlice[i])
-		if err != nil {
-			return nil, err
-		}
-	}
-	return res, nil
-}
-
-func (ec *executionContext) unmarshalNUpsertLinkFields2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkFields(ctx context.Context, v any) (*UpsertLinkFields, error) {
-	res, err := ec.unmarshalInputUpsertLinkFields(ctx, v)
-	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkInput(ctx context.Context, v any) (UpsertLinkInput, error) {

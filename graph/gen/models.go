@@ -326,6 +326,10 @@ type CreateLinkInput struct {
 	ExternalID *string `json:"externalId,omitempty"`
 	// Up to 20 pairs of the caller's own data, with distinct keys.
 	Metadata []*link.Pair `json:"metadata,omitempty"`
+	// Whether the link is archived. Archived links redirect. Default: false.
+	Archived *bool `json:"archived,omitempty"`
+	// Whether its stats are public, at the short URL followed by a plus sign. Default: false.
+	StatsPublic *bool `json:"statsPublic,omitempty"`
 }
 
 // Payload of createLink, and the result of one link of createLinks.
@@ -838,34 +842,40 @@ type MemberEdge struct {
 	Node *workspace.Member `json:"node"`
 }
 
-// A link of createLinks; CreateLinkInput describes the fields.
+// A link of createLinks and upsertLink(s); CreateLinkInput describes the fields. An upsert changes an existing link to the given fields:
+// absent fields stay, and null clears.
 type NewLinkInput struct {
 	// The destination.
 	URL string `json:"url"`
-	// The strategy of the code.
+	// The strategy of the code. An upsert without strategy and customCode creates a RANDOM link; another strategy than that of the existing
+	// link is IMMUTABLE.
 	Strategy *link.Strategy `json:"strategy,omitempty"`
-	// The code of a CUSTOM link.
+	// The code of a CUSTOM link. In an upsert, another code than that of the existing link is IMMUTABLE.
 	CustomCode *string `json:"customCode,omitempty"`
 	// A title.
-	Title *string `json:"title,omitempty"`
+	Title graphql.Omittable[*string] `json:"title,omitempty"`
 	// A note for the members.
-	Note *string `json:"note,omitempty"`
-	// Tags.
-	Tags []string `json:"tags,omitempty"`
+	Note graphql.Omittable[*string] `json:"note,omitempty"`
+	// The tags, all of them.
+	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
 	// The link redirects from this time on.
-	StartsAt *time.Time `json:"startsAt,omitempty"`
+	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
 	// The link responds 410 from this time on.
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
 	// The maximum number of redirects.
-	MaxClicks *int64 `json:"maxClicks,omitempty"`
+	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect.
-	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
-	Routing *LinkRoutingInput `json:"routing,omitempty"`
-	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
+	RedirectStatus graphql.Omittable[*int] `json:"redirectStatus,omitempty"`
+	// How the link answers visitors.
+	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
+	// The caller's own id. An upsert requires it: INVALID_INPUT.
 	ExternalID *string `json:"externalId,omitempty"`
-	// Up to 20 pairs of the caller's own data, with distinct keys.
-	Metadata []*link.Pair `json:"metadata,omitempty"`
+	// The caller's own data, all of it.
+	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
+	// Whether the link is archived.
+	Archived graphql.Omittable[*bool] `json:"archived,omitempty"`
+	// Whether its stats are public.
+	StatsPublic graphql.Omittable[*bool] `json:"statsPublic,omitempty"`
 }
 
 // Information about a page of a connection.
@@ -1509,46 +1519,12 @@ type UpdateWorkspacePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// A link by its external id; createLink and updateLink describe the fields.
-type UpsertLinkFields struct {
-	// The caller's own id.
-	ExternalID string `json:"externalId"`
-	// The destination.
-	URL string `json:"url"`
-	// How the code is made. Absent: CUSTOM with a customCode, else RANDOM. IMMUTABLE when it differs from the existing link's.
-	Strategy *link.Strategy `json:"strategy,omitempty"`
-	// The code of a CUSTOM link. IMMUTABLE when it differs from the existing link's.
-	CustomCode *string `json:"customCode,omitempty"`
-	// The title.
-	Title graphql.Omittable[*string] `json:"title,omitempty"`
-	// The note for the members.
-	Note graphql.Omittable[*string] `json:"note,omitempty"`
-	// The tags, all of them.
-	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// The caller's own data, all of it.
-	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
-	// From when on the link redirects.
-	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
-	// From when on the link has ended.
-	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
-	// How many redirects the link answers.
-	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
-	// The HTTP status of the redirect.
-	RedirectStatus graphql.Omittable[*int] `json:"redirectStatus,omitempty"`
-	// How the link answers visitors.
-	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
-	// Whether the link is archived.
-	Archived graphql.Omittable[*bool] `json:"archived,omitempty"`
-	// Whether anyone may see its statistics.
-	StatsPublic graphql.Omittable[*bool] `json:"statsPublic,omitempty"`
-}
-
 // Input of upsertLink.
 type UpsertLinkInput struct {
 	// The workspace.
 	WorkspaceID string `json:"workspaceId"`
 	// The link.
-	Link *UpsertLinkFields `json:"link"`
+	Link *NewLinkInput `json:"link"`
 }
 
 // Payload of upsertLink, and the result of one link of upsertLinks.
@@ -1566,7 +1542,7 @@ type UpsertLinksInput struct {
 	// The workspace.
 	WorkspaceID string `json:"workspaceId"`
 	// The links, 1 to 1,000, with distinct external ids.
-	Links []*UpsertLinkFields `json:"links"`
+	Links []*NewLinkInput `json:"links"`
 	// How the other links are treated when one has an error. Absent: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
 }

@@ -146,6 +146,8 @@ func (p *proposal) differences(l *Link) (all []check.Difference) {
 		{"note", in.Note != nil, optional.Equal(d.Note, l.Note), false},
 		{"tags", in.Tags != nil, slices.Equal(d.tags, l.tags), false},
 		{"metadata", in.Metadata != nil, d.Metadata == l.Metadata, false},
+		{"archived", in.Archived != nil, d.Archived() == l.Archived(), false},
+		{"statsPublic", in.StatsPublic != nil, d.StatsPublic == l.StatsPublic, false},
 		{"redirectStatus", in.RedirectStatus != nil, d.RedirectStatus == l.RedirectStatus, false},
 	} {
 		if f.isGiven && !f.isSame {

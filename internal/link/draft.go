@@ -37,6 +37,9 @@ type New struct {
 	Metadata []*Pair
 	// Routing is how the link answers visitors otherwise; absent fields have the workspace's defaults.
 	Routing *routing.Change
+	// Archived and StatsPublic are false if nil. Without them, the input of an idempotency key is as it was before them.
+	Archived    *bool `json:",omitempty"`
+	StatsPublic *bool `json:",omitempty"`
 
 	claimHash []byte
 }
@@ -57,12 +60,16 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		WorkspaceID: m.ID(),
 		Strategy:    in.strategy(m),
 		Settings:    in.settings(m),
+		StatsPublic: optional.Value(in.StatsPublic),
 		ClaimHash:   in.claimHash,
 		CreatedAt:   now,
 		UpdatedAt:   now,
 		Check:       Check{CheckAt: &now},
 		CreatedBy:   optional.Of(m.AccountID()),
 		Version:     1, VersionCause: CauseCreated, VersionActor: m.ActorID(),
+	}
+	if optional.Value(in.Archived) {
+		l.ArchivedAt = &now
 	}
 	err := l.setDestination(in.URL)
 	if err != nil {

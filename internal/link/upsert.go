@@ -127,7 +127,7 @@ func withNormalIDs(in []*Upsert) []*Upsert {
 func checkDistinct(in []*Upsert) error {
 	known := make(map[string]bool, len(in))
 	for _, u := range in {
-		if known[u.ExternalID] {
+		if known[u.ExternalID] && u.ExternalID != "" { // each link without one has an error of its own
 			return errs.New(errs.InvalidInput, "The externalId %q occurs twice. Each link must have its own.", u.ExternalID).
 				At("links")
 		}
