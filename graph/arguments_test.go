@@ -70,7 +70,7 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	ada := b.person(t, "ada").token
 	const (
 		create = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`
-		keys   = `mutation ($x: [ApiKeyScope!]!) {
+		keys   = `mutation ($x: [Permission!]!) {
 			createApiKey(input: {workspaceId: "x", name: "n", scopes: $x}) { errors { code } }
 		}`
 	)
@@ -92,7 +92,7 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		"one enum value for a list": {keys, `{"x": "LINKS_READ"}`, ""},
 		"lower case in a list of one": {
 			keys,
-			`{"x": "links_read"}`, "createApiKey.input.scopes[0]: The value must be one of the enum ApiKeyScope",
+			`{"x": "links_read"}`, "createApiKey.input.scopes[0]: The value must be one of the enum Permission",
 		},
 		"lower case in the second item": {
 			keys,

@@ -45,7 +45,7 @@ type keyView struct {
 func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
 	t.Helper()
 	var got struct{ CreateAPIKey keyView }
-	w.must(t, &got, `mutation ($w: ID!, $s: [ApiKeyScope!]!) {
+	w.must(t, &got, `mutation ($w: ID!, $s: [Permission!]!) {
 		createApiKey(input: {workspaceId: $w, name: "CI", scopes: $s}) { apiKey { id prefix } secret errors { code
 		message field } } }`,
 		map[string]any{"w": w.workspaceID, "s": scopes})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // kind is a kind of value that each tenant has of its own. Values of another tenant are tried in
@@ -148,6 +149,16 @@ func put(value any, others ...any) filler {
 // every is a list of all values of an enum.
 func every(enum string) filler {
 	return filler{value: func(w *walker) any { return w.schema.enum(enum) }}
+}
+
+// keyScopes returns the permissions that API keys can have.
+func keyScopes() (scopes []string) {
+	for _, r := range workspace.Rules {
+		if r.Keys {
+			scopes = append(scopes, string(r.Permission))
+		}
+	}
+	return scopes
 }
 
 // everyLogged returns all types of events that the event log can have.
@@ -342,7 +353,7 @@ var fillers = map[string]filler{
 	"TransferOwnershipInput.userId":              names(userIDs),
 	"CreateApiKeyInput.workspaceId":              names(workspaceIDs),
 	"CreateApiKeyInput.name":                     put("A key"),
-	"CreateApiKeyInput.scopes":                   every("ApiKeyScope"),
+	"CreateApiKeyInput.scopes":                   put(keyScopes()),
 	"CreateApiKeyInput.expiresAt":                later(48 * time.Hour),
 	"RevokeApiKeyInput.id":                       names(keyIDs),
 	"AddDomainInput.workspaceId":                 names(workspaceIDs),

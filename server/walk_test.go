@@ -143,7 +143,7 @@ func (w *walker) createTenants(b backend, efforts plan) {
 	bridge := (&estate{t: w.t, s: w.server}).newUser("bridge", word("bridge")+"@example.com", "bridge")
 	w.own = newEstate(w.t, w.server, b, "m", bridge, 1, "ADMIN", "EDITOR", "VIEWER")
 	w.foreign = newEstate(w.t, w.server, b, "z", bridge, poolSize, "VIEWER")
-	_, all := w.own.key(w.schema.enum("ApiKeyScope")...)
+	_, all := w.own.key(keyScopes()...)
 	_, one := w.own.key("LINKS_READ")
 	program := func(token string) user { return user{client: client{server: w.server, token: token}} }
 	w.callers = slices.DeleteFunc([]*caller{

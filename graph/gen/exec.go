@@ -6304,7 +6304,7 @@ type Query {
   explainRedirect(
     "The link."
     by: LinkBy!
-    "The visit. Absent: a visit now, of a browser without a name."
+    "The visit. Default: a visit now, of a browser without a name."
     visit: VisitSampleInput
     "Changes to try without saving them, as in updateLink. Fails like updateLink."
     routing: LinkRoutingInput
@@ -6445,24 +6445,24 @@ type Mutation {
   """
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
-  Changes a workspace's settings, all together or none. Requires the role ADMIN; an API key with DOMAINS_WRITE may change
-  primaryDomainId alone. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN.
+  Changes a workspace's settings, all together or none. Needs SETTINGS_WRITE, and for primaryDomainId DOMAINS_WRITE alone.
+  Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN.
   """
   updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload!
   """
   Deletes a workspace: its links respond 410, and its members no longer see it. restoreWorkspace undoes this for 30 days; then
-  the workspace is purged. Requires the role OWNER. Error: NOT_FOUND.
+  the workspace is purged. Needs WORKSPACE_DELETE. Error: NOT_FOUND.
   """
   deleteWorkspace(input: DeleteWorkspaceInput!): DeleteWorkspacePayload!
   """
-  Restores a workspace that was deleted in the last 30 days. Requires the role OWNER. Error: NOT_FOUND.
+  Restores a workspace that was deleted in the last 30 days. Needs WORKSPACE_DELETE. Error: NOT_FOUND.
   """
   restoreWorkspace(input: RestoreWorkspaceInput!): RestoreWorkspacePayload!
 
   # Members
   """
-  Invites an e-mail address to a workspace, for 7 days. A repeated invitation replaces the earlier one. Requires the role
-  ADMIN, and OWNER to invite an owner. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT,
+  Invites an e-mail address to a workspace, for 7 days. A repeated invitation replaces the earlier one. Needs
+  MEMBERS_WRITE, and OWNERS_WRITE to invite an owner. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT,
   ALREADY_MEMBER.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload!
@@ -6471,44 +6471,44 @@ type Mutation {
   be the invited one, and verified: FORBIDDEN. Errors: NOT_FOUND, EXPIRED, ALREADY_MEMBER.
   """
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload!
-  "Revokes an invitation. Requires the role ADMIN. Error: NOT_FOUND."
+  "Revokes an invitation. Needs MEMBERS_WRITE. Error: NOT_FOUND."
   revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload!
   """
-  Changes a member's role. Requires the role ADMIN, and OWNER to appoint or change owners. Errors: NOT_FOUND, LAST_OWNER.
+  Changes a member's role. Needs MEMBERS_WRITE, and OWNERS_WRITE to appoint or change owners. Errors: NOT_FOUND, LAST_OWNER.
   """
   updateMemberRole(input: UpdateMemberRoleInput!): UpdateMemberRolePayload!
   """
-  Removes a member from a workspace. Every member may leave. Removing others requires the role ADMIN, and removing owners the
-  role OWNER. Invitations and webhooks of the member end; scheduled changes and API keys stay. Errors: NOT_FOUND, LAST_OWNER.
+  Removes a member from a workspace. Every member may leave. Removing others needs MEMBERS_WRITE, and removing owners
+  OWNERS_WRITE. Invitations and webhooks of the member end; scheduled changes and API keys stay. Errors: NOT_FOUND, LAST_OWNER.
   """
   removeMember(input: RemoveMemberInput!): RemoveMemberPayload!
-  "Makes another member an owner, and the caller an admin. Requires the role OWNER. Errors: NOT_FOUND, INVALID_INPUT."
+  "Makes another member an owner, and the caller an admin. Needs OWNERS_WRITE. Errors: NOT_FOUND, INVALID_INPUT."
   transferOwnership(input: TransferOwnershipInput!): TransferOwnershipPayload!
 
   # API keys
   """
-  Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Requires the
-  role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
+  Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Needs
+  API_KEYS_WRITE. Errors: NOT_FOUND, INVALID_INPUT.
   """
   createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
-  "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Requires the role ADMIN. Error: NOT_FOUND."
+  "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Needs API_KEYS_WRITE. Error: NOT_FOUND."
   revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload!
 
   # Domains
   """
   Adds a custom domain to a workspace, and returns the DNS record that proves its ownership. Other workspaces may add the same
-  host. Adding it again returns the same domain. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED.
+  host. Adding it again returns the same domain. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED.
   """
   addDomain(input: AddDomainInput!): AddDomainPayload!
   """
-  Looks up a domain's DNS record. If it exists, the workspace's links redirect at the host. Can be repeated. Requires the role
-  ADMIN. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is missing or if the host
+  Looks up a domain's DNS record. If it exists, the workspace's links redirect at the host. Can be repeated. Needs
+  DOMAINS_WRITE. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is missing or if the host
   belongs to the service itself, DOMAIN_TAKEN.
   """
   verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
   "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
   updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
-  "Removes a domain. Requires the role ADMIN. Error: NOT_FOUND."
+  "Removes a domain. Needs DOMAINS_WRITE. Error: NOT_FOUND."
   removeDomain(input: RemoveDomainInput!): RemoveDomainPayload!
 
   # Links
@@ -6521,13 +6521,13 @@ type Mutation {
   routing.bots. Other fields of the input that the link has otherwise are ignored, and listed in CreateLinkPayload.ignored.
   URLs that differ only in spelling or in the fragment (#…) have the same canonical form, and so share one DETERMINISTIC
   link. It redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another
-  strategy. Requires the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
+  strategy. Needs LINKS_WRITE. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
   CONFLICT, EXTERNAL_ID_TAKEN, QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
   """
   Creates up to 1,000 links, each like createLink, and returns a result for each in the order of the input. Equal links within
-  the call are created once: the first has created: true. Requires the role EDITOR. Errors of the whole call: INVALID_INPUT,
+  the call are created once: the first has created: true. Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT,
   IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLinks(input: CreateLinksInput!): CreateLinksPayload!
@@ -6543,28 +6543,28 @@ type Mutation {
   """
   upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload!
   """
-  Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Requires
-  the role EDITOR. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
+  Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Needs
+  LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
   CONFLICT if updatedAt is not the link's.
   """
   updateLink(input: UpdateLinkInput!): UpdateLinkPayload!
   """
   Changes up to 1,000 links of one workspace, each like updateLink, and returns a result for each in the order of the input.
-  Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
+  Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
   """
   Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
-  it. Deleting it again changes nothing. Requires the role EDITOR. Error: NOT_FOUND.
+  it. Deleting it again changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
   """
   deleteLink(input: DeleteLinkInput!): DeleteLinkPayload!
   """
   Deletes up to 1,000 links of one workspace, each like deleteLink, and returns a result for each in the order of the input.
-  Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
+  Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload!
   """
-  Restores a deleted link. Restoring it again changes nothing. Requires the role EDITOR. Errors: NOT_FOUND, UNSAFE_URL for a
+  Restores a deleted link. Restoring it again changes nothing. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL for a
   link that the operator has disabled, whose host is blocked, or whose URL redirects back to this service.
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
@@ -6594,13 +6594,13 @@ type Mutation {
   createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload!
   """
   Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
-  Accepts up to 100 tokens, and returns a result for each in their order. Requires the role EDITOR. Errors of the whole call:
+  Accepts up to 100 tokens, and returns a result for each in their order. Needs LINKS_WRITE. Errors of the whole call:
   INVALID_INPUT, NOT_FOUND.
   """
   claimLinks(input: ClaimLinksInput!): ClaimLinksPayload!
   """
   Checks a link's destination now, and the URLs in its routing within about 15 minutes; the server checks them about once a day: see
-  destinationChecks. Requires the role EDITOR. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
+  destinationChecks. Needs LINKS_WRITE. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
   """
   checkLink(input: CheckLinkInput!): CheckLinkPayload!
   """
@@ -6621,7 +6621,7 @@ type Mutation {
   """
   Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
   API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
-  download in progress is aborted. Requires the role VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
+  download in progress is aborted. Needs STATS_READ. Errors: NOT_FOUND, INVALID_INPUT.
   """
   exportClicks(input: ExportClicksInput!): ExportClicksPayload!
 
@@ -6686,11 +6686,11 @@ type Subscription {
   eventCommitted(
     "The workspace."
     workspaceId: ID!
-    "Only these types of the event log. Absent: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
+    "Only these types of the event log. Default: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
     types: [EventType!]
-    "Only those about this link. Absent: all."
+    "Only those about this link. Default: all."
     linkId: ID
-    "The id of the last event that was received; later ones follow without gap or repetition. Absent: only new events."
+    "The id of the last event that was received; later ones follow without gap or repetition. Default: only new events."
     after: ID
   ): Event!
 }
@@ -6705,7 +6705,7 @@ input RegisterInput {
   name: String!
   """
   The token of an invitation of this address. The account joins its workspace. Required where loginOptions.registration is
-  INVITED. Absent or null: none.
+  INVITED. Default: none.
   """
   invitationToken: String
 }
@@ -7092,8 +7092,8 @@ input CreateApiKeyInput {
   workspaceId: ID!
   "The displayed name: 1 to 100 characters."
   name: String!
-  "The permissions of the key, at least one."
-  scopes: [ApiKeyScope!]!
+  "The permissions of the key, at least one of those that an API key can have."
+  scopes: [Permission!]!
   "Expiration, in the future. Default: never."
   expiresAt: Time
 }
@@ -7201,7 +7201,7 @@ input CreateLinkInput {
   returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
   """
   idempotencyKey: String
-  "How the link answers visitors. Absent fields: the workspace's routingDefaults."
+  "How the link answers visitors. Default: the workspace's routingDefaults."
   routing: LinkRoutingInput
   "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
   externalId: String
@@ -7469,7 +7469,7 @@ input UpsertLinksInput {
   workspaceId: ID!
   "The links, 1 to 1,000, with distinct external ids."
   links: [NewLinkInput!]!
-  "How the other links are treated when one has an error. Absent: SKIP_FAILED."
+  "How the other links are treated when one has an error. Default: SKIP_FAILED."
   onError: BatchPolicy
 }
 
@@ -7825,15 +7825,19 @@ enum Role {
   VIEWER
 }
 
-"Permissions of members."
+"""
+Permissions of members and API keys. Every object requires the permission of its own type, in every field that returns it. If an API key
+may not read the object, the field is null if it is nullable, and fails with FORBIDDEN otherwise. No key can create keys, or change
+members and settings.
+"""
 enum Permission {
-  "Read links and their quotas. Minimum role: VIEWER."
+  "Read links and their quotas. Minimum role: VIEWER; or an API key."
   LINKS_READ
-  "Create, change, delete and claim links; includes LINKS_READ. Minimum role: EDITOR."
+  "Create, change, delete and claim links; includes LINKS_READ. Minimum role: EDITOR; or an API key."
   LINKS_WRITE
-  "Read stats. Minimum role: VIEWER."
+  "Read stats. Minimum role: VIEWER; or an API key."
   STATS_READ
-  "Read the members. Minimum role: VIEWER."
+  "Read the members. Minimum role: VIEWER; or an API key."
   MEMBERS_READ
   "Invite and remove members, change their roles, read and revoke invitations. Minimum role: ADMIN."
   MEMBERS_WRITE
@@ -7841,40 +7845,17 @@ enum Permission {
   OWNERS_WRITE
   "Read, create and revoke API keys. Minimum role: ADMIN."
   API_KEYS_WRITE
-  "Read the domains. Minimum role: VIEWER."
+  "Read the domains. Minimum role: VIEWER; or an API key."
   DOMAINS_READ
-  "Add, verify and remove domains; includes DOMAINS_READ. Minimum role: ADMIN."
+  "Add, verify and remove domains; includes DOMAINS_READ. Minimum role: ADMIN; or an API key."
   DOMAINS_WRITE
-  "Read and export the audit log. Minimum role: ADMIN."
+  "Read and export the audit log. Minimum role: ADMIN; or an API key."
   AUDIT_READ
   "Change the name, the slug and the defaults. Minimum role: ADMIN."
   SETTINGS_WRITE
   "Delete and restore the workspace. Minimum role: OWNER."
   WORKSPACE_DELETE
-  "See, create, change and delete webhooks and their deliveries. Least role: ADMIN."
-  WEBHOOKS_WRITE
-}
-
-"""
-Permissions of API keys. No key can create keys, or change members and settings. Every object requires the scope of its own type, in every
-field that returns it. If the key may not read the object, the field is null if it is nullable, and fails with FORBIDDEN otherwise.
-"""
-enum ApiKeyScope {
-  "Read links and their quotas."
-  LINKS_READ
-  "Create, change, delete and claim links; includes LINKS_READ."
-  LINKS_WRITE
-  "Read stats."
-  STATS_READ
-  "Read the members."
-  MEMBERS_READ
-  "Read the domains."
-  DOMAINS_READ
-  "Add, verify and remove domains; includes DOMAINS_READ."
-  DOMAINS_WRITE
-  "Read and export the audit log."
-  AUDIT_READ
-  "See, create, change and delete webhooks and their deliveries. A key's webhooks are disabled when the key ends."
+  "See, create, change and delete webhooks and their deliveries. Minimum role: ADMIN; or an API key."
   WEBHOOKS_WRITE
 }
 
@@ -7979,14 +7960,14 @@ type Workspace implements Node {
     "Returns items after this cursor."
     after: String
   ): MemberConnection!
-  "The invitations that can still be accepted, newest first. Requires the role ADMIN."
+  "The invitations that can still be accepted, newest first. Needs MEMBERS_WRITE."
   invitations(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
   ): InvitationConnection!
-  "Its API keys without revoked ones, newest first. Requires the role ADMIN."
+  "Its API keys without revoked ones, newest first. Needs API_KEYS_WRITE."
   apiKeys(
     "Number of items, 1 to 100. Default: 20."
     first: Int
@@ -8006,24 +7987,24 @@ type Workspace implements Node {
   after endCursor. Fails with INVALID_INPUT, and with EXPIRED for a cursor that is too old.
   """
   events(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to continue: an event's id. Absent: the oldest."
+    "The cursor after which to continue: an event's id. Default: the oldest."
     after: String
-    "Only these types of the event log. Absent: all. LINK_CLICKED is INVALID_INPUT."
+    "Only these types of the event log. Default: all. LINK_CLICKED is INVALID_INPUT."
     types: [EventType!]
-    "Only those about this link. Absent: all."
+    "Only those about this link. Default: all."
     linkId: ID
   ): EventConnection!
   "Its webhooks, newest first. Needs WEBHOOKS_WRITE."
   webhooks(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to continue."
+    "Returns items after this cursor."
     after: String
   ): WebhookConnection!
   """
-  All events of the last 400 days, newest first; /export/audit/{id} has them as lines of JSON. Requires the role ADMIN. Fails with
+  All events of the last 400 days, newest first; /export/audit/{id} has them as lines of JSON. Needs AUDIT_READ. Fails with
   INVALID_INPUT.
   """
   auditLog(
@@ -8052,9 +8033,9 @@ type Workspace implements Node {
   qrStyle: QrStyle!
   "Its UTM templates, by name."
   utmTemplates(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to continue."
+    "Returns items after this cursor."
     after: String
   ): UtmTemplateConnection!
 }
@@ -8132,7 +8113,7 @@ type ApiKey implements Node {
   "The first characters of its secret."
   prefix: String!
   "Its permissions."
-  scopes: [ApiKeyScope!]!
+  scopes: [Permission!]!
   "The user who created it."
   createdBy: User
   "Time of creation."
@@ -8540,11 +8521,11 @@ type Webhook implements Node {
   createdById: ID!
   "Its deliveries of the last 30 days, newest first."
   deliveries(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to continue."
+    "Returns items after this cursor."
     after: String
-    "Only these statuses. Absent: all."
+    "Only these statuses. Default: all."
     status: [DeliveryStatus!]
   ): WebhookDeliveryConnection!
 }
@@ -8667,9 +8648,9 @@ input CreateWebhookInput {
   url: String!
   "The types that it receives, at least one."
   types: [EventType!]!
-  "Only events about links with one of these tags, up to 20. Absent: all."
+  "Only events about links with one of these tags, up to 20. Default: all."
   tags: [String!]
-  "A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Absent: the default."
+  "A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Default: the default."
   selection: String
 }
 
@@ -8747,7 +8728,7 @@ type RotateWebhookSecretPayload {
 input TestWebhookInput {
   "The webhook."
   id: ID!
-  "The type of the made-up event. Absent: LINK_UPDATED."
+  "The type of the made-up event. Default: LINK_UPDATED."
   type: EventType
 }
 
@@ -8972,7 +8953,7 @@ type Link implements Node {
   expiresAt: Time
   "The maximum number of redirects; null: unlimited."
   maxClicks: Int64
-  "The HTTP status of its redirects: 301, 302, 307 or 308. It is an Int, like all HTTP statuses here, because enum values cannot be numbers."
+  "The HTTP status of its redirects: 301, 302, 307 or 308. It is an Int as all HTTP statuses, because enum values cannot be numbers."
   redirectStatus: Int!
   "The user who created or claimed it; null for anonymous links, for links created by an API key, and for callers without MEMBERS_READ."
   createdBy: User
@@ -8995,7 +8976,7 @@ type Link implements Node {
   "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
   destinationState: DestinationState!
   """
-  The last check of each of its URLs, about once a day: of its destination first, with the HTTP status, then of the URLs in its routing. A fallback URL with
+  The last check of each of its URLs, about once a day: of its destination first, then of the URLs in its routing. A fallback URL with
   placeholders has no single destination, so it is UNCHECKED.
   """
   destinationChecks: [DestinationCheck!]!
@@ -9003,9 +8984,9 @@ type Link implements Node {
   version: Int!
   "Its versions, newest first, at most 1,001. Fails with INVALID_INPUT."
   versions(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to continue."
+    "Returns items after this cursor."
     after: String
   ): LinkVersionConnection!
   "Its version at an instant; null before its creation. Fails with EXPIRED for a version that was dropped, INVALID_INPUT for the future."
@@ -9043,9 +9024,9 @@ type Link implements Node {
   routing: LinkRouting!
   "A QR code of its short URL. Fails with INVALID_INPUT for an undeclared source or an unreadable style."
   qrCode(
-    "One of routing.qrSources, under whose name scans are counted. Absent: scans are ordinary visits."
+    "One of routing.qrSources, under whose name scans are counted. Default: scans are ordinary visits."
     source: String
-    "The style. Absent: the workspace's saved style."
+    "The style. Default: the workspace's saved style."
     style: QrStyleInput
   ): QrCode!
 }
@@ -9148,7 +9129,7 @@ type RoutingRule {
 
 "Input for RoutingRule."
 input RoutingRuleInput {
-  "The id of a rule of this link, which keeps its identity. Absent: the rule with the same name, else an equal one, else a new one."
+  "The id of a rule of this link, which keeps its identity. Default: the rule with the same name, else an equal one, else a new one."
   id: ID
   "Its name, 1 to 100 characters, unique in the link."
   name: String
@@ -9182,15 +9163,15 @@ type RoutingTarget {
 
 "Input for RoutingTarget."
 input RoutingTargetInput {
-  "The id of a target of this rule, which keeps its identity. Absent: as for a rule."
+  "The id of a target of this rule, which keeps its identity. Default: as for a rule."
   id: ID
   "Its name, 1 to 100 characters, unique in the rule."
   name: String
-  "The destination, checked like a link's URL. Absent or null: the link's own URL. Errors: INVALID_URL, UNSAFE_URL."
+  "The destination, checked like a link's URL. Default: the link's own URL. Errors: INVALID_URL, UNSAFE_URL."
   url: String
   "Its share, 0 to 1,000. Default: 1."
   share: Int
-  "How many redirects it answers, at least 1, counted exactly since the limit was first set. Absent or null: any number."
+  "How many redirects it answers, at least 1, counted exactly since the limit was first set. Default: any number."
   maxClicks: Int64
 }
 
@@ -9278,7 +9259,7 @@ type QueryCondition {
 input QueryConditionInput {
   "Its name, decoded, 1 to 100 characters, case-sensitive."
   name: String!
-  "Its value, decoded, at most 500 characters. Absent or null: any value, also none."
+  "Its value, decoded, at most 500 characters. Default: any value, also none."
   value: String
 }
 
@@ -9465,11 +9446,11 @@ type VisitSample {
 
 "Input for VisitSample: a visit to simulate. Absent fields are unknown, except at, userAgent and private."
 input VisitSampleInput {
-  "Its time. Absent: now. A test without it ignores startsAt and expiresAt, and runs at the time of the save."
+  "Its time. Default: now. A test without it ignores startsAt and expiresAt, and runs at the time of the save."
   at: Time
   "The country, ISO 3166-1 alpha-2."
   country: String
-  "The User-Agent header, at most 512 bytes. Absent: a browser of no known name."
+  "The User-Agent header, at most 512 bytes. Default: a browser of no known name."
   userAgent: String
   "The Accept-Language header, at most 512 bytes."
   acceptLanguage: String
@@ -9627,7 +9608,7 @@ type LinkGate {
 
 "Input for LinkGate. A gate without password, notice and confirm is removed."
 input LinkGateInput {
-  "The password, 8 to 128 characters. It is never returned. Absent: it stays; null removes it."
+  "The password, 8 to 128 characters. It is never returned. Default: it stays; null removes it."
   password: String
   "A text that is shown above a button, 1 to 2,000 characters; null removes it."
   notice: String
@@ -14134,14 +14115,14 @@ func (ec *executionContext) _ApiKey_scopes(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []workspace.Permission) graphql.Marshaler {
-			return ec.marshalNApiKeyScope2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, selections, v)
+			return ec.marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_scopes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiKey", field, true, false, "ApiKeyScope")
+	return graphql.NewScalarFieldContext("ApiKey", field, true, false, "Permission")
 }
 
 func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -34688,7 +34669,7 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 			it.Name = data
 		case "scopes":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("scopes"))
-			data, err := ec.unmarshalNApiKeyScope2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, v)
+			data, err := ec.unmarshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47267,51 +47248,6 @@ func (ec *executionContext) marshalNApiKeyEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 		return graphql.Null
 	}
 	return ec._ApiKeyEdge(ctx, sel, v)
-}
-
-func (ec *executionContext) unmarshalNApiKeyScope2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx context.Context, v any) (workspace.Permission, error) {
-	tmp, err := scalar.UnmarshalString(v)
-	res := workspace.Permission(tmp)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNApiKeyScope2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx context.Context, sel ast.SelectionSet, v workspace.Permission) graphql.Marshaler {
-	_ = sel
-	res := scalar.MarshalString(string(v))
-	if res == graphql.Null {
-		graphql.AddInvalidNullFromMarshaler(ctx, "ApiKeyScope!")
-	}
-	return res
-}
-
-func (ec *executionContext) unmarshalNApiKeyScope2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx context.Context, v any) ([]workspace.Permission, error) {
-	vSlice := graphql.CoerceList(v)
-	var err error
-	res := make([]workspace.Permission, len(vSlice))
-	for i := range vSlice {
-		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNApiKeyScope2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx, vSlice[i])
-		if err != nil {
-			return nil, err
-		}
-	}
-	return res, nil
-}
-
-func (ec *executionContext) marshalNApiKeyScope2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx context.Context, sel ast.SelectionSet, v []workspace.Permission) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNApiKeyScope2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
 }
 
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {

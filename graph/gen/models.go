@@ -275,7 +275,7 @@ type CreateAPIKeyInput struct {
 	WorkspaceID string `json:"workspaceId"`
 	// The displayed name: 1 to 100 characters.
 	Name string `json:"name"`
-	// The permissions of the key, at least one.
+	// The permissions of the key, at least one of those that an API key can have.
 	Scopes []workspace.Permission `json:"scopes"`
 	// Expiration, in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
@@ -320,7 +320,7 @@ type CreateLinkInput struct {
 	// Identifies this call, in up to 255 characters. For 24 hours, a repeated call of the same caller with this key and input
 	// returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
-	// How the link answers visitors. Absent fields: the workspace's routingDefaults.
+	// How the link answers visitors. Default: the workspace's routingDefaults.
 	Routing *LinkRoutingInput `json:"routing,omitempty"`
 	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
 	ExternalID *string `json:"externalId,omitempty"`
@@ -398,9 +398,9 @@ type CreateWebhookInput struct {
 	URL string `json:"url"`
 	// The types that it receives, at least one.
 	Types []audit.Action `json:"types"`
-	// Only events about links with one of these tags, up to 20. Absent: all.
+	// Only events about links with one of these tags, up to 20. Default: all.
 	Tags []string `json:"tags,omitempty"`
-	// A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Absent: the default.
+	// A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Default: the default.
 	Selection *string `json:"selection,omitempty"`
 }
 
@@ -716,7 +716,7 @@ type LinkEdge struct {
 
 // Input for LinkGate. A gate without password, notice and confirm is removed.
 type LinkGateInput struct {
-	// The password, 8 to 128 characters. It is never returned. Absent: it stays; null removes it.
+	// The password, 8 to 128 characters. It is never returned. Default: it stays; null removes it.
 	Password graphql.Omittable[*string] `json:"password,omitempty"`
 	// A text that is shown above a button, 1 to 2,000 characters; null removes it.
 	Notice graphql.Omittable[*string] `json:"notice,omitempty"`
@@ -991,7 +991,7 @@ type RegisterInput struct {
 	// The displayed name: 1 to 100 characters.
 	Name string `json:"name"`
 	// The token of an invitation of this address. The account joins its workspace. Required where loginOptions.registration is
-	// INVITED. Absent or null: none.
+	// INVITED. Default: none.
 	InvitationToken *string `json:"invitationToken,omitempty"`
 }
 
@@ -1301,7 +1301,7 @@ type StatsSlice struct {
 type TestWebhookInput struct {
 	// The webhook.
 	ID string `json:"id"`
-	// The type of the made-up event. Absent: LINK_UPDATED.
+	// The type of the made-up event. Default: LINK_UPDATED.
 	Type *audit.Action `json:"type,omitempty"`
 }
 
@@ -1543,7 +1543,7 @@ type UpsertLinksInput struct {
 	WorkspaceID string `json:"workspaceId"`
 	// The links, 1 to 1,000, with distinct external ids.
 	Links []*NewLinkInput `json:"links"`
-	// How the other links are treated when one has an error. Absent: SKIP_FAILED.
+	// How the other links are treated when one has an error. Default: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
 }
 
