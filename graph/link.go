@@ -355,15 +355,12 @@ func (r *linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*fl
 	return t.Mean(), err
 }
 
-func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota, error) {
+func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.Quota, error) {
 	used, err := loader.Of(ctx).In(l.In).Hits.Get(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}
-	limit := r.hitLimit(l.In)
-	return &gen.HitQuota{
-		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: month.Of(r.Now()).End(),
-	}, nil
+	return quotaOf(r.hitLimit(l.In), used, month.Of(r.Now())), nil
 }
 
 // hitsUsed returns the used hits of links in this month: those that the counters know, and at least the

@@ -57,7 +57,7 @@ func TestObserve_LogsEachOperationOnce(t *testing.T) {
 				want: "kind=subscription name=S outcome=BAD_REQUEST cost="},
 			{name: "a long name", query: `query ` + strings.Repeat("N", 80) + ` { me { id } }`,
 				want: "kind=query name=" + strings.Repeat("N", 64) + " outcome=ok cost=2"},
-			{name: "what broke", query: `query Q($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`,
+			{name: "what broke", query: `query Q($w: ID!) { workspace(by: {id: $w}) { linkQuota { used } } }`,
 				variables: []any{"w", ada.workspace.ID()},
 				want:      "kind=query name=Q outcome=INTERNAL cost=", token: ada.token, before: func(t *testing.T) {
 					must.Value(d.ExecContext(db.AsOwner(t.Context()),

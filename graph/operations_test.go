@@ -383,7 +383,7 @@ func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
 		must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"))(t)
-		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, "w",
+		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { linkQuota { used } } }`, "w",
 			ada.workspace.ID())
 		if r.codes() != "INTERNAL" || strings.Contains(r.text, "link_usage") ||
 			!strings.Contains(b.log.String(), "link_usage") {

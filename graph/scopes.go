@@ -19,7 +19,7 @@ var typePermissions = map[string]workspace.Permission{
 	"ScheduledChange":  workspace.ReadLinks,
 	"CodePreview":      workspace.ReadLinks,
 	"Domain":           workspace.ReadDomains,
-	"HitQuota":         workspace.ReadLinks,
+	"Quota":            workspace.ReadLinks,
 	"Invitation":       workspace.WriteMembers,
 	"Latency":          workspace.ReadStats,
 	"Link":             workspace.ReadLinks,
@@ -30,7 +30,6 @@ var typePermissions = map[string]workspace.Permission{
 	"Stats":            workspace.ReadStats,
 	"StatsPoint":       workspace.ReadStats,
 	"StatsSlice":       workspace.ReadStats,
-	"Usage":            workspace.ReadLinks,
 	"User":             workspace.ReadMembers,
 
 	"Webhook": workspace.WriteWebhooks, "WebhookAttempt": workspace.WriteWebhooks,

@@ -99,9 +99,9 @@ var notCounted = map[string]string{
 // eachByItself are fields that need statements for each item of a page, with the reason.
 var eachByItself = map[string]string{
 	"Link.stats": "sums of one link over a range of its own, priced at a statement and more",
-	"Workspace.usage": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
+	"Workspace.linkQuota": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
 		"wall",
-	"Workspace.stats": "as Workspace.usage",
+	"Workspace.stats": "as Workspace.linkQuota",
 	"Link.asOf":       "a version of one link, priced as a statement",
 	"Link.qrCode":     "rendered by itself, and priced so; TestQRCode_LoadsTheLogoOnce counts its statements",
 }

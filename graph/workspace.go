@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -151,16 +152,12 @@ func (r *workspaceResolver) DefaultRedirectStatus(_ context.Context, m *workspac
 	return m.Workspace().DefaultRedirectStatus, nil
 }
 
-func (r *workspaceResolver) HitQuota(_ context.Context, m *workspace.Membership) (int64, error) {
+func (r *workspaceResolver) HitLimit(_ context.Context, m *workspace.Membership) (int64, error) {
 	return r.hitLimit(*m), nil
 }
 
 func (c *Config) hitLimit(m workspace.Membership) int64 {
 	return *cmp.Or(m.Workspace().HitQuota, &c.HitQuota)
-}
-
-func (r *workspaceResolver) LinkQuota(_ context.Context, m *workspace.Membership) (int64, error) {
-	return r.Config.Links.QuotaOf(*m), nil
 }
 
 func (r *workspaceResolver) PrimaryHost(_ context.Context, m *workspace.Membership) (*string, error) {
@@ -217,13 +214,16 @@ func (r *workspaceResolver) countLinks(
 	return r.LinkList.Count(ctx, m, filter)
 }
 
-func (r *workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (*gen.Usage, error) {
-	links, this, err := r.Config.Links.Usage(ctx, *m)
+func (r *workspaceResolver) LinkQuota(ctx context.Context, m *workspace.Membership) (*gen.Quota, error) {
+	used, this, err := r.Config.Links.Usage(ctx, *m)
 	if err != nil {
 		return nil, err
 	}
-	limit := r.Config.Links.QuotaOf(*m)
-	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: this.End()}, nil
+	return quotaOf(r.Config.Links.QuotaOf(*m), used, this), nil
+}
+
+func quotaOf(limit, used int64, of month.Month) *gen.Quota {
+	return &gen.Quota{Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: of.End()}
 }
 
 // catchUp applies a change to the redirects of this node before the client gets the response. If it

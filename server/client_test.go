@@ -275,11 +275,11 @@ func (w tenant) getLink(t *testing.T, linkID string) linkView {
 func (w tenant) linksUsed(t *testing.T) int64 {
 	t.Helper()
 	var got struct {
-		Workspace struct{ Usage struct{ Links int64 } }
+		Workspace struct{ LinkQuota struct{ Used int64 } }
 	}
-	w.must(t, &got, `query ($id: ID!) { workspace(by: {id: $id}) { usage { links } } }`,
+	w.must(t, &got, `query ($id: ID!) { workspace(by: {id: $id}) { linkQuota { used } } }`,
 		map[string]any{"id": w.workspaceID})
-	return got.Workspace.Usage.Links
+	return got.Workspace.LinkQuota.Used
 }
 
 // path returns the path of the short URL.

@@ -727,7 +727,7 @@ var together = map[string][]variant{
 
 // generated lists fields whose values differ between successful calls, besides IDs and times.
 var generated = []string{
-	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
+	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf", "Link.qrCode",
 	"CreateWebhookPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",

@@ -333,13 +333,6 @@ type ComplexityRoot struct {
 		Omitted func(childComplexity int) int
 	}
 
-	HitQuota struct {
-		Limit     func(childComplexity int) int
-		Remaining func(childComplexity int) int
-		ResetsAt  func(childComplexity int) int
-		Used      func(childComplexity int) int
-	}
-
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -657,6 +650,13 @@ type ComplexityRoot struct {
 		Only   func(childComplexity int) int
 	}
 
+	Quota struct {
+		Limit     func(childComplexity int) int
+		Remaining func(childComplexity int) int
+		ResetsAt  func(childComplexity int) int
+		Used      func(childComplexity int) int
+	}
+
 	RateLimit struct {
 		Cost      func(childComplexity int) int
 		Limit     func(childComplexity int) int
@@ -945,13 +945,6 @@ type ComplexityRoot struct {
 		Results     func(childComplexity int) int
 	}
 
-	Usage struct {
-		Limit     func(childComplexity int) int
-		Links     func(childComplexity int) int
-		Remaining func(childComplexity int) int
-		ResetsAt  func(childComplexity int) int
-	}
-
 	User struct {
 		CreatedAt     func(childComplexity int) int
 		Email         func(childComplexity int) int
@@ -1122,7 +1115,7 @@ type ComplexityRoot struct {
 		Domains               func(childComplexity int, first *int, after *string) int
 		EndedURL              func(childComplexity int) int
 		Events                func(childComplexity int, first *int, after *string, types []audit.Action, linkID *string) int
-		HitQuota              func(childComplexity int) int
+		HitLimit              func(childComplexity int) int
 		ID                    func(childComplexity int) int
 		Inspectable           func(childComplexity int) int
 		Invitations           func(childComplexity int, first *int, after *string) int
@@ -1139,7 +1132,6 @@ type ComplexityRoot struct {
 		Slug                  func(childComplexity int) int
 		Stats                 func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) int
 		UnmatchedRequests     func(childComplexity int, first *int) int
-		Usage                 func(childComplexity int) int
 		UtmTemplates          func(childComplexity int, first *int, after *string) int
 		Webhooks              func(childComplexity int, first *int, after *string) int
 	}
@@ -1193,7 +1185,7 @@ type LinkResolver interface {
 	ClickCount(ctx context.Context, obj *link.Link) (int64, error)
 	LastClickedAt(ctx context.Context, obj *link.Link) (*time.Time, error)
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
-	HitQuota(ctx context.Context, obj *link.Link) (*HitQuota, error)
+	HitQuota(ctx context.Context, obj *link.Link) (*Quota, error)
 
 	DestinationState(ctx context.Context, obj *link.Link) (link.DestinationState, error)
 	DestinationChecks(ctx context.Context, obj *link.Link) ([]*link.URLCheck, error)
@@ -1342,13 +1334,12 @@ type WebhookDeliveryResolver interface {
 type WorkspaceResolver interface {
 	DefaultStrategy(ctx context.Context, obj *workspace.Membership) (link.Strategy, error)
 	DefaultRedirectStatus(ctx context.Context, obj *workspace.Membership) (int, error)
-	HitQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
-	LinkQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
+	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
+	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
-	Usage(ctx context.Context, obj *workspace.Membership) (*Usage, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
 	DeletedAt(ctx context.Context, obj *workspace.Membership) (*time.Time, error)
@@ -2309,31 +2300,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.FieldChange.Omitted(childComplexity), true
-
-	case "HitQuota.limit":
-		if e.ComplexityRoot.HitQuota.Limit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.HitQuota.Limit(childComplexity), true
-	case "HitQuota.remaining":
-		if e.ComplexityRoot.HitQuota.Remaining == nil {
-			break
-		}
-
-		return e.ComplexityRoot.HitQuota.Remaining(childComplexity), true
-	case "HitQuota.resetsAt":
-		if e.ComplexityRoot.HitQuota.ResetsAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.HitQuota.ResetsAt(childComplexity), true
-	case "HitQuota.used":
-		if e.ComplexityRoot.HitQuota.Used == nil {
-			break
-		}
-
-		return e.ComplexityRoot.HitQuota.Used(childComplexity), true
 
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
@@ -4046,6 +4012,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.QueryForwarding.Only(childComplexity), true
 
+	case "Quota.limit":
+		if e.ComplexityRoot.Quota.Limit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Quota.Limit(childComplexity), true
+	case "Quota.remaining":
+		if e.ComplexityRoot.Quota.Remaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Quota.Remaining(childComplexity), true
+	case "Quota.resetsAt":
+		if e.ComplexityRoot.Quota.ResetsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Quota.ResetsAt(childComplexity), true
+	case "Quota.used":
+		if e.ComplexityRoot.Quota.Used == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Quota.Used(childComplexity), true
+
 	case "RateLimit.cost":
 		if e.ComplexityRoot.RateLimit.Cost == nil {
 			break
@@ -5029,31 +5020,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpsertLinksPayload.Results(childComplexity), true
 
-	case "Usage.limit":
-		if e.ComplexityRoot.Usage.Limit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Limit(childComplexity), true
-	case "Usage.links":
-		if e.ComplexityRoot.Usage.Links == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Links(childComplexity), true
-	case "Usage.remaining":
-		if e.ComplexityRoot.Usage.Remaining == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Remaining(childComplexity), true
-	case "Usage.resetsAt":
-		if e.ComplexityRoot.Usage.ResetsAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.ResetsAt(childComplexity), true
-
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
 			break
@@ -5785,12 +5751,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Events(childComplexity, args["first"].(*int), args["after"].(*string), args["types"].([]audit.Action), args["linkId"].(*string)), true
-	case "Workspace.hitQuota":
-		if e.ComplexityRoot.Workspace.HitQuota == nil {
+	case "Workspace.hitLimit":
+		if e.ComplexityRoot.Workspace.HitLimit == nil {
 			break
 		}
 
-		return e.ComplexityRoot.Workspace.HitQuota(childComplexity), true
+		return e.ComplexityRoot.Workspace.HitLimit(childComplexity), true
 	case "Workspace.id":
 		if e.ComplexityRoot.Workspace.ID == nil {
 			break
@@ -5912,12 +5878,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.UnmatchedRequests(childComplexity, args["first"].(*int)), true
-	case "Workspace.usage":
-		if e.ComplexityRoot.Workspace.Usage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Workspace.Usage(childComplexity), true
 	case "Workspace.utmTemplates":
 		if e.ComplexityRoot.Workspace.UtmTemplates == nil {
 			break
@@ -7893,10 +7853,10 @@ type Workspace implements Node {
   defaultStrategy: CodeStrategy!
   "The HTTP status of links that do not set one."
   defaultRedirectStatus: Int!
-  "The number of redirects of each link per calendar month (UTC)."
-  hitQuota: Int64!
-  "The number of new links per calendar month (UTC)."
-  linkQuota: Int64!
+  "The monthly limit of redirects of each link; Link.hitQuota has the usage."
+  hitLimit: Int64!
+  "The quota of new links."
+  linkQuota: Quota!
   """
   Its links: newest first and without deleted ones, unless filter and orderBy state otherwise. Pages do not shift while links
   are added. Fails with INVALID_INPUT.
@@ -7945,8 +7905,6 @@ type Workspace implements Node {
     "Number of items, 1 to 100. Default: 20."
     first: Int
   ): [UnmatchedRequest!]!
-  "The usage of its link quota."
-  usage: Usage!
   "The caller's permissions."
   permissions: [Permission!]!
   "The verified domain of displayed short URLs; null: the instance's own host."
@@ -8847,18 +8805,6 @@ enum OrderDirection {
   DESC
 }
 
-"The link quota of the current calendar month (UTC)."
-type Usage {
-  "The number of created links."
-  links: Int64!
-  "The quota."
-  limit: Int64!
-  "The remaining number."
-  remaining: Int64!
-  "The begin of the next month."
-  resetsAt: Time!
-}
-
 "A page of links."
 type LinkConnection {
   "The links, each with its cursor."
@@ -8969,8 +8915,8 @@ type Link implements Node {
   lastClickedAt: Time
   "The mean time in milliseconds from a request's arrival until its redirect was ready; null before the first."
   averageRedirectMs: Float
-  "The usage of its monthly hit quota."
-  hitQuota: HitQuota!
+  "The quota of its redirects."
+  hitQuota: Quota!
   "Time of the last check of the destination; null before the first."
   lastCheckedAt: Time
   "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
@@ -9774,11 +9720,11 @@ type DeleteUtmTemplatePayload {
   errors: [UserError!]!
 }
 
-"The hit quota of a link in the current calendar month (UTC)."
-type HitQuota {
+"A quota in the current calendar month (UTC)."
+type Quota {
   "The quota."
   limit: Int64!
-  "The number of redirects."
+  "The used number."
   used: Int64!
   "The remaining number."
   remaining: Int64!
@@ -10655,20 +10601,6 @@ func (ec *executionContext) childFields_FieldChange(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type FieldChange", field.Name)
 }
 
-func (ec *executionContext) childFields_HitQuota(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "limit":
-		return ec.fieldContext_HitQuota_limit(ctx, field)
-	case "used":
-		return ec.fieldContext_HitQuota_used(ctx, field)
-	case "remaining":
-		return ec.fieldContext_HitQuota_remaining(ctx, field)
-	case "resetsAt":
-		return ec.fieldContext_HitQuota_resetsAt(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type HitQuota", field.Name)
-}
-
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -11157,6 +11089,20 @@ func (ec *executionContext) childFields_QueryForwarding(ctx context.Context, fie
 		return ec.fieldContext_QueryForwarding_except(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type QueryForwarding", field.Name)
+}
+
+func (ec *executionContext) childFields_Quota(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "limit":
+		return ec.fieldContext_Quota_limit(ctx, field)
+	case "used":
+		return ec.fieldContext_Quota_used(ctx, field)
+	case "remaining":
+		return ec.fieldContext_Quota_remaining(ctx, field)
+	case "resetsAt":
+		return ec.fieldContext_Quota_resetsAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Quota", field.Name)
 }
 
 func (ec *executionContext) childFields_RateLimit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11725,20 +11671,6 @@ func (ec *executionContext) childFields_UpsertLinksPayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type UpsertLinksPayload", field.Name)
 }
 
-func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "links":
-		return ec.fieldContext_Usage_links(ctx, field)
-	case "limit":
-		return ec.fieldContext_Usage_limit(ctx, field)
-	case "remaining":
-		return ec.fieldContext_Usage_remaining(ctx, field)
-	case "resetsAt":
-		return ec.fieldContext_Usage_resetsAt(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type Usage", field.Name)
-}
-
 func (ec *executionContext) childFields_User(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -12073,8 +12005,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_defaultStrategy(ctx, field)
 	case "defaultRedirectStatus":
 		return ec.fieldContext_Workspace_defaultRedirectStatus(ctx, field)
-	case "hitQuota":
-		return ec.fieldContext_Workspace_hitQuota(ctx, field)
+	case "hitLimit":
+		return ec.fieldContext_Workspace_hitLimit(ctx, field)
 	case "linkQuota":
 		return ec.fieldContext_Workspace_linkQuota(ctx, field)
 	case "links":
@@ -12085,8 +12017,6 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_clicks(ctx, field)
 	case "unmatchedRequests":
 		return ec.fieldContext_Workspace_unmatchedRequests(ctx, field)
-	case "usage":
-		return ec.fieldContext_Workspace_usage(ctx, field)
 	case "permissions":
 		return ec.fieldContext_Workspace_permissions(ctx, field)
 	case "primaryHost":
@@ -17858,98 +17788,6 @@ func (ec *executionContext) fieldContext_FieldChange_omitted(_ context.Context, 
 	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "Boolean")
 }
 
-func (ec *executionContext) _HitQuota_limit(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_HitQuota_limit(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Limit, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_HitQuota_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _HitQuota_used(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_HitQuota_used(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Used, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_HitQuota_used(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _HitQuota_remaining(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_HitQuota_remaining(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Remaining, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_HitQuota_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _HitQuota_resetsAt(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_HitQuota_resetsAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ResetsAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_HitQuota_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("HitQuota", field, false, false, "Time")
-}
-
 func (ec *executionContext) _Invitation_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19087,8 +18925,8 @@ func (ec *executionContext) _Link_hitQuota(ctx context.Context, field graphql.Co
 			return ec.Resolvers.Link().HitQuota(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *HitQuota) graphql.Marshaler {
-			return ec.marshalNHitQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐHitQuota(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Quota) graphql.Marshaler {
+			return ec.marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
 		},
 		true,
 		true,
@@ -19101,7 +18939,7 @@ func (ec *executionContext) fieldContext_Link_hitQuota(_ context.Context, field 
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_HitQuota(ctx, field)
+			return ec.childFields_Quota(ctx, field)
 		},
 	}
 	return fc, nil
@@ -25008,6 +24846,98 @@ func (ec *executionContext) fieldContext_QueryForwarding_except(_ context.Contex
 	return graphql.NewScalarFieldContext("QueryForwarding", field, false, false, "String")
 }
 
+func (ec *executionContext) _Quota_limit(ctx context.Context, field graphql.CollectedField, obj *Quota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quota_limit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Limit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quota_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quota", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Quota_used(ctx context.Context, field graphql.CollectedField, obj *Quota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quota_used(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Used, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quota_used(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quota", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Quota_remaining(ctx context.Context, field graphql.CollectedField, obj *Quota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quota_remaining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Remaining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quota_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quota", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Quota_resetsAt(ctx context.Context, field graphql.CollectedField, obj *Quota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quota_resetsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResetsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quota_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quota", field, false, false, "Time")
+}
+
 func (ec *executionContext) _RateLimit_limit(ctx context.Context, field graphql.CollectedField, obj *RateLimit) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -29232,98 +29162,6 @@ func (ec *executionContext) fieldContext_UpsertLinksPayload_errors(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _Usage_links(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Usage_links(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Links, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Usage_links(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _Usage_limit(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Usage_limit(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Limit, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Usage_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _Usage_remaining(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Usage_remaining(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Remaining, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Usage_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, "Int64")
-}
-
-func (ec *executionContext) _Usage_resetsAt(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Usage_resetsAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ResetsAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Usage_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Usage", field, false, false, "Time")
-}
-
 func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32092,16 +31930,16 @@ func (ec *executionContext) fieldContext_Workspace_defaultRedirectStatus(_ conte
 	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int")
 }
 
-func (ec *executionContext) _Workspace_hitQuota(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+func (ec *executionContext) _Workspace_hitLimit(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Workspace_hitQuota(ctx, field)
+			return ec.fieldContext_Workspace_hitLimit(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().HitQuota(ctx, obj)
+			return ec.Resolvers.Workspace().HitLimit(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
@@ -32111,7 +31949,7 @@ func (ec *executionContext) _Workspace_hitQuota(ctx context.Context, field graph
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Workspace_hitQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Workspace_hitLimit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int64")
 }
 
@@ -32127,15 +31965,24 @@ func (ec *executionContext) _Workspace_linkQuota(ctx context.Context, field grap
 			return ec.Resolvers.Workspace().LinkQuota(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Quota) graphql.Marshaler {
+			return ec.marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_linkQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int64")
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Quota(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -32310,38 +32157,6 @@ func (ec *executionContext) fieldContext_Workspace_unmatchedRequests(ctx context
 	if fc.Args, err = ec.field_Workspace_unmatchedRequests_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Workspace_usage(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Workspace_usage(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().Usage(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *Usage) graphql.Marshaler {
-			return ec.marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Workspace_usage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Workspace",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Usage(ctx, field)
-		},
 	}
 	return fc, nil
 }
@@ -41191,54 +41006,6 @@ func (ec *executionContext) _FieldChange(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
-var hitQuotaImplementors = []string{"HitQuota"}
-
-func (ec *executionContext) _HitQuota(ctx context.Context, sel ast.SelectionSet, obj *HitQuota) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, hitQuotaImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("HitQuota")
-		case "limit":
-			out.Values[i] = ec._HitQuota_limit(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "used":
-			out.Values[i] = ec._HitQuota_used(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "remaining":
-			out.Values[i] = ec._HitQuota_remaining(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "resetsAt":
-			out.Values[i] = ec._HitQuota_resetsAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
 var invitationImplementors = []string{"Invitation", "Node"}
 
 func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSet, obj *workspace.Invitation) graphql.Marshaler {
@@ -43404,6 +43171,54 @@ func (ec *executionContext) _QueryForwarding(ctx context.Context, sel ast.Select
 	return out
 }
 
+var quotaImplementors = []string{"Quota"}
+
+func (ec *executionContext) _Quota(ctx context.Context, sel ast.SelectionSet, obj *Quota) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Quota")
+		case "limit":
+			out.Values[i] = ec._Quota_limit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "used":
+			out.Values[i] = ec._Quota_used(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "remaining":
+			out.Values[i] = ec._Quota_remaining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resetsAt":
+			out.Values[i] = ec._Quota_resetsAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var rateLimitImplementors = []string{"RateLimit"}
 
 func (ec *executionContext) _RateLimit(ctx context.Context, sel ast.SelectionSet, obj *RateLimit) graphql.Marshaler {
@@ -45427,54 +45242,6 @@ func (ec *executionContext) _UpsertLinksPayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
-var usageImplementors = []string{"Usage"}
-
-func (ec *executionContext) _Usage(ctx context.Context, sel ast.SelectionSet, obj *Usage) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, usageImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("Usage")
-		case "links":
-			out.Values[i] = ec._Usage_links(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "limit":
-			out.Values[i] = ec._Usage_limit(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "remaining":
-			out.Values[i] = ec._Usage_remaining(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "resetsAt":
-			out.Values[i] = ec._Usage_resetsAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
 var userImplementors = []string{"User", "Node"}
 
 func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj *account.Account) graphql.Marshaler {
@@ -46571,11 +46338,11 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_defaultRedirectStatus(ctx, field, obj)
 				})
-		case "hitQuota":
+		case "hitLimit":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_hitQuota(ctx, field, obj)
+					return ec._Workspace_hitLimit(ctx, field, obj)
 				})
 		case "linkQuota":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -46606,12 +46373,6 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_unmatchedRequests(ctx, field, obj)
-				})
-		case "usage":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_usage(ctx, field, obj)
 				})
 		case "permissions":
 			out.Values[i] = ec._Workspace_permissions(ctx, field, obj)
@@ -48012,14 +47773,6 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
-func (ec *executionContext) marshalNHitQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐHitQuota(ctx context.Context, sel ast.SelectionSet, v *HitQuota) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "HitQuota!")
-		return graphql.Null
-	}
-	return ec._HitQuota(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
 	res, err := graphql.UnmarshalID(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -48667,6 +48420,14 @@ func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforge
 		graphql.AddInvalidNullFromMarshaler(ctx, "QueryForwardingMode!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx context.Context, sel ast.SelectionSet, v *Quota) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Quota!")
+		return graphql.Null
+	}
+	return ec._Quota(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNRateLimit2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRateLimit(ctx context.Context, sel ast.SelectionSet, v *RateLimit) graphql.Marshaler {
@@ -49606,14 +49367,6 @@ func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkfor
 		return graphql.Null
 	}
 	return ec._UpsertLinksPayload(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "Usage!")
-		return graphql.Null
-	}
-	return ec._Usage(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {

@@ -616,18 +616,6 @@ type ExternalLinkBy struct {
 	ExternalID string `json:"externalId"`
 }
 
-// The hit quota of a link in the current calendar month (UTC).
-type HitQuota struct {
-	// The quota.
-	Limit int64 `json:"limit"`
-	// The number of redirects.
-	Used int64 `json:"used"`
-	// The remaining number.
-	Remaining int64 `json:"remaining"`
-	// The begin of the next month.
-	ResetsAt time.Time `json:"resetsAt"`
-}
-
 // A page of invitations.
 type InvitationConnection struct {
 	// The invitations, each with its cursor.
@@ -928,6 +916,18 @@ type QRStyleInput struct {
 	Background graphql.Omittable[*string] `json:"background,omitempty"`
 	// A logo: PNG or JPEG in base64, at most 64 KiB and 1,024 x 1,024 pixels. It covers 20 % of the width.
 	Logo graphql.Omittable[*string] `json:"logo,omitempty"`
+}
+
+// A quota in the current calendar month (UTC).
+type Quota struct {
+	// The quota.
+	Limit int64 `json:"limit"`
+	// The used number.
+	Used int64 `json:"used"`
+	// The remaining number.
+	Remaining int64 `json:"remaining"`
+	// The begin of the next month.
+	ResetsAt time.Time `json:"resetsAt"`
 }
 
 // The caller's cost budget per minute.
@@ -1555,18 +1555,6 @@ type UpsertLinksPayload struct {
 	OperationID *string `json:"operationId,omitempty"`
 	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
-}
-
-// The link quota of the current calendar month (UTC).
-type Usage struct {
-	// The number of created links.
-	Links int64 `json:"links"`
-	// The quota.
-	Limit int64 `json:"limit"`
-	// The remaining number.
-	Remaining int64 `json:"remaining"`
-	// The begin of the next month.
-	ResetsAt time.Time `json:"resetsAt"`
 }
 
 // An error that the caller can fix by changing the input. Nothing was changed.

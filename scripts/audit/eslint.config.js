@@ -5,8 +5,8 @@ import graphql from '@graphql-eslint/eslint-plugin';
 
 // values are what is a part of something that has an id, or a figure: no cache keeps them by themselves.
 const values = [
-  'CodePreview', 'HitQuota', 'Latency', 'PageInfo', 'PlatformStats', 'RateLimit', 'Stats', 'StatsPoint', 'UnmatchedRequest',
-  'StatsSlice', 'Usage', 'UserError',
+  'CodePreview', 'Latency', 'PageInfo', 'PlatformStats', 'Quota', 'RateLimit', 'Stats', 'StatsPoint', 'UnmatchedRequest',
+  'StatsSlice', 'UserError',
 ];
 
 export default [
