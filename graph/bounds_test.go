@@ -10,20 +10,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 )
 
-// roomy are bounds that nothing here exceeds.
-func roomy() config.Bounds {
-	b := bounds()
-	for f, value := range reflect.ValueOf(&b).Elem().Fields() {
-		if f.Name != "Deadline" {
-			value.SetInt(1 << 30)
+// loosen raises all bounds and maxima but one to what nothing here exceeds, and returns that one.
+func loosen(c *Config, but string) (most int) {
+	for _, all := range []any{&c.Bounds, &c.Maxima} {
+		for f, value := range reflect.ValueOf(all).Elem().Fields() {
+			switch f.Name {
+			case but:
+				most = int(value.Int())
+			case "Deadline":
+			default:
+				value.SetInt(1 << 30)
+			}
 		}
 	}
-	return b
+	return most
 }
 
 // typenames returns n fields that every type has.
@@ -89,12 +93,8 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 	} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, d, func(c *Config) {
-				c.Bounds = roomy()
-				own := reflect.ValueOf(&c.Bounds).Elem().FieldByName(field)
-				own.Set(reflect.ValueOf(bounds()).FieldByName(field))
-			})
-			most := int(reflect.ValueOf(b.Bounds).FieldByName(field).Int())
+			most := 0
+			b := setup(t, d, func(c *Config) { most = loosen(c, field) })
 			ask := func(n int) reply {
 				body := map[string]any{"query": c.document(n)}
 				if c.variables != nil {

@@ -128,7 +128,8 @@ func New(c Config) *transport.Handler {
 // LoadManifest reads the documents that clients may request by ID.
 func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
 	limits := &limit.Document{
-		Bounds: bounds, Introspection: introspection, Passwords: limit.Passwords{Fields: passwordFields},
+		Bounds: bounds, Maxima: limit.UsualMaxima(), Introspection: introspection,
+		Passwords: limit.Passwords{Fields: passwordFields},
 	}
 	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(), limits)
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
@@ -70,7 +71,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
-		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now}, UTMTemplates: templates, Codes: qr.NewRenderer(),
+		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, UTMTemplates: templates, Codes: qr.NewRenderer(),
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: account.NewPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},

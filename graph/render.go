@@ -69,7 +69,7 @@ func NewRenderer(c Config) *Renderer {
 	e.SetDisableSuggestion(!c.Introspection)
 	e.SetDefaultRulesFn(limit.ValidationRules)
 	e.SetRecoverFunc(func(_ context.Context, value any) error { return errs.Panic(value) })
-	e.Use(&limit.Document{Bounds: c.Bounds, Valid: documents})
+	e.Use(&limit.Document{Bounds: c.Bounds, Maxima: c.Maxima, Valid: documents})
 	e.Use(&limit.Arguments{})
 	return &Renderer{resolver: r, exec: e, schema: schema}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/graph"
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/cli"
@@ -260,6 +261,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 	return graph.Config{
 		Config: transport.Config{
 			Bounds:        a.config.Bounds,
+			Maxima:        limit.UsualMaxima(),
 			Documents:     documents,
 			DocumentsOnly: a.config.DocumentsOnly,
 			Origins:       a.origins(),

@@ -21,6 +21,7 @@ import (
 // follows every spread.
 type Document struct {
 	config.Bounds
+	Maxima
 	// Valid are documents that have been measured and validated before; may be nil.
 	Valid graphql.Cache[*ast.QueryDocument]
 	// Introspection allows questions about the schema.
@@ -29,6 +30,27 @@ type Document struct {
 	Passwords Passwords
 
 	passwordCall *regexp.Regexp
+}
+
+// Maxima bound the shape of a request; all but Values are counted with fragments spread. They are no settings: the cost
+// bounds the work of an operation, and larger shapes are slow to validate.
+type Maxima struct {
+	// Values are those in the JSON of a request.
+	Values int
+	// Fields are those of an operation, RootFields those at its root, Depth their levels.
+	Fields, RootFields, Depth int
+	// Repeats are occurrences of a response name in one selection set.
+	Repeats int
+	// Fragments are spreads, including inline fragments.
+	Fragments  int
+	Directives int
+}
+
+// UsualMaxima returns the maxima of every server.
+func UsualMaxima() Maxima {
+	return Maxima{
+		Values: 100_000, Fields: 1000, RootFields: 100, Depth: 20, Repeats: 100, Fragments: 500, Directives: 50,
+	}
 }
 
 // maxPasswords bounds the fields of an operation that hash a password.

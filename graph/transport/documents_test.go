@@ -210,7 +210,7 @@ func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 }
 
 func loadManifest(file string) (*Manifest, error) {
-	return LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds()})
+	return LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
 }
 
 // manifest is a file with the documents.

@@ -92,7 +92,7 @@ func TestManifest_MustBeUTF8(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "documents.json")
 		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds()})
+		_, err := LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("%q: %v", text, err)
 		}

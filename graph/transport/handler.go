@@ -39,6 +39,7 @@ type Config struct {
 	Requests, Cost Budget
 	// Bounds limit one request.
 	Bounds config.Bounds
+	Maxima limit.Maxima
 	// Passwords are the fields that hash a password.
 	Passwords limit.Passwords
 	// Documents may be requested by ID; may be nil. DocumentsOnly refuses all others.
@@ -99,7 +100,7 @@ func New(c Config) *Handler {
 	h.exec.SetDisableSuggestion(!c.Introspection)
 	h.exec.SetDefaultRulesFn(limit.ValidationRules)
 	h.exec.Use(&limit.Document{
-		Bounds: c.Bounds, Valid: documents, Introspection: c.Introspection, Passwords: c.Passwords,
+		Bounds: c.Bounds, Maxima: c.Maxima, Valid: documents, Introspection: c.Introspection, Passwords: c.Passwords,
 	})
 	h.exec.Use(h.arguments)
 	h.exec.Use(&limit.Cost{Max: c.Bounds.Cost})

@@ -18,6 +18,7 @@ import (
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/errs"
 )
@@ -157,7 +158,7 @@ func setup(t testing.TB, options ...func(*Config)) *bundle {
 			return Caller{Subject: "address", Anonymous: true},
 				errs.New(errs.Unauthenticated, "The token is not valid.")
 		},
-		Bounds: bounds(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
+		Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
 	}
 	for _, option := range options {
 		option(&c)

@@ -92,12 +92,12 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 		return nil, http.StatusUnsupportedMediaType,
 			errs.New(errs.BadRequest, "The body must be sent as it is, without Content-Encoding.")
 	}
-	bounds, maxBytes := h.config.Bounds, h.maxBody(r.Context())
+	maxBytes := h.maxBody(r.Context())
 	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)), min(r.ContentLength, int64(maxBytes)))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
 			"The body exceeds the maximum of %d bytes: %d for anonymous callers, %d for authenticated callers.",
-			maxBytes, bounds.AnonymousBody, bounds.Body)
+			maxBytes, h.config.Bounds.AnonymousBody, h.config.Bounds.Body)
 	}
 	if err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body did not arrive whole.").Because(err)
@@ -105,7 +105,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 	if body = validate.WithoutMark(body); !validate.IsJSONText(body) {
 		return nil, http.StatusBadRequest, errEncoding("The body")
 	}
-	if err := limit.CheckValues(body, bounds.Values); err != nil {
+	if err := limit.CheckValues(body, h.config.Maxima.Values); err != nil {
 		return nil, http.StatusRequestEntityTooLarge, err
 	}
 	var p params

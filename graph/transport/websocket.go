@@ -252,7 +252,7 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 		return closeUnauthorized, "Unauthorized"
 	}
 	var p params
-	if m.ID == "" || len(m.Payload) == 0 || limit.CheckValues(m.Payload, s.config.Bounds.Values) != nil ||
+	if m.ID == "" || len(m.Payload) == 0 || limit.CheckValues(m.Payload, s.config.Maxima.Values) != nil ||
 		p.unmarshal(m.Payload) != nil {
 		return closeBadMessage, invalidMessage
 	}

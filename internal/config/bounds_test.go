@@ -11,9 +11,7 @@ import (
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{
 	Body: 10 << 20, AnonymousBody: 256 << 10, BodiesInFlight: 128 << 20,
-	Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000,
-	RootFields: 100, Depth: 20,
-	Aliases: 100, Repeats: 100, Fragments: 500, Directives: 50, Cost: 10_000, Deadline: 15 * time.Second,
+	Document: 64 << 10, Tokens: 1000, Aliases: 100, Cost: 10_000, Deadline: 15 * time.Second,
 }
 
 // TestLoad_SetsBounds each from a variable of its own.
@@ -22,16 +20,9 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f := setup()
 	f["LINKFORGE_MAX_BODY"] = "1"
 	f["LINKFORGE_MAX_ANONYMOUS_BODY"] = "2"
-	f["LINKFORGE_MAX_VALUES"] = "3"
 	f["LINKFORGE_MAX_DOCUMENT"] = "4"
 	f["LINKFORGE_MAX_TOKENS"] = "5"
-	f["LINKFORGE_MAX_FIELDS"] = "6"
-	f["LINKFORGE_MAX_ROOT_FIELDS"] = "7"
-	f["LINKFORGE_MAX_DEPTH"] = "8"
 	f["LINKFORGE_MAX_ALIASES"] = "9"
-	f["LINKFORGE_MAX_REPEATS"] = "10"
-	f["LINKFORGE_MAX_FRAGMENTS"] = "11"
-	f["LINKFORGE_MAX_DIRECTIVES"] = "12"
 	f["LINKFORGE_MAX_COST"] = "13"
 	f["LINKFORGE_OPERATION_DEADLINE"] = "14s"
 	f["LINKFORGE_COST_RATE"] = "15"
@@ -40,8 +31,8 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f)
 	want := Bounds{
-		Body: 1, AnonymousBody: 2, BodiesInFlight: 16, Values: 3, Document: 4, Tokens: 5, Fields: 6, RootFields: 7,
-		Depth: 8, Aliases: 9, Repeats: 10, Fragments: 11, Directives: 12, Cost: 13, Deadline: 14 * time.Second,
+		Body: 1, AnonymousBody: 2, BodiesInFlight: 16, Document: 4, Tokens: 5, Aliases: 9, Cost: 13,
+		Deadline: 14 * time.Second,
 	}
 	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
 		c.Documents != "list.json" || !c.DocumentsOnly {

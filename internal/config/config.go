@@ -180,7 +180,7 @@ type Config struct {
 	LogLevel slog.Level `env:"LINKFORGE_LOG_LEVEL" default:"info"`
 }
 
-// Bounds limit one GraphQL request. All but the first four are counted with fragments spread.
+// Bounds limit one GraphQL request. Package graph/limit has further maxima, which are no settings.
 type Bounds struct {
 	// Maximum size of the body of a GraphQL request of an authenticated caller, in bytes.
 	Body int `env:"LINKFORGE_MAX_BODY" default:"10485760" min:"1" max:"1073741824"`
@@ -189,26 +189,12 @@ type Bounds struct {
 	// Total size of the larger request bodies, above 64 KiB, that a node processes at once, in bytes. An
 	// account or workspace gets an eighth of it.
 	BodiesInFlight int `env:"LINKFORGE_BODIES_IN_FLIGHT" default:"134217728" min:"1" max:"1099511627776"`
-	// Maximum number of values in the JSON of a request.
-	Values int `env:"LINKFORGE_MAX_VALUES" default:"100000" min:"1" max:"1073741824"`
 	// Maximum size of a GraphQL document, in bytes.
 	Document int `env:"LINKFORGE_MAX_DOCUMENT" default:"65536" min:"1" max:"16777216"`
 	// Maximum number of tokens in a document.
 	Tokens int `env:"LINKFORGE_MAX_TOKENS" default:"1000" min:"1" max:"1000000"`
-	// Maximum number of fields in an operation, with fragments spread.
-	Fields int `env:"LINKFORGE_MAX_FIELDS" default:"1000" min:"1" max:"1000000"`
-	// Maximum number of root fields.
-	RootFields int `env:"LINKFORGE_MAX_ROOT_FIELDS" default:"100" min:"1" max:"1000000"`
-	// Maximum depth of nested fields.
-	Depth int `env:"LINKFORGE_MAX_DEPTH" default:"20" min:"1" max:"1000"`
 	// Maximum number of aliases.
 	Aliases int `env:"LINKFORGE_MAX_ALIASES" default:"100" min:"1" max:"1000000"`
-	// Maximum number of occurrences of a name in one selection of the response.
-	Repeats int `env:"LINKFORGE_MAX_REPEATS" default:"100" min:"1" max:"1000000"`
-	// Maximum number of fragment spreads, inline fragments included.
-	Fragments int `env:"LINKFORGE_MAX_FRAGMENTS" default:"500" min:"1" max:"1000000"`
-	// Maximum number of directives.
-	Directives int `env:"LINKFORGE_MAX_DIRECTIVES" default:"50" min:"1" max:"1000000"`
 	// Maximum cost, with page sizes multiplied.
 	Cost int `env:"LINKFORGE_MAX_COST" default:"10000" min:"1" max:"1099511627776"`
 	// Maximum duration of an operation, 1s to 10m.
