@@ -30,12 +30,12 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *Li
 	}
 	claimToken = claimPrefix + rand.Text()
 	end := s.now().Add(s.AnonymousTTL)
-	l, _, err = s.Create(ctx, workspace.Public(), New{URL: url, ExpiresAt: &end, claimHash: claimHash(claimToken)})
+	l, _, err = s.Create(ctx, workspace.Public(), New{URL: url, ExpiresAt: &end, ClaimHash: HashClaim(claimToken)})
 	return l, claimToken, err
 }
 
-// claimHash returns the stored hash of a claim token, which is random enough to need no salt.
-func claimHash(token string) []byte {
+// HashClaim returns the stored hash of a claim token, which is random enough to need no salt.
+func HashClaim(token string) []byte {
 	hash := sha256.Sum256([]byte(token))
 	return hash[:]
 }

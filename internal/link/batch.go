@@ -86,8 +86,8 @@ type request struct {
 }
 
 var (
-	// errFailed rolls back an AllOrNothing batch.
-	errFailed = errors.New("a link of the batch has an error")
+	// ErrFailed rolls back an AllOrNothing batch.
+	ErrFailed = errors.New("a link of the batch has an error")
 	// errRetry rolls back a batch that must run again: it needs more generated codes, must compare a password first, or a
 	// link that it found was purged meanwhile.
 	errRetry = errors.New("the batch must run again")
@@ -107,8 +107,8 @@ func (b *batch) run(ctx context.Context) error {
 		}
 		isLost := errors.Is(err, errRetry) || db.IsUniqueViolation(err)
 		switch {
-		case isLost && (races < maxRaces || errors.Is(err, errRetry) && b.calls[0].items[0].upsert == nil):
-		case err == nil || errors.Is(err, errFailed):
+		case isLost && (races < MaxRaces || errors.Is(err, errRetry) && b.calls[0].items[0].upsert == nil):
+		case err == nil || errors.Is(err, ErrFailed):
 			b.finish(ctx)
 			return nil
 		default:
@@ -164,7 +164,7 @@ func (b *batch) validate(it *item) {
 	if it.isKnown() || it.draft != nil || it.Err != nil {
 		return
 	}
-	if it.draft, it.Err = b.draft(it.call.member, *it.in, b.now); it.Err == nil {
+	if it.draft, it.Err = Draft(it.call.member, *it.in, b.now); it.Err == nil {
 		it.Err = b.draftUpsert(it)
 	}
 	if it.Err == nil {
@@ -187,7 +187,7 @@ func (b *batch) testDraft(it *item) error {
 	if it.draft.Strategy.idempotent() {
 		it.draft.Code, _ = b.nextCode(it)
 	}
-	return b.runTests(it.draft)
+	return b.RunTests(it.draft)
 }
 
 // customCodes returns the code that the caller chose; none for other strategies.
@@ -254,7 +254,7 @@ func (b *batch) finish(ctx context.Context) {
 func (b *batch) announce(ctx context.Context, items []*item) {
 	for _, it := range items {
 		if it.Link != nil && (it.Created || it.revived) {
-			b.forget(it.Link)
+			b.Forget(it.Link)
 		}
 		if errs.Is(it.Err, errs.CodeExhausted) {
 			b.exhausted.Add(1)
@@ -299,7 +299,7 @@ func (c *call) resultsOf() []Result {
 		results = append(results, it.Result)
 	}
 	if c.policy == AllOrNothing {
-		failAll(results)
+		FailAll(results)
 	}
 	return results
 }
@@ -320,7 +320,7 @@ func (b *batch) nextCode(it *item) (string, bool) {
 		return it.codes[min(it.tried, len(it.codes)-1)], it.tried < len(it.codes)
 	}
 	for ; it.tried < shortcode.Salts; it.tried++ {
-		code := b.candidate(it.draft.CanonicalURL, it.draft.WorkspaceID, it.tried)
+		code := b.Candidate(it.draft.CanonicalURL, it.draft.WorkspaceID, it.tried)
 		if !shortcode.Reserved(code) {
 			return code, true
 		}

@@ -64,7 +64,7 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 }
 
 func (s *Store) claim(ctx context.Context, m workspace.Membership, token string) (c Claim, err error) {
-	hash := claimHash(token)
+	hash := HashClaim(token)
 	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", hash).Exists(db.AsResolver(ctx))
 	if err != nil {
 		return Claim{}, err
@@ -89,7 +89,7 @@ func (s *Store) claim(ctx context.Context, m workspace.Membership, token string)
 	}
 	c.Status = c.status(err)
 	if c.Link != nil {
-		s.forget(c.Link)
+		s.Forget(c.Link)
 	}
 	return c, nil
 }
@@ -112,7 +112,7 @@ func (c Claim) status(err error) ClaimStatus {
 // before the link's, like batch.create.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	now := s.now()
-	used, err := addUsage(ctx, tx, "", usageOf(m.ID(), now, 0))
+	used, err := AddUsage(ctx, tx, "", NewUsage(m.ID(), now, 0))
 	if err != nil {
 		return Claim{}, err
 	}
@@ -124,18 +124,18 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 		return c, nil
 	}
 	if used[0].Links >= s.QuotaOf(m) {
-		return Claim{Err: s.errQuota(m, now)}, nil
+		return Claim{Err: s.ErrQuota(m, now)}, nil
 	}
 	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
-	l.touch(now)
-	if err := s.apply(ctx, tx, claimed, []rewrite{{before: &before, after: l}}); err != nil {
+	l.Touch(now)
+	if err := s.Apply(ctx, tx, claimed, []Rewrite{{Before: &before, After: l}}); err != nil {
 		return Claim{}, err
 	}
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if _, err := addUsage(ctx, tx, "", usageOf(m.ID(), now, 1)); err != nil {
+	if _, err := AddUsage(ctx, tx, "", NewUsage(m.ID(), now, 1)); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, nil
@@ -163,7 +163,7 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
 			true
 	case l.DisabledAt != nil:
-		return Claim{Err: errDisabled()}, true
+		return Claim{Err: ErrDisabled()}, true
 	case l.Status(s.now()) == routing.Expired:
 		return Claim{Err: errs.New(errs.Expired, "The link expired before it was claimed. Create a new link.")}, true
 	}

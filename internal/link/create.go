@@ -89,7 +89,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err != nil {
 		return nil, err
 	}
-	if err := checkBatch(len(in.Links), "links"); err != nil {
+	if err := CheckBatch(len(in.Links), "links"); err != nil {
 		return nil, err
 	}
 	hasRouting := slices.ContainsFunc(in.Links, func(l *New) bool { return l.Routing != nil })
@@ -100,11 +100,11 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err != nil {
 		return nil, err
 	}
-	routings := make([]routed, 0, len(in.Links))
+	routings := make([]Routed, 0, len(in.Links))
 	for _, l := range in.Links {
-		routings = append(routings, routed{change: l.Routing})
+		routings = append(routings, Routed{Change: l.Routing})
 	}
-	if err := s.prepareRoutings(ctx, m, routings); err != nil {
+	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID}
@@ -126,7 +126,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		}
 		err := s.create(ctx, c)
 		if err == nil {
-			return c.results, internalError(c.results)
+			return c.results, InternalError(c.results)
 		}
 		if !errors.Is(err, idempotency.ErrTaken) { // else the same call was faster: return its results
 			return nil, fmt.Errorf("creating links: %w", err)
@@ -134,15 +134,15 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 }
 
-func checkBatch(n int, field string) error {
+func CheckBatch(n int, field string) error {
 	if n < 1 || n > MaxBatch {
 		return errs.New(errs.InvalidInput, "A batch must have 1 to %d links. This batch has %d.", MaxBatch, n).At(field)
 	}
 	return nil
 }
 
-// internalError returns the first error that is not a user error, or nil.
-func internalError(results []Result) error {
+// InternalError returns the first error that is not a user error, or nil.
+func InternalError(results []Result) error {
 	for _, r := range results {
 		if r.Err != nil && !errs.From(r.Err).Kind.IsUserError() {
 			return r.Err
@@ -151,9 +151,9 @@ func internalError(results []Result) error {
 	return nil
 }
 
-// failAll fails every result of an AllOrNothing batch if one of them is an error, and reports
+// FailAll fails every result of an AllOrNothing batch if one of them is an error, and reports
 // whether one is.
-func failAll(results []Result) bool {
+func FailAll(results []Result) bool {
 	failed := false
 	for _, r := range results {
 		failed = failed || r.Err != nil

@@ -72,11 +72,11 @@ func decide(p *proposal, f *facts) decision {
 	case p.upsert != nil && cmp.Or(l, f.ofCode) != nil:
 		return p.adopt(cmp.Or(l, f.ofCode))
 	case l != nil && l.DisabledAt != nil:
-		return refuse(errDisabled().At("url"))
+		return refuse(ErrDisabled().At("url"))
 	case l != nil && l.PurgedAt == nil && p.draft.ExternalID != nil && !optional.Equal(p.draft.ExternalID, l.ExternalID):
 		return refuse(errExistsWithout("externalId"))
 	case f.ofID != nil && (l == nil || f.ofID.ID != l.ID):
-		return refuse(errExternalIDTaken())
+		return refuse(ErrExternalIDTaken())
 	case l != nil && l.DeletedAt != nil:
 		return decision{act: revives, link: l}
 	case l != nil && p.isUnsure(l):
@@ -99,7 +99,7 @@ func refuse(err *errs.Error) decision { return decision{act: refuses, err: err} 
 func (p *proposal) adopt(l *Link) decision {
 	switch {
 	case l.DisabledAt != nil:
-		return refuse(errDisabled().At("url"))
+		return refuse(ErrDisabled().At("url"))
 	case l.ExternalID != nil:
 		return refuse(errOfOther(p.draft.Strategy))
 	case l.PurgedAt == nil:
@@ -144,7 +144,7 @@ func (p *proposal) differences(l *Link) (all []check.Difference) {
 		{"maxClicks", in.MaxClicks != nil, optional.Equal(d.MaxClicks, l.MaxClicks), true},
 		{"title", in.Title != nil, optional.Equal(d.Title, l.Title), false},
 		{"note", in.Note != nil, optional.Equal(d.Note, l.Note), false},
-		{"tags", in.Tags != nil, slices.Equal(d.tags, l.tags), false},
+		{"tags", in.Tags != nil, slices.Equal(d.NewTags, l.NewTags), false},
 		{"metadata", in.Metadata != nil, d.Metadata == l.Metadata, false},
 		{"archived", in.Archived != nil, d.Archived() == l.Archived(), false},
 		{"statsPublic", in.StatsPublic != nil, d.StatsPublic == l.StatsPublic, false},

@@ -22,7 +22,7 @@ func propose(t *testing.T, in New) *proposal {
 	if p := in.Routing.NewPassword(); p != nil {
 		p.ID, p.Hash = "id of "+p.Text, "#"+p.Text
 	}
-	return &proposal{in: &in, draft: must.Value((&Store{}).draft(workspace.Public(), in, noon))(t)}
+	return &proposal{in: &in, draft: must.Value(Draft(workspace.Public(), in, noon))(t)}
 }
 
 // summary is the act of a decision with the ignored fields, or the code of its error with the field.

@@ -12,12 +12,12 @@ import (
 // refused by package destination. Every operation that creates, edits, restores or claims links calls it
 // for those whose URLs are new or become effective.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
-	unsafe, err := s.Destinations.Refused(ctx, conn, urlsOf(links)...)
-	return refusals(links, unsafe), err
+	unsafe, err := s.Destinations.Refused(ctx, conn, URLsOf(links)...)
+	return Refusals(links, unsafe), err
 }
 
-// urlsOf returns the URLs of links and of their routing.
-func urlsOf(links []*Link) []string {
+// URLsOf returns the URLs of links and of their routing.
+func URLsOf(links []*Link) []string {
 	urls := make([]string, 0, len(links))
 	for _, l := range links {
 		urls = append(urls, l.CanonicalURL)
@@ -28,8 +28,8 @@ func urlsOf(links []*Link) []string {
 	return urls
 }
 
-// refusals returns the errors of links whose URLs are unsafe.
-func refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
+// Refusals returns the errors of links whose URLs are unsafe.
+func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
 	refused := map[*Link]*errs.Error{}
 	for _, l := range links {
 		for _, u := range l.Routing.URLs() {

@@ -41,7 +41,8 @@ type New struct {
 	Archived    *bool `json:",omitempty"`
 	StatsPublic *bool `json:",omitempty"`
 
-	claimHash []byte
+	// ClaimHash is that of an anonymous link.
+	ClaimHash []byte `json:"-"`
 }
 
 const (
@@ -52,16 +53,16 @@ const (
 	maxTag   = 50
 )
 
-// draft validates the input and returns a link without a code. It returns InvalidInput or
+// Draft validates the input and returns a link without a code. It returns InvalidInput or
 // InvalidURL.
-func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
+func Draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
 	l := &Link{
 		In:          m,
 		WorkspaceID: m.ID(),
 		Strategy:    in.strategy(m),
 		Settings:    in.settings(m),
 		StatsPublic: optional.Value(in.StatsPublic),
-		ClaimHash:   in.claimHash,
+		ClaimHash:   in.ClaimHash,
 		CreatedAt:   now,
 		UpdatedAt:   now,
 		Check:       Check{CheckAt: &now},
@@ -81,7 +82,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 	if l.Note, err = checkNote(in.Note); err != nil {
 		return nil, err
 	}
-	if l.tags, err = CheckTags(in.Tags); err != nil {
+	if l.NewTags, err = CheckTags(in.Tags); err != nil {
 		return nil, err
 	}
 	if l.ExternalID, err = checkExternalID(in.ExternalID); err != nil {

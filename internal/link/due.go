@@ -34,7 +34,7 @@ func (s *Store) ApplyScheduledChanges(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("writing scheduled changes: %w", err)
 		}
-		s.forget(links...)
+		s.Forget(links...)
 		if len(links) < sweepBatch {
 			return nil
 		}
@@ -47,12 +47,12 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	if err := loadPending(ctx, tx, links...); err != nil {
 		return err
 	}
-	if err := loadGranted(ctx, tx, links...); err != nil {
+	if err := LoadGranted(ctx, tx, links...); err != nil {
 		return err
 	}
 	now := s.now()
 	for {
-		var rewrites []rewrite
+		var rewrites []Rewrite
 		var written []*ScheduledChange
 		for _, l := range links {
 			due := l.takeDue(now)
@@ -63,8 +63,8 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 			for _, c := range due {
 				l.applyPatch(&c.Patch, now)
 			}
-			l.touch(now)
-			rewrites = append(rewrites, rewrite{before: &before, after: l, scheduled: due[len(due)-1]})
+			l.Touch(now)
+			rewrites = append(rewrites, Rewrite{Before: &before, After: l, scheduled: due[len(due)-1]})
 			written = append(written, due...)
 		}
 		if len(written) == 0 {
@@ -73,11 +73,11 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 		if err := s.deleteScheduled(ctx, tx, written...); err != nil {
 			return err
 		}
-		if err := s.apply(ctx, tx, bySchedule, rewrites); err != nil {
+		if err := s.Apply(ctx, tx, bySchedule, rewrites); err != nil {
 			return err
 		}
 		for _, l := range links {
-			l.tags = nil // they are written
+			l.NewTags = nil // they are written
 		}
 	}
 }
@@ -151,7 +151,7 @@ func Complete(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) 
 	if err := applyDue(ctx, conn, now, links...); err != nil {
 		return err
 	}
-	return loadGranted(ctx, conn, links...)
+	return LoadGranted(ctx, conn, links...)
 }
 
 // applyDue applies due changes. A link and its changes are read again by one statement, in case they are written

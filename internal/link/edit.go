@@ -17,60 +17,60 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// maxRaces is how often a transaction runs again that has lost a race for an external id.
-const maxRaces = 5
+// MaxRaces is how often a transaction runs again that has lost a race for an external id.
+const MaxRaces = 5
 
-// edits are changes to links of a workspace, in one transaction.
-type edits struct {
-	ids    []string
-	policy Policy
-	// field is the argument with the ids.
-	field string
-	// mutate changes the link with the i-th id. It may be called again in a retry.
-	mutate func(i int, l *Link) error
-	reason reason
-	// reasonOf replaces reason if that depends on the link; nil otherwise.
-	reasonOf func(before *Link) reason
-	// operationID is the bulk call that the edits are part of; empty for none.
-	operationID string
-	// needClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
-	needClicks bool
+// Edits are changes to links of a workspace, in one transaction.
+type Edits struct {
+	IDs    []string
+	Policy Policy
+	// Field is the argument with the ids.
+	Field string
+	// Mutate changes the link with the i-th id. It may be called again in a retry.
+	Mutate func(i int, l *Link) error
+	Reason Reason
+	// ReasonOf replaces Reason if that depends on the link; nil otherwise.
+	ReasonOf func(before *Link) Reason
+	// OperationID is the bulk call that the edits are part of; empty for none.
+	OperationID string
+	// NeedClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
+	NeedClicks bool
 }
 
 // edit locks the links, calls mutate for each id, and writes the links that have changed, in a
 // handful of statements.
-func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (results []Result, err error) {
-	if err := checkBatch(len(e.ids), e.field); err != nil {
+func (s *Store) edit(ctx context.Context, m workspace.Membership, e Edits) (results []Result, err error) {
+	if err := CheckBatch(len(e.IDs), e.Field); err != nil {
 		return nil, err
 	}
 	change := func(ctx context.Context, tx bun.Tx) (err error) {
-		results, err = s.editIn(ctx, tx, m, e)
+		results, err = s.EditIn(ctx, tx, m, e)
 		return err
 	}
 	err = s.DB.Tx(ctx, change)
-	for races := 0; db.IsUniqueViolation(err) && races < maxRaces; races++ { // another one took an external id
+	for races := 0; db.IsUniqueViolation(err) && races < MaxRaces; races++ { // another one took an external id
 		err = s.DB.Tx(ctx, change)
 	}
-	if err != nil && !errors.Is(err, errFailed) {
+	if err != nil && !errors.Is(err, ErrFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
 	for _, r := range results {
 		if r.Link != nil {
-			s.forget(r.Link)
+			s.Forget(r.Link)
 		}
 	}
 	return results, nil
 }
 
-// editIn is edit within a transaction. It returns errFailed with the results of an AllOrNothing batch
+// EditIn is edit within a transaction. It returns ErrFailed with the results of an AllOrNothing batch
 // that has an error.
-func (s *Store) editIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e edits) ([]Result, error) {
-	links, err := s.lock(ctx, tx, m, e.ids)
+func (s *Store) EditIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits) ([]Result, error) {
+	links, err := s.Lock(ctx, tx, m, e.IDs)
 	if err != nil {
 		return nil, err
 	}
-	if e.needClicks {
-		if err := s.countClicks(ctx, tx, links); err != nil {
+	if e.NeedClicks {
+		if err := s.CountClicks(ctx, tx, links); err != nil {
 			return nil, err
 		}
 	}
@@ -78,19 +78,19 @@ func (s *Store) editIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e
 	if err != nil {
 		return nil, err
 	}
-	if e.policy == AllOrNothing && failAll(results) {
-		return results, errFailed
+	if e.Policy == AllOrNothing && FailAll(results) {
+		return results, ErrFailed
 	}
-	rewrites := map[reason][]rewrite{}
+	rewrites := map[Reason][]Rewrite{}
 	for linkID, after := range changed {
-		why := e.reason
-		if e.reasonOf != nil {
-			why = e.reasonOf(links[linkID])
+		why := e.Reason
+		if e.ReasonOf != nil {
+			why = e.ReasonOf(links[linkID])
 		}
-		rewrites[why] = append(rewrites[why], rewrite{before: links[linkID], after: after, operation: e.operationID})
+		rewrites[why] = append(rewrites[why], Rewrite{Before: links[linkID], After: after, Operation: e.OperationID})
 	}
 	for why, some := range rewrites {
-		if err := s.apply(ctx, tx, why, some); err != nil {
+		if err := s.Apply(ctx, tx, why, some); err != nil {
 			return nil, err
 		}
 	}
@@ -107,11 +107,11 @@ func (s *Store) editIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e
 }
 
 // operationOf returns the id of the operation if it has written the newest version of the link.
-func (e *edits) operationOf(l *Link) string {
-	if optional.Value(l.VersionOperation) != e.operationID {
+func (e *Edits) operationOf(l *Link) string {
+	if optional.Value(l.VersionOperation) != e.OperationID {
 		return ""
 	}
-	return e.operationID
+	return e.OperationID
 }
 
 // pass is one attempt to change the links of a batch in memory.
@@ -136,7 +136,7 @@ type uncheckedState struct {
 // refused, and one that gives it an external id fails if another link has that: all other changes are then
 // applied again without it.
 func (s *Store) mutateAll(
-	ctx context.Context, tx bun.Tx, m workspace.Membership, e edits, locked map[string]*Link,
+	ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
 	failed := map[int]error{}
 	for {
@@ -149,7 +149,7 @@ func (s *Store) mutateAll(
 			return nil, nil, err
 		}
 		for _, i := range taken {
-			failed[i] = errExternalIDTaken()
+			failed[i] = ErrExternalIDTaken()
 		}
 		if len(taken) > 0 {
 			continue
@@ -166,13 +166,13 @@ func (s *Store) mutateAll(
 
 // mutateOnce applies all edits except those that have failed.
 func (s *Store) mutateOnce(
-	ctx context.Context, e *edits, locked map[string]*Link, failed map[int]error,
+	ctx context.Context, e *Edits, locked map[string]*Link, failed map[int]error,
 ) (*pass, error) {
 	p := &pass{
-		results: make([]Result, len(e.ids)), links: maps.Clone(locked), changed: map[string]*Link{},
+		results: make([]Result, len(e.IDs)), links: maps.Clone(locked), changed: map[string]*Link{},
 		unchecked: map[*Link]uncheckedState{},
 	}
-	for i, linkID := range e.ids {
+	for i, linkID := range e.IDs {
 		if err := ctx.Err(); err != nil { // the tests of routings take long
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (s *Store) mutateOnce(
 			if failed[i] != nil {
 				return failed[i]
 			}
-			if err := e.mutate(i, l); err != nil {
+			if err := e.Mutate(i, l); err != nil {
 				return err
 			}
 			return s.revalidate(ctx, before, l)
@@ -225,7 +225,7 @@ func (p *pass) errRefused(l, locked *Link, e *errs.Error) error {
 // mutateCopy changes a copy of the link, so that a failed mutation has no effect.
 func mutateCopy(l *Link, mutate func(*Link) error) Result {
 	if l == nil || l.PurgedAt != nil {
-		return Result{Err: errNotFound()}
+		return Result{Err: ErrNotFound()}
 	}
 	after := *l
 	if err := mutate(&after); err != nil {
@@ -234,9 +234,9 @@ func mutateCopy(l *Link, mutate func(*Link) error) Result {
 	return Result{Link: &after}
 }
 
-// countClicks sets Granted to the number of clicks in links without MaxClicks, where it is not
+// CountClicks sets Granted to the number of clicks in links without MaxClicks, where it is not
 // counted.
-func (s *Store) countClicks(ctx context.Context, tx bun.Tx, links map[string]*Link) error {
+func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Link) error {
 	var ids []string
 	for linkID, l := range links {
 		if l.MaxClicks == nil {
@@ -261,9 +261,9 @@ func single(results []Result, err error) (*Link, error) {
 	return results[0].Link, results[0].Err
 }
 
-// lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes
+// Lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes
 // scheduled changes that are due, so that the caller changes the present state.
-func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
+func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = validIDs(ids)
 	var links []*Link
 	// All transactions lock links in the order of their ids, to avoid deadlocks.

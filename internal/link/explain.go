@@ -46,10 +46,10 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*explain.Explana
 			return nil, err
 		}
 		assumePassword(e.Change)
-		if err := l.changeRouting(e.Change); err != nil {
+		if err := l.ChangeRouting(e.Change); err != nil {
 			return nil, err
 		}
-		if err := s.runTests(&l); err != nil {
+		if err := s.RunTests(&l); err != nil {
 			return nil, err
 		}
 		if err := s.refuse(ctx, s.DB, &l); err != nil {
@@ -168,10 +168,10 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 	}
 }
 
-// runTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. Tests
+// RunTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. Tests
 // ignore fallback URLs of the workspace and the domain, which change independently of the link, and
 // grants. If the target is drawn, the location of any candidate passes.
-func (s *Store) runTests(l *Link) error { return s.runTestsAt(l, s.now()) }
+func (s *Store) RunTests(l *Link) error { return s.runTestsAt(l, s.now()) }
 
 // runTestsAt is runTests at another instant, which tests without one use.
 func (s *Store) runTestsAt(l *Link, now time.Time) error {

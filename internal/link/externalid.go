@@ -61,7 +61,7 @@ func (s *Store) by(ctx context.Context, m workspace.Membership, where, value str
 		return nil, err
 	}
 	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) { // no database stores it
-		return nil, errNotFound()
+		return nil, ErrNotFound()
 	}
 	return s.find(ctx, m, where, value)
 }
@@ -152,17 +152,17 @@ func externalIDHolders(
 
 // releaseExternalIDs removes external ids that other links of the same statement get: the unique index
 // compares each row as it is written.
-func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	wanted := map[string]bool{}
 	for _, c := range rewrites {
-		if c.after.ExternalID != nil && !optional.Equal(c.before.ExternalID, c.after.ExternalID) {
-			wanted[*c.after.ExternalID] = true
+		if c.After.ExternalID != nil && !optional.Equal(c.Before.ExternalID, c.After.ExternalID) {
+			wanted[*c.After.ExternalID] = true
 		}
 	}
 	var released []string
 	for _, c := range rewrites {
-		if c.before.ExternalID != nil && wanted[*c.before.ExternalID] {
-			released = append(released, c.after.ID)
+		if c.Before.ExternalID != nil && wanted[*c.Before.ExternalID] {
+			released = append(released, c.After.ID)
 		}
 	}
 	if len(released) == 0 {
@@ -176,7 +176,7 @@ func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []rewrite) erro
 	return nil
 }
 
-func errExternalIDTaken() *errs.Error {
+func ErrExternalIDTaken() *errs.Error {
 	return errs.New(errs.ExternalIDTaken, "Another link of the workspace has this externalId. Choose another one, or look "+
 		"up the link by it.").At("externalId")
 }

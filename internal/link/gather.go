@@ -129,7 +129,7 @@ func countFitting(calls []*call) int {
 	links, size := 0, 0
 	for i, c := range calls {
 		links, size = links+len(c.items), size+c.size()
-		if i > 0 && (links > maxBatchLinks || size > statementBytes) {
+		if i > 0 && (links > maxBatchLinks || size > StatementBytes) {
 			return i
 		}
 	}

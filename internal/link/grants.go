@@ -25,8 +25,8 @@ type grantRow struct {
 	Granted   int64
 }
 
-// loadGranted sets Granted of links with MaxClicks. Most links have none, and need no statement.
-func loadGranted(ctx context.Context, conn bun.IDB, links ...*Link) error {
+// LoadGranted sets Granted of links with MaxClicks. Most links have none, and need no statement.
+func LoadGranted(ctx context.Context, conn bun.IDB, links ...*Link) error {
 	limited := slices.DeleteFunc(slices.Clone(links), func(l *Link) bool { return l.MaxClicks == nil })
 	ids := make([]string, len(limited))
 	for i, l := range limited {
@@ -59,13 +59,13 @@ func grantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string
 // writeGrants writes the maxima of links and of their targets that have changed. A transition to exhaustion is recorded
 // again if the new maximum is not reached. A link that had no maximum has counted no redirects: its count begins with
 // its clicks, which Granted has.
-func writeGrants(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+func writeGrants(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var rows []grantRow
 	var recounted []string
 	for _, c := range rewrites {
 		rows = append(rows, c.grants()...)
-		if c.before.ID != "" && c.before.MaxClicks == nil && c.after.MaxClicks != nil {
-			recounted = append(recounted, c.after.ID)
+		if c.Before.ID != "" && c.Before.MaxClicks == nil && c.After.MaxClicks != nil {
+			recounted = append(recounted, c.After.ID)
 		}
 	}
 	if len(recounted) > 0 { // users cannot change granted
@@ -85,20 +85,20 @@ func writeGrants(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
 }
 
 // grants returns the rows of the link and its targets whose maximum differs after the write.
-func (c *rewrite) grants() (rows []grantRow) {
-	before, after := c.before.maxima(), c.after.maxima()
+func (c *Rewrite) grants() (rows []grantRow) {
+	before, after := c.Before.maxima(), c.After.maxima()
 	for subject := range before {
-		if _, ok := after[subject]; !ok && !c.after.isPendingTarget(subject) {
+		if _, ok := after[subject]; !ok && !c.After.isPendingTarget(subject) {
 			after[subject] = nil
 		}
 	}
 	for subject, maxClicks := range after {
-		if c.before.WorkspaceID == c.after.WorkspaceID && optional.Equal(before[subject], maxClicks) {
+		if c.Before.WorkspaceID == c.After.WorkspaceID && optional.Equal(before[subject], maxClicks) {
 			continue
 		}
-		row := grantRow{SubjectID: subject, LinkID: c.after.ID, WorkspaceID: c.after.WorkspaceID, MaxClicks: maxClicks}
-		if subject == c.after.ID {
-			row.Granted = c.after.Granted
+		row := grantRow{SubjectID: subject, LinkID: c.After.ID, WorkspaceID: c.After.WorkspaceID, MaxClicks: maxClicks}
+		if subject == c.After.ID {
+			row.Granted = c.After.Granted
 		}
 		rows = append(rows, row)
 	}

@@ -31,7 +31,7 @@ func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotency.Key, erro
 	in.IdempotencyKey = nil
 	var passwords []string
 	for _, l := range in.Links {
-		if p := s.fingerprint(l.Routing); p != "" {
+		if p := s.Fingerprint(l.Routing); p != "" {
 			passwords = append(passwords, p)
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Store) savedResults(
 			err := errs.New(errs.Coded(r.Code), "%s", r.Message).At(r.Field...)
 			results = append(results, Result{Link: l, Created: r.Created, Err: err})
 		case l == nil:
-			results = append(results, Result{OperationID: r.OperationID, Err: errNotFound()})
+			results = append(results, Result{OperationID: r.OperationID, Err: ErrNotFound()})
 		default:
 			results = append(results, Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// statementBytes bounds the text in one statement, and with it the memory of a batch.
-const statementBytes = 1 << 20
+// StatementBytes bounds the text in one statement, and with it the memory of a batch.
+const StatementBytes = 1 << 20
 
 // create reads what the results depend on, and writes what is missing, in one transaction. The database's unique
 // indexes decide which of concurrent transactions creates a link; the others find the existing link, or try their next
@@ -48,7 +48,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 		drafts = append(drafts, it.draft)
 	}
 	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.WriteLinks, members)
-	lookups, unsafe := b.Destinations.Lookups(tx, urlsOf(drafts)...)
+	lookups, unsafe := b.Destinations.Lookups(tx, URLsOf(drafts)...)
 	found := b.lookUps(tx, items)
 	if err := b.DB.Pipe(ctx, tx, slices.Concat([]db.Lookup{recheck}, lookups, found.lookups)...); err != nil {
 		return fmt.Errorf("reading what a creation depends on: %w", err)
@@ -58,7 +58,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	b.begin(refused)
-	b.refuseDestinations(refusals(drafts, unsafe()))
+	b.refuseDestinations(Refusals(drafts, unsafe()))
 	return b.use(ctx, tx, found)
 }
 
@@ -150,7 +150,7 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 			b.refuseForQuota(unresolved)
 		}
 		if b.failed() { // inserts nothing, instead of rolling it back
-			return errFailed
+			return ErrFailed
 		}
 	}
 	for unresolved := b.unresolved(); len(unresolved) > 0; unresolved = b.unresolved() {
@@ -180,7 +180,7 @@ func (b *batch) learn(candidates []*item) {
 	}
 	for _, it := range b.unresolved() {
 		if b.quotaOf(it).left <= 0 {
-			it.facts.overQuota = b.errQuota(it.call.member, b.now)
+			it.facts.overQuota = b.ErrQuota(it.call.member, b.now)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func statements(rows []*record) iter.Seq[[]*record] {
 	return func(yield func([]*record) bool) {
 		for len(rows) > 0 {
 			n, size := 1, rows[0].size()
-			for n < len(rows) && size+rows[n].size() <= statementBytes {
+			for n < len(rows) && size+rows[n].size() <= StatementBytes {
 				size += rows[n].size()
 				n++
 			}
@@ -282,10 +282,10 @@ func (b *batch) derived(items []*item) (tags []tag, events []*audit.Event) {
 // recordCreated writes what belongs to links that were created: tags, metadata, routing and events.
 func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	var items []*item
-	var created []rewrite
+	var created []Rewrite
 	for _, it := range b.items {
 		if it.attempt.Created {
-			items, created = append(items, it), append(created, rewrite{before: &Link{}, after: it.draft})
+			items, created = append(items, it), append(created, Rewrite{Before: &Link{}, After: it.draft})
 		}
 	}
 	tags, events := b.derived(items)

@@ -102,7 +102,7 @@ type Link struct {
 	// NextChangeAt is when the soonest scheduled change is due; nil if there is none.
 	NextChangeAt *time.Time
 
-	// Granted is how many redirects have been granted, if there is a MaxClicks: see loadGranted.
+	// Granted is how many redirects have been granted, if there is a MaxClicks: see LoadGranted.
 	Granted int64 `bun:"-"`
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`
@@ -112,8 +112,8 @@ type Link struct {
 	// nil if it is the same. See Complete.
 	due    []dueState
 	stored *Link
-	// tags replace the link's tags when it is written; nil leaves them unchanged.
-	tags []string
+	// NewTags replace the link's tags when it is written; nil leaves them unchanged.
+	NewTags []string `bun:"-"`
 }
 
 // record is the row of a link, with the columns computed for package linklist.

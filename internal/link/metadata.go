@@ -112,22 +112,22 @@ type metadataRow struct {
 }
 
 // writeMetadata replaces the pairs of links whose metadata has changed.
-func writeMetadata(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+func writeMetadata(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var stale []string
 	var rows []metadataRow
 	for _, c := range rewrites {
-		if c.before.Metadata == c.after.Metadata {
+		if c.Before.Metadata == c.After.Metadata {
 			continue
 		}
-		if c.before.Metadata != "" {
-			stale = append(stale, c.after.ID)
+		if c.Before.Metadata != "" {
+			stale = append(stale, c.After.ID)
 		}
-		pairs, err := c.after.Metadata.Pairs()
+		pairs, err := c.After.Metadata.Pairs()
 		if err != nil {
 			return err
 		}
 		for _, p := range pairs {
-			rows = append(rows, metadataRow{LinkID: c.after.ID, Key: p.Key, WorkspaceID: c.after.WorkspaceID, Value: p.Value})
+			rows = append(rows, metadataRow{LinkID: c.After.ID, Key: p.Key, WorkspaceID: c.After.WorkspaceID, Value: p.Value})
 		}
 	}
 	if len(stale) > 0 {

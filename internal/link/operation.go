@@ -25,8 +25,8 @@ type Undo struct {
 
 // The reasons for undoing.
 var (
-	undoneCreation = reason{audit.LinkDeleted, CauseReverted, false}
-	undoneDeletion = reason{audit.LinkRestored, CauseReverted, false}
+	undoneCreation = Reason{audit.LinkDeleted, CauseReverted, false}
+	undoneDeletion = Reason{audit.LinkRestored, CauseReverted, false}
 )
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
@@ -51,9 +51,9 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 	for _, p := range o.parts {
 		ids = append(ids, p.LinkID)
 	}
-	results, err := s.edit(ctx, m, edits{
-		ids: ids, field: "operationId", reasonOf: reasonOfUndo, operationID: operationID, needClicks: true,
-		mutate: func(i int, l *Link) error { return s.undo(&o, o.parts[i], l) },
+	results, err := s.edit(ctx, m, Edits{
+		IDs: ids, Field: "operationId", ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: true,
+		Mutate: func(i int, l *Link) error { return s.undo(&o, o.parts[i], l) },
 	})
 	if err != nil {
 		return Undo{}, err
@@ -163,7 +163,7 @@ func (s *Store) undo(o *operation, p part, l *Link) error {
 		l.markDeleted(now)
 		return nil
 	case l.VersionCause == CauseDeleted:
-		return l.unmarkDeleted(now)
+		return l.UnmarkDeleted(now)
 	case before == nil:
 		return errNoVersion()
 	case l.VersionCause == CauseRevived:
@@ -183,8 +183,8 @@ func (o *operation) wasUndone(p part, l *Link) bool {
 	return next != nil && next.Cause == CauseReverted && optional.Value(next.OperationID) == o.id
 }
 
-// reasonOfUndo is the reason for undoing the newest version of a link.
-func reasonOfUndo(l *Link) reason {
+// reasonOfUndo is the Reason for undoing the newest version of a link.
+func reasonOfUndo(l *Link) Reason {
 	switch l.VersionCause {
 	case CauseCreated, CauseRestored, CauseRevived:
 		return undoneCreation

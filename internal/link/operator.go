@@ -48,7 +48,7 @@ func (s *Store) Find(ctx context.Context, query string, limit int) ([]Found, err
 		l.ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
 		links = append(links, &l.Link)
 	}
-	return found, loadGranted(ctx, s.DB, links...)
+	return found, LoadGranted(ctx, s.DB, links...)
 }
 
 // selectFound selects links of any workspace, newest first, with the workspace's slug.
@@ -104,7 +104,7 @@ func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candida
 	candidates := make([]Candidate, 0, shortcode.Salts)
 	codes := make([]string, 0, shortcode.Salts)
 	for salt := range shortcode.Salts {
-		code := s.candidate(u.String(), workspaceID, salt)
+		code := s.Candidate(u.String(), workspaceID, salt)
 		candidates, codes = append(candidates, Candidate{Code: code, Reserved: shortcode.Reserved(code)}), append(codes, code)
 	}
 	var holders []Found
@@ -130,12 +130,12 @@ func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.T
 	if disabledAt == nil {
 		why = enabled
 	}
-	rewrites := make([]rewrite, 0, len(links))
+	rewrites := make([]Rewrite, 0, len(links))
 	for _, l := range links {
 		before := *l
 		l.DisabledAt = disabledAt
-		l.touch(s.now())
-		rewrites = append(rewrites, rewrite{before: &before, after: l})
+		l.Touch(s.now())
+		rewrites = append(rewrites, Rewrite{Before: &before, After: l})
 	}
-	return s.apply(ctx, tx, why, rewrites)
+	return s.Apply(ctx, tx, why, rewrites)
 }

@@ -75,7 +75,7 @@ func TestStore_Holders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.candidate = func(canonical, workspaceID string, salt int) string {
+		b.Candidate = func(canonical, workspaceID string, salt int) string {
 			switch salt {
 			case 0:
 				return "login"
@@ -85,7 +85,7 @@ func TestStore_Holders(t *testing.T) {
 			return shortcode.Deterministic(canonical, workspaceID, salt)
 		}
 		const url = "https://example.com/wanted"
-		own, _ := b.create(t, custom("https://example.com/own", b.candidate(url, b.mine.ID(), 2)))
+		own, _ := b.create(t, custom("https://example.com/own", b.Candidate(url, b.mine.ID(), 2)))
 		foreign, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
 		both, _ := b.create(t, custom("https://example.com/both", foreign.Code))
@@ -94,11 +94,11 @@ func TestStore_Holders(t *testing.T) {
 		}
 		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
 		err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			return b.write(ctx, tx, []rewrite{{before: purged, after: scrub(purged, b.now)}})
+			return b.write(ctx, tx, []Rewrite{{Before: purged, After: scrub(purged, b.now)}})
 		})
 		must.NoError(t, err)
 		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"
-		code := b.candidate(url, b.mine.ID(), 3)
+		code := b.Candidate(url, b.mine.ID(), 3)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID))(t)
 
 		candidates, err := b.Holders(t.Context(), b.mine.ID(), strings.ToUpper("https")+url[len("https"):])
@@ -123,7 +123,7 @@ func TestStore_Holders(t *testing.T) {
 			code + " " + purged.ID + " of mine purged",
 		}
 		for salt := 4; salt < shortcode.Salts; salt++ {
-			want = append(want, b.candidate(url, b.mine.ID(), salt))
+			want = append(want, b.Candidate(url, b.mine.ID(), salt))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -27,23 +27,23 @@ type Passwords interface {
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
 
-// routed is a change of a routing, and how to find the link that it may change: by id, by external id, or
+// Routed is a change of a routing, and how to find the link that it may change: by id, by external id, or
 // not at all.
-type routed struct {
-	change             *routing.Change
-	linkID, externalID string
+type Routed struct {
+	Change             *routing.Change
+	LinkID, ExternalID string
 }
 
-// prepareRoutings replaces the UTM templates that changes name by their values, and the passwords that they
+// PrepareRoutings replaces the UTM templates that changes name by their values, and the passwords that they
 // set by hashes. A password that the link has already is replaced by the present hash, so that it changes
 // nothing. Passwords that are not valid are left for the change to refuse. It returns InvalidInput for too
 // many passwords, and RateLimited or Unavailable.
-func (s *Store) prepareRoutings(ctx context.Context, m workspace.Membership, all []routed) error {
+func (s *Store) PrepareRoutings(ctx context.Context, m workspace.Membership, all []Routed) error {
 	changes := make([]*routing.Change, 0, len(all))
-	var setting []routed
+	var setting []Routed
 	for _, r := range all {
-		changes = append(changes, r.change)
-		if p := r.change.NewPassword(); p != nil && check.IsPassword(p.Text) {
+		changes = append(changes, r.Change)
+		if p := r.Change.NewPassword(); p != nil && check.IsPassword(p.Text) {
 			setting = append(setting, r)
 		}
 	}
@@ -59,7 +59,7 @@ func (s *Store) prepareRoutings(ctx context.Context, m workspace.Membership, all
 		return err
 	}
 	for _, r := range setting {
-		if err := s.hashPassword(ctx, m, r.change.NewPassword(), present(r)); err != nil {
+		if err := s.hashPassword(ctx, m, r.Change.NewPassword(), present(r)); err != nil {
 			return err
 		}
 	}
@@ -68,11 +68,11 @@ func (s *Store) prepareRoutings(ctx context.Context, m workspace.Membership, all
 
 // presentPasswords returns a function that returns the passwords of the links which changes may change.
 func (s *Store) presentPasswords(
-	ctx context.Context, m workspace.Membership, changes []routed,
-) (of func(routed) routing.Password, err error) {
+	ctx context.Context, m workspace.Membership, changes []Routed,
+) (of func(Routed) routing.Password, err error) {
 	var ids, externalIDs []string
 	for _, r := range changes {
-		ids, externalIDs = append(ids, r.linkID), append(externalIDs, r.externalID)
+		ids, externalIDs = append(ids, r.LinkID), append(externalIDs, r.ExternalID)
 	}
 	var links []*Link
 	err = s.DB.NewSelect().Model(&links).Column("id", "external_id", "routing", "password_hash").
@@ -89,11 +89,11 @@ func (s *Store) presentPasswords(
 		p := routing.Password{ID: l.Routing.Gate.PasswordID, Hash: *l.PasswordHash}
 		present[l.ID], present[" "+optional.Value(l.ExternalID)] = p, p // no id begins with a space
 	}
-	return func(r routed) routing.Password {
-		if r.linkID != "" {
-			return present[r.linkID]
+	return func(r Routed) routing.Password {
+		if r.LinkID != "" {
+			return present[r.LinkID]
 		}
-		return present[" "+r.externalID]
+		return present[" "+r.ExternalID]
 	}, nil
 }
 
@@ -119,9 +119,9 @@ func assumePassword(c *routing.Change) {
 	}
 }
 
-// fingerprint returns a keyed hash of the password that a change sets, so that an idempotency key covers
+// Fingerprint returns a keyed hash of the password that a change sets, so that an idempotency key covers
 // it: the text and its hash, which differs between calls, cannot be part of the stored one.
-func (s *Store) fingerprint(c *routing.Change) string {
+func (s *Store) Fingerprint(c *routing.Change) string {
 	p := c.NewPassword()
 	if p == nil {
 		return ""

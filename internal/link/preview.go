@@ -24,7 +24,7 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err != nil {
 		return nil, err
 	}
-	draft, err := s.draft(m, New{URL: raw}, s.now())
+	draft, err := Draft(m, New{URL: raw}, s.now())
 	if err != nil {
 		return nil, err
 	}

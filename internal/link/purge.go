@@ -16,14 +16,14 @@ import (
 // and the values in their events, and records that they were purged. The rows of deterministic links are scrubbed
 // instead, so that the same URL always gets the same code.
 func (s *Store) Purge(ctx context.Context, tx bun.Tx, links ...*Link) error {
-	ids, scrubbed, events := make([]string, 0, len(links)), []rewrite{}, []*audit.Event{}
+	ids, scrubbed, events := make([]string, 0, len(links)), []Rewrite{}, []*audit.Event{}
 	for _, l := range links {
 		ids = append(ids, l.ID)
 		if l.WorkspaceID != workspace.PublicID {
 			events = append(events, audit.New(l.WorkspaceID, "", audit.LinkPurged, l.ID, nil, s.Now()))
 		}
 		if l.Strategy == Deterministic {
-			scrubbed = append(scrubbed, rewrite{before: l, after: scrub(l, s.now())})
+			scrubbed = append(scrubbed, Rewrite{Before: l, After: scrub(l, s.now())})
 		}
 	}
 	if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {

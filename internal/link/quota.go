@@ -68,8 +68,8 @@ type allowance struct {
 	left int64
 }
 
-// usage is how many links a workspace has created in a month.
-type usage struct {
+// UsageRow is how many links a workspace has created in a month.
+type UsageRow struct {
 	bun.BaseModel `bun:"table:link_usage"`
 
 	WorkspaceID string `bun:",pk"`
@@ -101,7 +101,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	if b.isShared && b.DB.Kind == db.Postgres {
 		rest = unlocked
 	}
-	used, err := addUsage(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
+	used, err := AddUsage(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
 	if err != nil {
 		return err
 	}
@@ -120,26 +120,26 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 
 // returnQuotas returns links that were consumed and not created.
 func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
-	_, err := addUsage(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
+	_, err := AddUsage(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
 	return err
 }
 
 // usagesOf returns how many links to add to the usage of workspaces, in the order of their ids.
-func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []usage) {
+func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []UsageRow) {
 	for _, workspaceID := range slices.Sorted(maps.Keys(quotas)) {
 		if n := links(quotas[workspaceID]); n != 0 && workspaceID != workspace.PublicID {
-			rows = append(rows, usageOf(workspaceID, b.now, n))
+			rows = append(rows, NewUsage(workspaceID, b.now, n))
 		}
 	}
 	return rows
 }
 
-func usageOf(workspaceID string, at time.Time, links int) usage {
-	return usage{WorkspaceID: workspaceID, Month: month.Of(at).String(), Links: int64(links)}
+func NewUsage(workspaceID string, at time.Time, links int) UsageRow {
+	return UsageRow{WorkspaceID: workspaceID, Month: month.Of(at).String(), Links: int64(links)}
 }
 
-// addUsage adds to the usage of workspaces, and returns how much that is now. The source may restrict input.
-func addUsage(ctx context.Context, tx bun.Tx, source string, rows ...usage) (used []usage, err error) {
+// AddUsage adds to the usage of workspaces, and returns how much that is now. The source may restrict input.
+func AddUsage(ctx context.Context, tx bun.Tx, source string, rows ...UsageRow) (used []UsageRow, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -181,12 +181,12 @@ func distinct(items []*item) []*item {
 // refuseForQuota fails items because the quota is used up.
 func (b *batch) refuseForQuota(items []*item) {
 	for _, it := range items {
-		it.facts.overQuota = b.errQuota(it.call.member, b.now)
+		it.facts.overQuota = b.ErrQuota(it.call.member, b.now)
 		it.decide()
 	}
 }
 
-func (s *Store) errQuota(m workspace.Membership, now time.Time) *errs.Error {
+func (s *Store) ErrQuota(m workspace.Membership, now time.Time) *errs.Error {
 	end := month.Of(now).End()
 	return errs.New(errs.QuotaExceeded,
 		"The workspace has made the %d links it may make this month. The next month begins at %s.",

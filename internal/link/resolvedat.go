@@ -27,17 +27,17 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 		return s.At(ctx, a)
 	}
 	if !a.IsPlausible() {
-		return nil, errNotFound()
+		return nil, ErrNotFound()
 	}
 	ctx = db.AsResolver(ctx)
 	var workspaceID string
 	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &workspaceID); err != nil {
-		return nil, db.NoRowsAs(errNotFound(), err, "looking up the owner of an address")
+		return nil, db.NoRowsAs(ErrNotFound(), err, "looking up the owner of an address")
 	}
 	l := &Link{}
 	err := s.DB.NewSelect().Model(l).Where("workspace_id = ?", workspaceID).Where("code = ?", a.Code).Scan(ctx)
 	if err != nil {
-		return nil, db.NoRowsAs(errNotFound(), err, "selecting a link by its code")
+		return nil, db.NoRowsAs(ErrNotFound(), err, "selecting a link by its code")
 	}
 	return l, Complete(ctx, s.DB, s.now(), l)
 }

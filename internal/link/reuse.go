@@ -50,8 +50,8 @@ func (it *item) existing() *Link {
 func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	byID, ids := map[string][]*Link{}, []string{}
 	for _, it := range b.items {
-		if l := it.first().facts.same; it.in.Tags != nil && l != nil && l.tags == nil {
-			byID[l.ID], l.tags, ids = append(byID[l.ID], l), []string{}, append(ids, l.ID)
+		if l := it.first().facts.same; it.in.Tags != nil && l != nil && l.NewTags == nil {
+			byID[l.ID], l.NewTags, ids = append(byID[l.ID], l), []string{}, append(ids, l.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -64,7 +64,7 @@ func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	for linkID, tags := range tagsByLink(rows) {
 		slices.Sort(tags)
 		for _, l := range byID[linkID] {
-			l.tags = tags
+			l.NewTags = tags
 		}
 	}
 	return nil

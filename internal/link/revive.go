@@ -21,11 +21,11 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if len(items) == 0 {
 		return nil
 	}
-	links, err := b.lock(ctx, tx, b.calls[0].member, ids)
+	links, err := b.Lock(ctx, tx, b.calls[0].member, ids)
 	if err != nil {
 		return err
 	}
-	if err := b.countClicks(ctx, tx, links); err != nil {
+	if err := b.CountClicks(ctx, tx, links); err != nil {
 		return err
 	}
 	for _, it := range items {
@@ -38,7 +38,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err := b.loadTags(ctx, tx); err != nil {
 		return err
 	}
-	var rewrites []rewrite
+	var rewrites []Rewrite
 	for _, it := range items {
 		if it.decide(); it.decision.act == compares {
 			return errRetry
@@ -48,7 +48,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		l := it.decision.link
 		before := *l
 		b.reviveAs(l, it.draft)
-		if err := b.refusePending(ctx, tx, l); err != nil {
+		if err := b.RefusePending(ctx, tx, l); err != nil {
 			if !errs.From(err).Kind.IsUserError() {
 				return err
 			}
@@ -57,9 +57,9 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		}
 		it.revived = true
 		it.attempt.OperationID = it.call.operationID
-		rewrites = append(rewrites, rewrite{before: &before, after: l, operation: it.call.operationID})
+		rewrites = append(rewrites, Rewrite{Before: &before, After: l, Operation: it.call.operationID})
 	}
-	return b.apply(ctx, tx, revived, rewrites)
+	return b.Apply(ctx, tx, Revived, rewrites)
 }
 
 // update replaces a link by its present state.
@@ -77,9 +77,9 @@ func (b *batch) reviveAs(l, draft *Link) {
 		l.Granted, l.CreatedBy, l.ExternalID = 0, draft.CreatedBy, draft.ExternalID
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
-	l.Title, l.Note, l.tags = draft.Title, draft.Note, draft.tags
+	l.Title, l.Note, l.NewTags = draft.Title, draft.Note, draft.NewTags
 	l.ArchivedAt, l.StatsPublic = draft.ArchivedAt, draft.StatsPublic
 	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
-	l.touch(b.now)
+	l.Touch(b.now)
 }

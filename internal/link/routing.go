@@ -17,7 +17,7 @@ func (l *Link) setRouting(c *routing.Change) error {
 	if c == nil {
 		return nil
 	}
-	return l.changeRouting(c)
+	return l.ChangeRouting(c)
 }
 
 // fillTemplates replaces the UTM templates that changes name by their values.
@@ -34,9 +34,9 @@ func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, chang
 	return s.Templates.Fill(ctx, m, all...)
 }
 
-// changeRouting applies a change to the routing of a link. The URLs of a link that the operator has
+// ChangeRouting applies a change to the routing of a link. The URLs of a link that the operator has
 // disabled because of one cannot change.
-func (l *Link) changeRouting(c *routing.Change) error {
+func (l *Link) ChangeRouting(c *routing.Change) error {
 	after, err := check.Apply(c, l.Routing)
 	if err != nil {
 		return errs.From(err).Under("routing")

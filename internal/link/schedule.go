@@ -64,7 +64,7 @@ func (l *Link) applyPatch(p *schedule.Patch, now time.Time) {
 	p.Title.Apply(&l.Title)
 	p.Note.Apply(&l.Note)
 	if p.Tags.Set {
-		l.tags = append([]string{}, p.Tags.To...)
+		l.NewTags = append([]string{}, p.Tags.To...)
 	}
 	if l.OriginalURL != before {
 		_ = l.setDestination(l.OriginalURL) // its URL is valid
@@ -148,11 +148,11 @@ func (s *Store) Schedule(
 	if err := s.checkLead(at); err != nil {
 		return nil, err
 	}
-	if err := s.prepareRoutings(ctx, m, []routed{{change: c.Routing.To, linkID: linkID}}); err != nil {
+	if err := s.PrepareRoutings(ctx, m, []Routed{{Change: c.Routing.To, LinkID: linkID}}); err != nil {
 		return nil, errs.From(err).Under("change")
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		links, err := s.lock(ctx, tx, m, []string{linkID})
+		links, err := s.Lock(ctx, tx, m, []string{linkID})
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (s *Store) Schedule(
 		}
 		l := links[linkID]
 		if l == nil || l.PurgedAt != nil {
-			return errs.From(errNotFound()).At("linkId")
+			return errs.From(ErrNotFound()).At("linkId")
 		}
 		scheduled = &ScheduledChange{
 			ID: id.New(id.Scheduled), LinkID: l.ID, WorkspaceID: l.WorkspaceID, DueAt: db.Instant(at), ActorID: m.ActorID(),
@@ -175,7 +175,7 @@ func (s *Store) Schedule(
 	if err != nil {
 		return nil, fmt.Errorf("scheduling a change: %w", err)
 	}
-	s.forget(scheduled.Link)
+	s.Forget(scheduled.Link)
 	return scheduled, nil
 }
 
@@ -222,11 +222,11 @@ func (s *Store) addPending(ctx context.Context, tx bun.Tx, l *Link, added *Sched
 // patchOf validates a change of a link as it will be at an instant, and returns it with normalized values,
 // and ids of new rules and targets.
 func (s *Store) patchOf(c *Change, l Link, at time.Time) (p schedule.Patch, err error) {
-	if err := c.mutate(&l, s.now()); err != nil {
+	if err := c.SetFields(&l, s.now()); err != nil {
 		return p, err
 	}
 	if c.Routing.Set {
-		if err := l.changeRouting(c.Routing.To); err != nil {
+		if err := l.ChangeRouting(c.Routing.To); err != nil {
 			return p, err
 		}
 		p.Routing = optional.Set(c.Routing.To.Complete(l.Routing))
@@ -241,7 +241,7 @@ func (s *Store) patchOf(c *Change, l Link, at time.Time) (p schedule.Patch, err 
 		p.Note = optional.Set(l.Note)
 	}
 	if c.Tags.Set {
-		p.Tags = optional.Set(l.tags)
+		p.Tags = optional.Set(l.NewTags)
 	}
 	p.RedirectStatus = c.RedirectStatus
 	if len(p.Names()) == 0 {
@@ -275,9 +275,9 @@ func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*Schedu
 	return nil
 }
 
-// refusePending returns an error if a state after a pending change of the link is not valid, or has a URL
+// RefusePending returns an error if a state after a pending change of the link is not valid, or has a URL
 // that is refused.
-func (s *Store) refusePending(ctx context.Context, conn bun.IDB, l *Link) error {
+func (s *Store) RefusePending(ctx context.Context, conn bun.IDB, l *Link) error {
 	states, err := s.validStates(ctx, l, false)
 	if err != nil {
 		return err
@@ -393,7 +393,7 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, changeID str
 		if err != nil {
 			return db.NoRowsAs(errNoScheduledChange(), err, "reading a scheduled change")
 		}
-		links, err := s.lock(ctx, tx, m, []string{linkID})
+		links, err := s.Lock(ctx, tx, m, []string{linkID})
 		if err != nil {
 			return err
 		}
@@ -405,7 +405,7 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, changeID str
 	if err != nil {
 		return nil, fmt.Errorf("canceling a scheduled change: %w", err)
 	}
-	s.forget(l)
+	s.Forget(l)
 	return l, nil
 }
 
@@ -595,5 +595,5 @@ func (s *Store) withIDs(m workspace.Membership, keys Keys) *bun.SelectQuery {
 // EffectiveTags returns the tags of a link that Complete has applied changes to; ok is false if they are as
 // stored.
 func (l *Link) EffectiveTags() (tags []string, ok bool) {
-	return l.tags, l.stored != nil && l.tags != nil
+	return l.NewTags, l.stored != nil && l.NewTags != nil
 }

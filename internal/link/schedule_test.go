@@ -627,7 +627,7 @@ func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	if _, err := b.validStates(ctx, loaded, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
-	e := edits{ids: []string{l.ID}, mutate: func(int, *Link) error { return nil }}
+	e := Edits{IDs: []string{l.ID}, mutate: func(int, *Link) error { return nil }}
 	if _, err := b.mutateOnce(ctx, &e, map[string]*Link{l.ID: loaded}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("edits after the end of the context: %v", err)
 	}

@@ -141,7 +141,7 @@ func (all neighbors) batch(t *testing.T, b *bundle, in map[string]New) (*batch, 
 		calls[slug] = &call{member: m}
 		calls[slug].add(new(in[slug]))
 		ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
-		must.NoError(t, b.prepareRoutings(ctx, m, []routed{{change: in[slug].Routing}}))
+		must.NoError(t, b.PrepareRoutings(ctx, m, []Routed{{Change: in[slug].Routing}}))
 	}
 	one := b.newBatch(slices.Collect(maps.Values(calls))...)
 	one.isShared = true
@@ -279,7 +279,7 @@ func TestShared_TriesNextCodes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		all := b.newNeighbors(t)
-		taken := b.candidate(fresh, all["bob"].workspaceID, 0)
+		taken := b.Candidate(fresh, all["bob"].workspaceID, 0)
 		if got := all["ada"].create(t, custom(fresh+"/other", taken)); got != made {
 			t.Fatal(got)
 		}
@@ -336,10 +336,10 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 		{[]int{1, 1, 1}, 3},
 		{make([]int, maxBatchLinks), maxBatchLinks},
 		{make([]int, maxBatchLinks+1), maxBatchLinks},
-		{[]int{statementBytes, 1}, 1},
-		{[]int{1, statementBytes, 1}, 1},
-		{[]int{1, statementBytes / 2, 1}, 3},
-		{[]int{2 * statementBytes}, 1},
+		{[]int{StatementBytes, 1}, 1},
+		{[]int{1, StatementBytes, 1}, 1},
+		{[]int{1, StatementBytes / 2, 1}, 3},
+		{[]int{2 * StatementBytes}, 1},
 	} {
 		if got := countFitting(of(c.sizes...)); got != c.want {
 			t.Errorf("%d of the sizes %d fit, want %d", got, c.sizes, c.want)

@@ -48,8 +48,8 @@ func (l *Link) snapshot(tags []string) *Snapshot {
 
 // snapshotWith is snapshot for a link whose new tags, if it has some, are not written yet.
 func (l *Link) snapshotWith(stored []string) *Snapshot {
-	if l.tags != nil {
-		return l.snapshot(l.tags)
+	if l.NewTags != nil {
+		return l.snapshot(l.NewTags)
 	}
 	return l.snapshot(stored)
 }
@@ -112,17 +112,17 @@ func (s *Snapshot) applyTo(l *Link, now time.Time) error {
 	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
 		return errDisabledURLs()
 	}
-	if err := l.changeURL(s.URL, now); err != nil {
+	if err := l.ChangeURL(s.URL, now); err != nil {
 		return err
 	}
 	isExpiryChanged := !sameInstant(l.ExpiresAt, s.ExpiresAt)
 	l.ExternalID, l.Metadata = normal(s.ExternalID), Metadata(validate.Normal(string(s.Metadata)))
-	l.Title, l.Note, l.StatsPublic, l.tags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
+	l.Title, l.Note, l.StatsPublic, l.NewTags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
 	for _, tag := range s.Tags {
-		l.tags = append(l.tags, validate.Normal(tag))
+		l.NewTags = append(l.NewTags, validate.Normal(tag))
 	}
-	slices.Sort(l.tags)
-	l.tags = slices.Compact(l.tags)
+	slices.Sort(l.NewTags)
+	l.NewTags = slices.Compact(l.NewTags)
 	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
 	if s.Archived != l.Archived() {
 		l.ArchivedAt = nil

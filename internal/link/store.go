@@ -77,8 +77,8 @@ type Store struct {
 	Config
 	// Resolver caches links by address. The store invalidates links that it changes.
 	Resolver *resolve.Resolver
-	// candidate returns the code of a URL in a workspace for one salt.
-	candidate   func(canonical, workspaceID string, salt int) string
+	// Candidate returns the code of a URL in a workspace for one salt.
+	Candidate   func(canonical, workspaceID string, salt int) string
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
 	gatherer    gatherer
@@ -103,7 +103,7 @@ func NewStore(c Config) (*Store, error) {
 		}
 	}
 	return &Store{
-		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
+		Config: c, Resolver: resolver, Candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
 		gatherer: gatherer{MaxBatch: maxBatchLinks, Serial: true}, lanes: defaultLanes,
 		samples: sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
@@ -141,7 +141,7 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	}
 	err = q.Scan(db.AsResolver(ctx))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNotFound()
+		return nil, ErrNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link by its address: %w", err)
@@ -149,8 +149,8 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	return l, Complete(db.AsResolver(ctx), s.DB, s.now(), l)
 }
 
-// forget removes changed links from this node's cache.
-func (s *Store) forget(links ...*Link) {
+// Forget removes changed links from this node's cache.
+func (s *Store) Forget(links ...*Link) {
 	for _, l := range links {
 		s.Resolver.Forget(l.WorkspaceID, l.Code)
 	}
@@ -165,7 +165,7 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 	}
 	workspaceID, known := spaces[linkID]
 	if !known {
-		return "", errNotFound()
+		return "", ErrNotFound()
 	}
 	return workspaceID, nil
 }
@@ -201,7 +201,7 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 		return nil, err
 	}
 	if !id.Valid(id.Link, linkID) {
-		return nil, errNotFound()
+		return nil, ErrNotFound()
 	}
 	return s.find(ctx, m, "id = ?", linkID)
 }
@@ -212,7 +212,7 @@ func (s *Store) find(ctx context.Context, m workspace.Membership, where string, 
 	err := s.DB.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").
 		Where(where, args...).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNotFound()
+		return nil, ErrNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link: %w", err)
@@ -266,6 +266,6 @@ func canonical(raw string) (urlnorm.URL, error) {
 	return u, err
 }
 
-func errNotFound() error {
+func ErrNotFound() error {
 	return errs.New(errs.NotFound, "There is no such link, or you cannot see it.").At("id")
 }

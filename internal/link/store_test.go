@@ -273,14 +273,14 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 		b := setup(t, d)
 		codes := shortcode.Salts
 		var want []string
-		b.candidate = func(_, workspaceID string, salt int) string {
+		b.Candidate = func(_, workspaceID string, salt int) string {
 			if salt == 1 {
 				return "login" // a reserved word is passed over
 			}
 			return shortcode.Deterministic("the same for all", workspaceID, salt)
 		}
 		for salt := range shortcode.Salts {
-			if code := b.candidate("", b.mine.ID(), salt); code != "login" {
+			if code := b.Candidate("", b.mine.ID(), salt); code != "login" {
 				want = append(want, code)
 			}
 		}
@@ -309,7 +309,7 @@ func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.candidate = func(canonical, _ string, salt int) string {
+		b.Candidate = func(canonical, _ string, salt int) string {
 			return shortcode.Deterministic(canonical, "ws_everyone", salt)
 		}
 		mine, _ := b.create(t, New{URL: "https://example.com"})

@@ -35,7 +35,7 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 	var tags []tag
 	var stale []string
 	for _, r := range rows {
-		if r.tags != nil {
+		if r.NewTags != nil {
 			stale = append(stale, r.ID)
 		}
 		tags = append(tags, r.tagRows()...)
@@ -49,11 +49,11 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 }
 
 // storedTags returns the sorted tags of the links of changes before they are written.
-func (s *Store) storedTags(ctx context.Context, tx bun.Tx, rewrites []rewrite) (map[string][]string, error) {
+func (s *Store) storedTags(ctx context.Context, tx bun.Tx, rewrites []Rewrite) (map[string][]string, error) {
 	ids := make([]string, 0, len(rewrites))
 	for _, c := range rewrites {
-		if c.before.WorkspaceID != workspace.PublicID {
-			ids = append(ids, c.before.ID)
+		if c.Before.WorkspaceID != workspace.PublicID {
+			ids = append(ids, c.Before.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -76,7 +76,7 @@ func tagsByLink(rows []tag) map[string][]string {
 }
 
 func (l *Link) tagRows() (rows []tag) {
-	for _, name := range l.tags {
+	for _, name := range l.NewTags {
 		rows = append(rows, tag{WorkspaceID: l.WorkspaceID, Tag: name, LinkID: l.ID})
 	}
 	return rows

@@ -61,20 +61,20 @@ func (s *Store) update(
 	if err != nil {
 		return nil, err
 	}
-	e := edits{policy: policy, field: "links", reason: updated, operationID: operationID}
+	e := Edits{Policy: policy, Field: "links", Reason: Updated, OperationID: operationID}
 	for _, c := range changes {
-		e.ids = append(e.ids, c.ID)
-		e.needClicks = e.needClicks || c.MaxClicks.Set
+		e.IDs = append(e.IDs, c.ID)
+		e.NeedClicks = e.NeedClicks || c.MaxClicks.Set
 	}
-	routings := make([]routed, 0, len(changes))
+	routings := make([]Routed, 0, len(changes))
 	for _, c := range changes {
-		routings = append(routings, routed{change: c.Routing.To, linkID: c.ID})
+		routings = append(routings, Routed{Change: c.Routing.To, LinkID: c.ID})
 	}
-	if err := s.prepareRoutings(ctx, m, routings); err != nil {
+	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
-	e.mutate = func(i int, l *Link) error { return s.mutate(&changes[i], l) }
-	if e.needClicks { // the redirects of this node count towards the new limit
+	e.Mutate = func(i int, l *Link) error { return s.Mutate(&changes[i], l) }
+	if e.NeedClicks { // the redirects of this node count towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {
 			return nil, err
 		}
@@ -82,25 +82,25 @@ func (s *Store) update(
 	return s.edit(ctx, m, e)
 }
 
-// mutate applies a change to the link, validates the result, and runs the link's tests.
-func (s *Store) mutate(c *Change, l *Link) error {
+// Mutate applies a change to the link, validates the result, and runs the link's tests.
+func (s *Store) Mutate(c *Change, l *Link) error {
 	before := l.OriginalURL
-	if err := c.mutate(l, s.now()); err != nil {
+	if err := c.SetFields(l, s.now()); err != nil {
 		return err
 	}
 	if c.Routing.Set {
-		if err := l.changeRouting(c.Routing.To); err != nil {
+		if err := l.ChangeRouting(c.Routing.To); err != nil {
 			return err
 		}
 	}
 	if c.Routing.Set || l.OriginalURL != before {
-		return s.runTests(l)
+		return s.RunTests(l)
 	}
 	return nil
 }
 
-// mutate applies the change, except that of the routing.
-func (c *Change) mutate(l *Link, now time.Time) (err error) {
+// Mutate applies the change, except that of the routing.
+func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 	if err := checkSeen(c.Seen, l); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 		}
 	}
 	if c.Tags.Set {
-		if l.tags, err = CheckTags(c.Tags.To); err != nil {
+		if l.NewTags, err = CheckTags(c.Tags.To); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Change) mutate(l *Link, now time.Time) (err error) {
 		}
 		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
 	}
-	l.touch(now)
+	l.Touch(now)
 	return l.check()
 }
 
@@ -164,14 +164,14 @@ func (l *Link) changeDestination(url string, now time.Time) error {
 			"another link.").At("url")
 	}
 	if l.DisabledAt != nil {
-		return errDisabled().At("url")
+		return ErrDisabled().At("url")
 	}
 	l.Check = Check{CheckAt: &now}
 	return l.setDestination(url)
 }
 
-// changeURL changes the URL; that of a deterministic link may change its spelling only.
-func (l *Link) changeURL(url string, now time.Time) error {
+// ChangeURL changes the URL; that of a deterministic link may change its spelling only.
+func (l *Link) ChangeURL(url string, now time.Time) error {
 	if url == l.OriginalURL {
 		return nil
 	}
@@ -204,8 +204,8 @@ func (s *Store) delete(
 	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", reason: deleted, operationID: operationID,
-		mutate: func(_ int, l *Link) error {
+	return s.edit(ctx, m, Edits{IDs: ids, Policy: policy, Field: "ids", Reason: deleted, OperationID: operationID,
+		Mutate: func(_ int, l *Link) error {
 			l.markDeleted(s.now())
 			return nil
 		}})
@@ -215,7 +215,7 @@ func (s *Store) delete(
 func (l *Link) markDeleted(now time.Time) {
 	if l.DeletedAt == nil {
 		l.DeletedAt, l.EndedAt = &now, &now
-		l.touch(now)
+		l.Touch(now)
 	}
 }
 
@@ -227,14 +227,14 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 	if err != nil {
 		return nil, err
 	}
-	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", reason: restored,
-		mutate: func(_ int, l *Link) error { return l.unmarkDeleted(s.now()) }}))
+	return single(s.edit(ctx, m, Edits{IDs: []string{linkID}, Field: "id", Reason: restored,
+		Mutate: func(_ int, l *Link) error { return l.UnmarkDeleted(s.now()) }}))
 }
 
-// unmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled link.
-func (l *Link) unmarkDeleted(now time.Time) error {
+// UnmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled link.
+func (l *Link) UnmarkDeleted(now time.Time) error {
 	if l.DisabledAt != nil {
-		return errDisabled()
+		return ErrDisabled()
 	}
 	if l.DeletedAt == nil {
 		return nil
@@ -243,19 +243,19 @@ func (l *Link) unmarkDeleted(now time.Time) error {
 	if l.Status(now) == routing.Expired { // the tombstone starts again
 		l.EndedAt = &now
 	}
-	l.touch(now)
+	l.Touch(now)
 	return nil
 }
 
-// touch advances UpdatedAt, which identifies the version of a link, even if the clock does not.
-func (l *Link) touch(now time.Time) {
+// Touch advances UpdatedAt, which identifies the version of a link, even if the clock does not.
+func (l *Link) Touch(now time.Time) {
 	l.UpdatedAt = l.UpdatedAt.Add(time.Microsecond)
 	if now.After(l.UpdatedAt) {
 		l.UpdatedAt = now
 	}
 }
 
-func errDisabled() *errs.Error {
+func ErrDisabled() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled the short link to this URL.")
 }
 

@@ -75,19 +75,19 @@ func (s *Store) upsert(
 	if err != nil {
 		return nil, err
 	}
-	if err := checkBatch(len(in), "links"); err != nil {
+	if err := CheckBatch(len(in), "links"); err != nil {
 		return nil, err
 	}
 	in = withNormalIDs(in)
 	if err := checkDistinct(in); err != nil {
 		return nil, err
 	}
-	routings, needClicks := make([]routed, 0, len(in)), false
+	routings, needClicks := make([]Routed, 0, len(in)), false
 	for _, u := range in {
-		routings = append(routings, routed{change: u.Fields.Routing.To, externalID: u.ExternalID})
+		routings = append(routings, Routed{Change: u.Fields.Routing.To, ExternalID: u.ExternalID})
 		needClicks = needClicks || u.Fields.MaxClicks.Set
 	}
-	if err := s.prepareRoutings(ctx, m, routings); err != nil {
+	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	if needClicks { // the redirects of this node count towards new limits
@@ -106,11 +106,11 @@ func (s *Store) upsert(
 	for i, r := range c.results {
 		outcome := c.items[i].outcome(r)
 		if outcome == UpsertCreated || outcome == UpsertUpdated {
-			s.forget(r.Link)
+			s.Forget(r.Link)
 		}
 		upserted = append(upserted, Upserted{Result: r, Outcome: outcome})
 	}
-	return upserted, internalError(c.results)
+	return upserted, InternalError(c.results)
 }
 
 // withNormalIDs returns the input with external ids as they are stored.
@@ -177,7 +177,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
 		return fmt.Errorf("selecting links: %w", err)
 	}
-	if err := loadGranted(ctx, b.DB, links...); err != nil {
+	if err := LoadGranted(ctx, b.DB, links...); err != nil {
 		return err
 	}
 	holders := make(map[string]*Link, len(links))
@@ -222,24 +222,24 @@ func (b *batch) draftUpsert(it *item) error {
 		return nil
 	}
 	fields := &it.upsert.Fields
-	if err := fields.mutate(it.draft, b.now); err != nil {
+	if err := fields.SetFields(it.draft, b.now); err != nil {
 		return err
 	}
 	it.draft.UpdatedAt = it.draft.CreatedAt
 	if !fields.Routing.Set {
 		return nil
 	}
-	return it.draft.changeRouting(fields.Routing.To)
+	return it.draft.ChangeRouting(fields.Routing.To)
 }
 
-// changeFound changes the links that the upserts of the batch have found. It returns errFailed for an
+// changeFound changes the links that the upserts of the batch have found. It returns ErrFailed for an
 // AllOrNothing batch that has an error.
 func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 	if err := b.changeUpserted(ctx, tx); err != nil {
 		return err
 	}
 	if b.isAllOrNothing() && b.failed() {
-		return errFailed
+		return ErrFailed
 	}
 	return nil
 }
@@ -247,18 +247,18 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 // changeUpserted locks and changes the links that the upserts of the batch have found.
 func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	var found []*item
-	e := edits{field: "links", reasonOf: reasonOfUpsert, operationID: b.calls[0].operationID}
+	e := Edits{Field: "links", ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
 	for _, it := range b.items {
 		if it.attempt.Link != nil && it.decision.act == changes {
-			found, e.ids = append(found, it), append(e.ids, it.attempt.Link.ID)
-			e.needClicks = e.needClicks || it.upsert.Fields.MaxClicks.Set
+			found, e.IDs = append(found, it), append(e.IDs, it.attempt.Link.ID)
+			e.NeedClicks = e.NeedClicks || it.upsert.Fields.MaxClicks.Set
 		}
 	}
 	if len(found) == 0 {
 		return nil
 	}
-	e.mutate = func(i int, l *Link) error { return b.applyUpsert(found[i], l) }
-	results, err := b.editIn(ctx, tx, b.calls[0].member, e)
+	e.Mutate = func(i int, l *Link) error { return b.applyUpsert(found[i], l) }
+	results, err := b.EditIn(ctx, tx, b.calls[0].member, e)
 	if err != nil {
 		return err
 	}
@@ -271,11 +271,11 @@ func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-func reasonOfUpsert(before *Link) reason {
+func reasonOfUpsert(before *Link) Reason {
 	if before.DeletedAt != nil {
-		return revived
+		return Revived
 	}
-	return updated
+	return Updated
 }
 
 // applyUpsert changes an existing link to the values of an upsert.
@@ -296,19 +296,19 @@ func (b *batch) applyUpsert(it *item, l *Link) error {
 			At("customCode")
 	}
 	before := l.OriginalURL
-	if err := l.changeURL(u.URL, b.now); err != nil {
+	if err := l.ChangeURL(u.URL, b.now); err != nil {
 		return err
 	}
 	if l.ExternalID = &u.ExternalID; l.DeletedAt != nil {
-		if err := l.unmarkDeleted(b.now); err != nil {
+		if err := l.UnmarkDeleted(b.now); err != nil {
 			return err
 		}
 	}
-	if err := b.mutate(&u.Fields, l); err != nil {
+	if err := b.Mutate(&u.Fields, l); err != nil {
 		return err
 	}
 	if l.OriginalURL != before && !u.Fields.Routing.Set {
-		return b.runTests(l)
+		return b.RunTests(l)
 	}
 	return nil
 }

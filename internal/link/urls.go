@@ -31,17 +31,17 @@ type URLRow struct {
 
 // writeURLs replaces the rows of links whose routing has changed. An unchanged URL keeps its check,
 // even if its position changes.
-func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+func (s *Store) writeURLs(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var stale []string
 	var rows []URLRow
 	for _, c := range rewrites {
-		if c.after.Routing == c.before.Routing {
+		if c.After.Routing == c.Before.Routing {
 			continue
 		}
-		if c.before.Routing != nil {
-			stale = append(stale, c.after.ID)
+		if c.Before.Routing != nil {
+			stale = append(stale, c.After.ID)
 		}
-		rows = append(rows, c.after.urlRows(s.now())...)
+		rows = append(rows, c.After.urlRows(s.now())...)
 	}
 	if len(stale) > 0 {
 		var replaced []URLRow

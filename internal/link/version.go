@@ -93,25 +93,25 @@ func (r *versionRow) version(l *Link) (*Version, error) {
 }
 
 // supersede returns the row of the version that a change ends.
-func (c *rewrite) supersede() (versionRow, error) {
+func (c *Rewrite) supersede() (versionRow, error) {
 	text, err := c.previous.encode()
-	startsAt := c.before.versionFrom()
-	if c.before.WorkspaceID == workspace.PublicID { // it had no versions so far
-		startsAt = c.before.CreatedAt
+	startsAt := c.Before.versionFrom()
+	if c.Before.WorkspaceID == workspace.PublicID { // it had no versions so far
+		startsAt = c.Before.CreatedAt
 	}
 	return versionRow{
-		LinkID: c.after.ID, Number: c.before.Version, WorkspaceID: c.after.WorkspaceID, StartsAt: startsAt,
-		EndsAt: c.after.versionFrom(), Cause: c.before.VersionCause, ActorID: c.before.VersionActor,
-		OperationID: c.before.VersionOperation, Snapshot: text,
+		LinkID: c.After.ID, Number: c.Before.Version, WorkspaceID: c.After.WorkspaceID, StartsAt: startsAt,
+		EndsAt: c.After.versionFrom(), Cause: c.Before.VersionCause, ActorID: c.Before.VersionActor,
+		OperationID: c.Before.VersionOperation, Snapshot: text,
 	}, err
 }
 
 // writeVersions stores the versions that changes supersede, and drops those beyond maxVersions. Links
 // without an account have no versions.
-func writeVersions(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var rows []versionRow
 	for _, c := range rewrites {
-		if c.after.WorkspaceID == workspace.PublicID || c.before.PurgedAt != nil {
+		if c.After.WorkspaceID == workspace.PublicID || c.Before.PurgedAt != nil {
 			continue
 		}
 		row, err := c.supersede()
@@ -259,8 +259,8 @@ func (s *Store) Revert(
 	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards the restored limit
 		return nil, err
 	}
-	e := edits{ids: []string{linkID}, field: "id", reason: reverted, needClicks: true}
-	e.mutate = func(_ int, l *Link) error {
+	e := Edits{IDs: []string{linkID}, Field: "id", Reason: reverted, NeedClicks: true}
+	e.Mutate = func(_ int, l *Link) error {
 		if err := checkSeen(seen, l); err != nil {
 			return err
 		}
@@ -278,8 +278,8 @@ func (s *Store) revertTo(v *Version, l *Link) error {
 	if err := v.applyTo(l, now); err != nil {
 		return err
 	}
-	l.touch(now)
-	return s.runTests(l)
+	l.Touch(now)
+	return s.RunTests(l)
 }
 
 // versionOf returns a version of a link. It returns NotFound.

@@ -16,20 +16,20 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// rewrite is a link before and after a write. The caller has locked its row in the transaction.
-type rewrite struct {
-	before, after *Link
+// Rewrite is a link before and after a write. The caller has locked its row in the transaction.
+type Rewrite struct {
+	Before, After *Link
 	// scheduled is the scheduled change that takes effect; nil for other changes.
 	scheduled *ScheduledChange
-	// operation is the id of the bulk call that the change is part of; empty for none.
-	operation string
+	// Operation is the id of the bulk call that the change is part of; empty for none.
+	Operation string
 	// previous is the state before, and fields are those that differ after; apply sets them.
 	previous *Snapshot
 	fields   []*audit.FieldChange
 }
 
-// reason is why links are written: the type of the event, and how the versions came about.
-type reason struct {
+// Reason is why links are written: the type of the event, and how the versions came about.
+type Reason struct {
 	action  audit.Action
 	version Cause
 	// listsFields means that the event has the changed fields.
@@ -38,22 +38,22 @@ type reason struct {
 
 // The reasons for writes.
 var (
-	updated    = reason{audit.LinkUpdated, CauseUpdated, true}
-	reverted   = reason{audit.LinkUpdated, CauseReverted, true}
-	claimed    = reason{audit.LinkClaimed, CauseClaimed, true}
-	deleted    = reason{audit.LinkDeleted, CauseDeleted, false}
-	restored   = reason{audit.LinkRestored, CauseRestored, false}
-	revived    = reason{audit.LinkRestored, CauseRevived, false}
-	bySchedule = reason{audit.LinkUpdated, CauseScheduled, true}
-	disabled   = reason{audit.LinkDisabled, CauseOperator, false}
-	enabled    = reason{audit.LinkEnabled, CauseOperator, false}
+	Updated    = Reason{audit.LinkUpdated, CauseUpdated, true}
+	reverted   = Reason{audit.LinkUpdated, CauseReverted, true}
+	claimed    = Reason{audit.LinkClaimed, CauseClaimed, true}
+	deleted    = Reason{audit.LinkDeleted, CauseDeleted, false}
+	restored   = Reason{audit.LinkRestored, CauseRestored, false}
+	Revived    = Reason{audit.LinkRestored, CauseRevived, false}
+	bySchedule = Reason{audit.LinkUpdated, CauseScheduled, true}
+	disabled   = Reason{audit.LinkDisabled, CauseOperator, false}
+	enabled    = Reason{audit.LinkEnabled, CauseOperator, false}
 )
 
-// apply is the only way to change columns of links that users see. Links whose state does not change are
+// Apply is the only way to change columns of links that users see. Links whose state does not change are
 // left alone. It writes the others in one statement, with their tags, URLs and grants, the versions that
 // they supersede, and an event each. Who made a change is after.In; a link without it was changed by the
 // server or the operator.
-func (s *Store) apply(ctx context.Context, tx bun.Tx, why reason, rewrites []rewrite) error {
+func (s *Store) Apply(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) error {
 	rewrites, err := s.newVersions(ctx, tx, why, rewrites)
 	if err != nil || len(rewrites) == 0 {
 		return err
@@ -69,27 +69,27 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, why reason, rewrites []rew
 
 // newVersions takes the states before and after, drops changes without an effect, and numbers the new
 // versions of the others.
-func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why reason, rewrites []rewrite) ([]rewrite, error) {
+func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) ([]Rewrite, error) {
 	tags, err := s.storedTags(ctx, tx, rewrites)
 	if err != nil {
 		return nil, err
 	}
-	effective := make([]rewrite, 0, len(rewrites))
+	effective := make([]Rewrite, 0, len(rewrites))
 	for _, c := range rewrites {
-		stored := tags[c.before.ID]
-		c.previous = c.before.snapshot(stored)
-		isSame, fields := compare(c.previous, c.after.snapshotWith(stored))
-		if c.fields = fields; isSame && c.before.WorkspaceID == c.after.WorkspaceID {
-			unchanged := *c.before
-			unchanged.In = c.after.In
-			*c.after = unchanged
+		stored := tags[c.Before.ID]
+		c.previous = c.Before.snapshot(stored)
+		isSame, fields := compare(c.previous, c.After.snapshotWith(stored))
+		if c.fields = fields; isSame && c.Before.WorkspaceID == c.After.WorkspaceID {
+			unchanged := *c.Before
+			unchanged.In = c.After.In
+			*c.After = unchanged
 			continue
 		}
-		c.after.clearMarks(s.now())
-		if c.after.WorkspaceID != workspace.PublicID { // links without an account have one version
-			c.after.Version, c.after.VersionCause, c.after.VersionActor = c.before.Version+1, why.version, c.actorID()
-			c.after.VersionStartsAt = c.startsAt()
-			c.after.VersionOperation = optional.Of(c.operation)
+		c.After.clearMarks(s.now())
+		if c.After.WorkspaceID != workspace.PublicID { // links without an account have one version
+			c.After.Version, c.After.VersionCause, c.After.VersionActor = c.Before.Version+1, why.version, c.actorID()
+			c.After.VersionStartsAt = c.startsAt()
+			c.After.VersionOperation = optional.Of(c.Operation)
 		}
 		effective = append(effective, c)
 	}
@@ -97,20 +97,20 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why reason, rewrites
 }
 
 // actorID returns who made the change; empty for the server and the operator.
-func (c *rewrite) actorID() string {
+func (c *Rewrite) actorID() string {
 	if c.scheduled != nil {
 		return c.scheduled.ActorID
 	}
-	return c.after.In.ActorID()
+	return c.After.In.ActorID()
 }
 
 // startsAt returns when the new version begins; nil for the instant at which it is written, after that of
 // its predecessor. A scheduled change begins at its planned instant.
-func (c *rewrite) startsAt() *time.Time {
+func (c *Rewrite) startsAt() *time.Time {
 	if c.scheduled == nil {
 		return nil
 	}
-	return new(startAfter(c.before.versionFrom(), c.scheduled.DueAt))
+	return new(startAfter(c.Before.versionFrom(), c.scheduled.DueAt))
 }
 
 // startAfter returns when a version begins that was planned for an instant: after its predecessor, even if
@@ -123,14 +123,14 @@ func startAfter(predecessor, planned time.Time) time.Time {
 }
 
 // write writes the rows of changed links, and what is derived of them.
-func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
-	slices.SortFunc(rewrites, func(a, b rewrite) int { return cmp.Compare(a.after.ID, b.after.ID) })
+func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
+	slices.SortFunc(rewrites, func(a, b Rewrite) int { return cmp.Compare(a.After.ID, b.After.ID) })
 	if err := releaseExternalIDs(ctx, tx, rewrites); err != nil {
 		return err
 	}
 	before, rows := make([]*record, 0, len(rewrites)), make([]*record, 0, len(rewrites))
 	for _, c := range rewrites {
-		before, rows = append(before, recordOf(c.before)), append(rows, recordOf(c.after))
+		before, rows = append(before, recordOf(c.Before)), append(rows, recordOf(c.After))
 	}
 	columns := s.changedColumns(before, rows)
 	for chunk := range statements(rows) {
@@ -150,7 +150,7 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []rewrite) error 
 }
 
 // writeDerived writes the rows of other tables that are derived of new or changed links: metadata, URLs and grants.
-func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []rewrite) error {
+func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	if err := writeMetadata(ctx, tx, rewrites); err != nil {
 		return err
 	}
@@ -183,10 +183,10 @@ func valueOf(field *schema.Field, r *record) any {
 }
 
 // writeEvents records the changes in the event log. Links without an account have no events.
-func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why reason, rewrites []rewrite) error {
+func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) error {
 	events := make([]*audit.Event, 0, len(rewrites))
 	for _, c := range rewrites {
-		l := c.after
+		l := c.After
 		if l.WorkspaceID == workspace.PublicID {
 			continue
 		}
