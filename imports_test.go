@@ -39,7 +39,7 @@ var layers = [][]string{
 		"internal/redisx", "internal/web",
 	},
 	{ // domain
-		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
+		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter", "internal/creation",
 		"internal/destination", "internal/domain", "internal/eventstream", "internal/firstvisit", "internal/hitquota",
 		"internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
@@ -94,6 +94,9 @@ var within = map[string][]string{
 		"internal/account", "internal/audit", "internal/codecounter", "internal/destination",
 		"internal/idempotency", "internal/ratelimit",
 		"internal/resolve", "internal/utmtemplate", "internal/workspace",
+	},
+	"internal/creation": {
+		"internal/codecounter", "internal/idempotency", "internal/link", "internal/ratelimit", "internal/workspace",
 	},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/moderation": {"internal/link", "internal/ratelimit"},
@@ -186,7 +189,7 @@ var scopes = map[string][]string{
 	"AsOwner":     {"migrate.Up", "migrate.Down", "migrate.List"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
-	"AsCreator":   {"link.enter"},
+	"AsCreator":   {"creation.enter"},
 	"AsResolver": {
 		"link.At", "link.ByPastAddress", "resolve.CatchUp", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",

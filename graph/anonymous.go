@@ -12,7 +12,7 @@ import (
 func (r *mutationResolver) CreateAnonymousLink(
 	ctx context.Context, in gen.CreateAnonymousLinkInput,
 ) (*gen.CreateAnonymousLinkPayload, error) {
-	l, token, err := r.Links.CreateAnonymous(ctx, web.AddressOf(ctx), in.URL)
+	l, token, err := r.Creation.CreateAnonymous(ctx, web.AddressOf(ctx), in.URL)
 	return &gen.CreateAnonymousLinkPayload{Link: l, ClaimToken: &token}, err
 }
 

@@ -173,7 +173,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
-	l, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/", ExternalID: new("1"),
+	l, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/", ExternalID: new("1"),
 		Strategy: new(link.Random)})
 	must.NoError(t, err)
 	for i := range 3 {

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/link"
@@ -44,6 +45,7 @@ type Config struct {
 	Domains    *domain.Store
 	Keys       *apikey.Store
 	Links      *link.Store
+	Creation   *creation.Store
 	// Codes checks the styles of QR codes.
 	Codes    *qr.Renderer
 	LinkList *linklist.Store

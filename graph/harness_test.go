@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	destinations "github.com/linkforge/linkforge/internal/destination"
@@ -79,6 +80,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
 		Keys:       keys,
 		Links:      links,
+		Creation:   creation.NewStore(links),
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Store,
@@ -206,7 +208,7 @@ func (r reply) into(t *testing.T, target any) {
 // link makes a link and returns its id.
 func (b *bundle) link(t *testing.T, p person, url string) *link.Link {
 	t.Helper()
-	l, _, err := b.Links.Create(t.Context(), p.workspace, link.New{URL: url})
+	l, _, err := b.Creation.Create(t.Context(), p.workspace, link.New{URL: url})
 	must.NoError(t, err)
 	return l
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -32,7 +33,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	if err != nil {
 		return nil, err
 	}
-	results, err := r.Links.CreateMany(ctx, m, link.Batch{
+	results, err := r.Creation.CreateMany(ctx, m, creation.Batch{
 		Links: []*link.New{{
 			URL:            in.URL,
 			Strategy:       in.Strategy,
@@ -72,7 +73,7 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 		links = append(links, newLink(one))
 	}
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		return r.Links.CreateMany(ctx, m, link.Batch{
+		return r.Creation.CreateMany(ctx, m, creation.Batch{
 			Links: links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
 			OperationID: id.New(id.Operation),
 		})

@@ -105,7 +105,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
-	l, _, err := w.Links.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination",
+	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination",
 		Title: &title})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}

@@ -32,7 +32,7 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			}
 		}
 		expect(0)
-		if _, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/"}); err != nil {
+		if _, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/"}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(platformAge - time.Nanosecond)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -20,7 +21,7 @@ func (b *bundle) manyLinks(t *testing.T, p person, n int) {
 	for i := range links {
 		links[i] = &link.New{URL: fmt.Sprintf("https://example.com/many/%d", i)}
 	}
-	results := must.Value(b.Links.CreateMany(t.Context(), p.workspace, link.Batch{Links: links}))(t)
+	results := must.Value(b.Creation.CreateMany(t.Context(), p.workspace, creation.Batch{Links: links}))(t)
 	for _, r := range results {
 		if r.Err != nil {
 			t.Fatal(r.Err)

@@ -255,7 +255,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	for i, one := range people {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
 		must.NoError(t, err)
-		l, _, err := b.Links.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i),
+		l, _, err := b.Creation.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i),
 			Tags: []string{fmt.Sprint("tag", i)}})
 		must.NoError(t, err)
 		e.links = append(e.links, l)

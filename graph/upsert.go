@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -23,7 +24,7 @@ func (r *mutationResolver) UpsertLink(ctx context.Context, in gen.UpsertLinkInpu
 	if err := r.chargeUpserts(ctx, m, u); err != nil {
 		return nil, err
 	}
-	upserted, err := r.Links.Upsert(ctx, m, u)
+	upserted, err := r.Creation.Upsert(ctx, m, u)
 	if err != nil {
 		if e := errs.From(err); len(e.Field) > 0 { // it is about a field of the link
 			err = e.Under("link")
@@ -38,14 +39,14 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	if err != nil {
 		return nil, err
 	}
-	links := make([]*link.Upsert, 0, len(in.Links))
+	links := make([]*creation.Upsert, 0, len(in.Links))
 	for _, fields := range in.Links {
 		links = append(links, upsertOf(m, fields))
 	}
 	if err := r.chargeUpserts(ctx, m, links...); err != nil {
 		return nil, err
 	}
-	upserted, err := r.Links.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
+	upserted, err := r.Creation.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
 	results, found := make([]*gen.UpsertLinkPayload, 0, len(upserted)), []*link.Link{}
 	for _, u := range upserted {
 		errors, _ := userErrors(u.Err) // UpsertMany returns other errors for the whole call
@@ -55,11 +56,11 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 		}
 	}
 	loader.Of(ctx).Expect(found)
-	return &gen.UpsertLinksPayload{Results: results, OperationID: link.UpsertOperation(upserted)}, err
+	return &gen.UpsertLinksPayload{Results: results, OperationID: creation.UpsertOperation(upserted)}, err
 }
 
 // chargeUpserts is chargeStored for upserts.
-func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Membership, upserts ...*link.Upsert) error {
+func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Membership, upserts ...*creation.Upsert) error {
 	var all, pending link.Keys
 	for _, u := range upserts {
 		if all.ExternalIDs = append(all.ExternalIDs, u.ExternalID); u.Fields.NeedsValidStates() {
@@ -69,8 +70,8 @@ func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Member
 	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
-func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *link.Upsert {
-	return &link.Upsert{
+func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Upsert {
+	return &creation.Upsert{
 		ExternalID: optional.Value(in.ExternalID), URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
 		Fields: link.Change{
 			Title:          setOrRemove(in.Title),

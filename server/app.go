@@ -276,6 +276,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Keys:         a.APIKeys,
 		Audit:        a.Audit,
 		Links:        a.Links,
+		Creation:     a.Creation,
 		Codes:        a.codes,
 		LinkList:     a.LinkList,
 		Moderation:   a.Moderation,

@@ -42,9 +42,9 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			cache.Entries),
 		obs.Gauge("linkforge_link_cache_bytes", "Estimated memory of the link cache.", cache.Bytes),
 		obs.Counter("linkforge_code_collisions_total", "Generated codes that were already used by another URL.",
-			a.Links.Collisions()),
+			a.Creation.Collisions()),
 		obs.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
-			a.Links.ExhaustedCodes()),
+			a.Creation.ExhaustedCodes()),
 
 		obs.Gauge("linkforge_quota_unavailable",
 			"1 while Redis grants no hits, so that only leased hits are admitted, else 0.",

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -29032,8 +29033,8 @@ func (ec *executionContext) _UpsertLinkPayload_outcome(ctx context.Context, fiel
 			return obj.Outcome, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
-			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *creation.UpsertOutcome) graphql.Marshaler {
+			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐUpsertOutcome(ctx, selections, v)
 		},
 		true,
 		false,
@@ -50833,16 +50834,16 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	return res
 }
 
-func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx context.Context, v any) (*link.UpsertOutcome, error) {
+func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐUpsertOutcome(ctx context.Context, v any) (*creation.UpsertOutcome, error) {
 	if v == nil {
 		return nil, nil
 	}
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.UpsertOutcome(tmp)
+	res := creation.UpsertOutcome(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐUpsertOutcome(ctx context.Context, sel ast.SelectionSet, v *link.UpsertOutcome) graphql.Marshaler {
+func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐUpsertOutcome(ctx context.Context, sel ast.SelectionSet, v *creation.UpsertOutcome) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -1532,7 +1533,7 @@ type UpsertLinkPayload struct {
 	// The link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
 	// The outcome; null when there are errors.
-	Outcome *link.UpsertOutcome `json:"outcome,omitempty"`
+	Outcome *creation.UpsertOutcome `json:"outcome,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }

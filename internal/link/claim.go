@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -171,4 +172,10 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 		return Claim{Err: err}, true
 	}
 	return Claim{}, false
+}
+
+// HashClaim returns the stored hash of a claim token, which is random enough to need no salt.
+func HashClaim(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
 }

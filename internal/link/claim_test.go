@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -20,7 +21,7 @@ import (
 	"github.com/uptrace/bun"
 )
 
-func (b *bundle) anonymous(t *testing.T, url string) (*Link, string) {
+func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
 	t.Helper()
 	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	must.NoError(t, err)
@@ -28,7 +29,7 @@ func (b *bundle) anonymous(t *testing.T, url string) (*Link, string) {
 }
 
 // claimOne claims with one token.
-func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) Claim {
+func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) link.Claim {
 	t.Helper()
 	claims := must.Value(b.Claim(t.Context(), m, []string{token}))(t)
 	return claims[0]
@@ -39,7 +40,7 @@ func TestStore_CreateAnonymous(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
-		if l.Kind() != Temporary || l.Strategy != Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
+		if l.Kind() != link.Temporary || l.Strategy != link.Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
 			l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
 			t.Errorf("%+v", l)
 		}
@@ -61,7 +62,7 @@ func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for range anonymousPerAddress.Attempts {
+		for range 60 {
 			b.anonymous(t, "https://example.com/a")
 		}
 		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1",
@@ -81,7 +82,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.follow(t, l, 3)
 		c := b.claimOne(t, b.mine, token)
-		if c.Status != Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != Permanent ||
+		if c.Status != link.Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != link.Permanent ||
 			c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.me {
 			t.Fatalf("%+v", c)
 		}
@@ -106,10 +107,10 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			t.Errorf("%d links used, want 1", got)
 		}
 		// Again, as after a lost response, and from another workspace.
-		if c := b.claimOne(t, b.mine, token); c.Status != AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
+		if c := b.claimOne(t, b.mine, token); c.Status != link.AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
 			t.Errorf("again: %+v", c)
 		}
-		if c := b.claimOne(t, b.foreign, token); c.Status != AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
+		if c := b.claimOne(t, b.foreign, token); c.Status != link.AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
 			c.Link != nil {
 			t.Errorf("from elsewhere: %+v", c)
 		}
@@ -137,20 +138,20 @@ func TestStore_ClaimRefusals(t *testing.T) {
 		b.LinkQuota = 2
 		for _, c := range []struct {
 			name, token string
-			status      ClaimStatus
+			status      link.ClaimStatus
 			want        errs.Kind
 		}{
-			{"unknown", "claim_UNKNOWN", ClaimUnknown, errs.NotFound},
-			{"empty", "", ClaimUnknown, errs.NotFound},
-			{"disabled", disabledToken, ClaimRefused, errs.UnsafeURL},
-			{"blocked", blockedToken, ClaimRefused, errs.UnsafeURL},
-			{"code taken", takenToken, ClaimRefused, errs.CodeTaken},
-			{"the last of the quota", last, Claimed, 0},
-			{"beyond the quota", beyond, ClaimRefused, errs.QuotaExceeded},
+			{"unknown", "claim_UNKNOWN", link.ClaimUnknown, errs.NotFound},
+			{"empty", "", link.ClaimUnknown, errs.NotFound},
+			{"disabled", disabledToken, link.ClaimRefused, errs.UnsafeURL},
+			{"blocked", blockedToken, link.ClaimRefused, errs.UnsafeURL},
+			{"code taken", takenToken, link.ClaimRefused, errs.CodeTaken},
+			{"the last of the quota", last, link.Claimed, 0},
+			{"beyond the quota", beyond, link.ClaimRefused, errs.QuotaExceeded},
 		} {
 			got := b.claimOne(t, b.mine, c.token)
 			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) ||
-				(got.Link != nil) != (c.status == Claimed) {
+				(got.Link != nil) != (c.status == link.Claimed) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 		}
@@ -158,10 +159,10 @@ func TestStore_ClaimRefusals(t *testing.T) {
 			t.Errorf("%d links used, want 2", got)
 		}
 		b.LinkQuota, b.now = 100, noon.Add(8*time.Hour)
-		if got := b.claimOne(t, b.mine, beyond); got.Status != ClaimExpired || !errs.Is(got.Err, errs.Expired) {
+		if got := b.claimOne(t, b.mine, beyond); got.Status != link.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
 			t.Errorf("at its end: %+v", got)
 		}
-		for _, n := range []int{0, MaxClaims + 1} {
+		for _, n := range []int{0, link.MaxClaims + 1} {
 			if _, err := b.Claim(t.Context(), b.mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d tokens: %v", n, err)
 			}
@@ -194,7 +195,7 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if claims[0].Status == Claimed {
+				if claims[0].Status == link.Claimed {
 					winners = append(winners, m)
 				}
 			})

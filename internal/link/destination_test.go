@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"net"
@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -48,19 +49,19 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var deleted []*Link
+		var deleted []*link.Link
 		var tokens []string
 		for _, url := range ownURLs { // as before the operator configured these hosts
-			if b.Destinations.Own.Serves(must.Value(canonical(url))(t)) {
+			if b.Destinations.Own.Serves(must.Value(link.Canonical(url))(t)) {
 				continue
 			}
-			l, _ := b.create(t, New{URL: url})
+			l, _ := b.create(t, link.New{URL: url})
 			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 			_, token := b.anonymous(t, url)
 			deleted, tokens = append(deleted, l), append(tokens, token)
 		}
-		kept, _ := b.create(t, New{URL: "http://127.0.0.1:8080/kept"})
-		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
+		kept, _ := b.create(t, link.New{URL: "http://127.0.0.1:8080/kept"})
+		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
 		b.own(t, d)
 		for _, url := range ownURLs {
 			b.refuseOwn(t, free, url)
@@ -71,28 +72,28 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			}
 		}
 		for _, token := range tokens {
-			if c := b.claimOne(t, b.mine, token); c.Status != ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
+			if c := b.claimOne(t, b.mine, token); c.Status != link.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
 				t.Errorf("claiming: %+v", c)
 			}
 		}
-		if len(deleted) == 0 || b.update(t, kept, Change{Title: to(new("still there"))}).Status(b.now) != routing.Active {
+		if len(deleted) == 0 || b.update(t, kept, link.Change{Title: to(new("still there"))}).Status(b.now) != routing.Active {
 			t.Error("an existing link does not stay as it is")
 		}
 		for _, url := range []string{
 			"http://127.0.0.1:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/",
 		} {
-			b.create(t, New{URL: url})
+			b.create(t, link.New{URL: url})
 		}
 		for _, url := range []string{
 			"http://2130706433:8080/", "http://0x7f.1:8080/", "http://127.1:8080/", "http://0177.0.0.1:8080/",
 		} {
-			b.refuse(t, New{URL: url}, errs.InvalidURL)
+			b.refuse(t, link.New{URL: url}, errs.InvalidURL)
 		}
 	})
 }
 
 // refuseOwn expects that no operation gives a link the URL.
-func (b *bundle) refuseOwn(t *testing.T, free *Link, url string) {
+func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	t.Helper()
 	check := func(operation string, err error) {
 		t.Helper()
@@ -100,18 +101,18 @@ func (b *bundle) refuseOwn(t *testing.T, free *Link, url string) {
 			t.Errorf("%s %s: %v at %v", operation, url, err, e.Field)
 		}
 	}
-	_, _, err := b.Create(t.Context(), b.mine, New{URL: url})
+	_, _, err := b.Create(t.Context(), b.mine, link.New{URL: url})
 	check("creating", err)
-	_, _, err = b.Create(t.Context(), b.mine, New{URL: url, MaxClicks: new(int64(1))})
+	_, _, err = b.Create(t.Context(), b.mine, link.New{URL: url, MaxClicks: new(int64(1))})
 	check("creating with maxClicks", err)
 	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	check("creating anonymously", err)
-	_, err = b.Update(t.Context(), b.mine, Change{ID: free.ID, URL: to(url)})
+	_, err = b.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)})
 	check("updating", err)
 	if _, err = b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)
 	}
-	results := b.createMany(t, SkipFailed, &New{URL: url}, &New{URL: url}, &New{URL: "https://good.example/?" + url})
+	results := b.createMany(t, link.SkipFailed, &link.New{URL: url}, &link.New{URL: url}, &link.New{URL: "https://good.example/?" + url})
 	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
 		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -43,6 +44,18 @@ type New struct {
 
 	// ClaimHash is that of an anonymous link.
 	ClaimHash []byte `json:"-"`
+}
+
+// Size returns about how many bytes the row of the link will have.
+func (in *New) Size() int {
+	size := 2*len(in.URL) + len(optional.Value(in.Title)) + len(optional.Value(in.Note)) + 512
+	for _, p := range in.Metadata {
+		size += len(p.Key) + len(p.Value)
+	}
+	if in.Routing != nil {
+		size += check.MaxStored
+	}
+	return size
 }
 
 const (

@@ -17,6 +17,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
+// ErrFailed rolls back an AllOrNothing batch.
+var ErrFailed = errors.New("a link of the batch has an error")
+
 // MaxRaces is how often a transaction runs again that has lost a race for an external id.
 const MaxRaces = 5
 

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -12,14 +12,16 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
+func (b *bundle) tagsOf(t *testing.T, l *link.Link) []string {
 	t.Helper()
 	tags := must.Value(b.TagsOf(t.Context(), l.In, l.ID))(t)
 	return tags[l.ID]
@@ -30,33 +32,33 @@ func TestStore_NotesAndTags(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		note := "first line\nsecond"
-		l, _ := b.create(t, New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
+		l, _ := b.create(t, link.New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
 		if got := b.tagsOf(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
 		}
-		l = b.update(t, l, Change{Tags: to([]string{"winter"}), Archived: to(true)})
+		l = b.update(t, l, link.Change{Tags: to([]string{"winter"}), Archived: to(true)})
 		if got := b.tagsOf(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		l = b.update(t, l, Change{Note: to[*string](nil)})
+		l = b.update(t, l, link.Change{Note: to[*string](nil)})
 		if got := b.tagsOf(t, l); l.Note != nil || !cmp.Equal(got, []string{"winter"}) {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		l = b.update(t, l, Change{Tags: to[[]string](nil), Archived: to(false)})
+		l = b.update(t, l, link.Change{Tags: to[[]string](nil), Archived: to(false)})
 		if got := b.tagsOf(t, l); l.Archived() || len(got) != 0 {
 			t.Errorf("%+v, tags %q", l, got)
 		}
 		// A revived link has the fields of the new request.
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
-		again, _ := b.create(t, New{URL: "https://example.com/", Tags: []string{"new"}})
+		again, _ := b.create(t, link.New{URL: "https://example.com/", Tags: []string{"new"}})
 		if got := b.tagsOf(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
 			t.Errorf("%+v, tags %q", again, got)
 		}
-		long, many := strings.Repeat("n", maxNote+1), make([]string, maxTags+1)
+		long, many := strings.Repeat("n", link.MaxNote+1), make([]string, link.MaxTags+1)
 		for i := range many {
 			many[i] = fmt.Sprint(i)
 		}
-		for name, in := range map[string]New{
+		for name, in := range map[string]link.New{
 			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
 			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
 			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
@@ -75,17 +77,17 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var changes []Change
+		var changes []link.Change
 		var ids []string
-		for _, r := range b.createMany(t, SkipFailed, urls(0, 50)...) {
+		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 50)...) {
 			title := "title of " + r.Link.OriginalURL
-			changes = append(changes, Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
+			changes = append(changes, link.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
 			ids = append(ids, r.Link.ID)
 		}
-		theirs, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/theirs"})
+		theirs, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/theirs"})
 		must.NoError(t, err)
-		bad := []Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
-		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), AllOrNothing)
+		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
+		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), link.AllOrNothing)
 		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
 			"NOT_FOUND"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
@@ -94,8 +96,8 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			t.Errorf("nothing was to be done: %+v, %v", l, err)
 		}
 		// A link that is named twice is changed twice.
-		changes = append(changes, Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
-		results, err = b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+		changes = append(changes, link.Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
+		results, err = b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "there", "INVALID_INPUT"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
@@ -106,7 +108,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
-		results, err = b.DeleteMany(t.Context(), b.mine, append(ids, theirs.ID, ids[0]), SkipFailed)
+		results, err = b.DeleteMany(t.Context(), b.mine, append(ids, theirs.ID, ids[0]), link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "NOT_FOUND", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
@@ -115,8 +117,8 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
-		for _, n := range []int{0, MaxBatch + 1} {
-			if _, err := b.DeleteMany(t.Context(), b.mine, make([]string, n), SkipFailed); !errs.Is(err, errs.InvalidInput) {
+		for _, n := range []int{0, link.MaxBatch + 1} {
+			if _, err := b.DeleteMany(t.Context(), b.mine, make([]string, n), link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d links: %v", n, err)
 			}
 		}
@@ -129,17 +131,17 @@ func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var there, back []Change
-		for _, r := range b.createMany(t, SkipFailed, urls(0, 30)...) {
-			there = append(there, Change{ID: r.Link.ID, RedirectStatus: to(301), Tags: to([]string{"there"})})
-			back = append(back, Change{ID: r.Link.ID, RedirectStatus: to(308), Tags: to([]string{"back"})})
+		var there, back []link.Change
+		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 30)...) {
+			there = append(there, link.Change{ID: r.Link.ID, RedirectStatus: to(301), Tags: to([]string{"there"})})
+			back = append(back, link.Change{ID: r.Link.ID, RedirectStatus: to(308), Tags: to([]string{"back"})})
 		}
 		slices.Reverse(back)
 		var all sync.WaitGroup
 		for range 10 {
-			for _, changes := range [][]Change{there, back} {
+			for _, changes := range [][]link.Change{there, back} {
 				all.Go(func() {
-					if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+					if _, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				})
@@ -153,20 +155,20 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/"})
+		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		b.follow(t, l, 3)
 		four, three := int64(4), int64(3)
-		if l = b.update(t, l, Change{MaxClicks: to(&four)}); l.Status(b.now) != routing.Active || l.Granted != 3 {
+		if l = b.update(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.now) != routing.Active || l.Granted != 3 {
 			t.Errorf("%d granted, %s", l.Granted, l.Status(b.now))
 		}
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.giveBack(t, l)
 		b.grant(t, l, 1)
-		if l = b.update(t, l, Change{MaxClicks: to(&three)}); l.Status(b.now) != routing.Exhausted {
+		if l = b.update(t, l, link.Change{MaxClicks: to(&three)}); l.Status(b.now) != routing.Exhausted {
 			t.Errorf("with fewer allowed: %s", l.Status(b.now))
 		}
-		if l = b.update(t, l, Change{MaxClicks: to[*int64](nil)}); l.Status(b.now) != routing.Active {
+		if l = b.update(t, l, link.Change{MaxClicks: to[*int64](nil)}); l.Status(b.now) != routing.Active {
 			t.Errorf("with any number allowed: %s", l.Status(b.now))
 		}
 	})
@@ -176,7 +178,7 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 func TestLink_StatusPrecedence(t *testing.T) {
 	t.Parallel()
 	before, after, one := noon.Add(-time.Microsecond), noon.Add(time.Microsecond), int64(1)
-	l := Link{}
+	l := link.Link{}
 	for _, step := range []struct {
 		change func()
 		want   routing.Status
@@ -202,20 +204,20 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		click := func(l *Link) {
+		click := func(l *link.Link) {
 			t.Helper()
 			b.Clicks.(clicktest.Clicks).Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now})
 		}
 		five := int64(5)
-		edited, _ := b.create(t, New{URL: "https://example.com/edited"})
+		edited, _ := b.create(t, link.New{URL: "https://example.com/edited"})
 		click(edited)
-		if got := b.update(t, edited, Change{MaxClicks: to(&five)}); got.Granted != 1 {
+		if got := b.update(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
 			t.Errorf("%d granted, want the one that was answered", got.Granted)
 		}
-		revived, _ := b.create(t, New{URL: "https://example.com/revived"})
+		revived, _ := b.create(t, link.New{URL: "https://example.com/revived"})
 		click(revived)
 		must.Value(b.Delete(t.Context(), b.mine, revived.ID))(t)
-		if got, _ := b.create(t, New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
+		if got, _ := b.create(t, link.New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
 	})
@@ -226,20 +228,20 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-		var in []*New
+		var in []*link.New
 		for i := range 60 {
-			in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Random)})
+			in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 		}
-		var changes []Change
+		var changes []link.Change
 		hundred := int64(100)
-		for i, r := range b.createMany(t, SkipFailed, in...) {
-			changes = append(changes, Change{
+		for i, r := range b.createMany(t, link.SkipFailed, in...) {
+			changes = append(changes, link.Change{
 				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred),
 				Tags: to([]string{"a", "b"}),
 			})
 		}
 		before := statements.Load()
-		must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
+		must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
 		if n := statements.Load() - before; n > 14 {
 			t.Errorf("%d statements", n)
 		}
@@ -252,14 +254,14 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		one, three := int64(1), int64(3)
-		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: &one})
+		l, _ := b.create(t, link.New{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.update(t, l, Change{MaxClicks: to(&three)}) // grants count although no click was recorded
+		b.update(t, l, link.Change{MaxClicks: to(&three)}) // grants count although no click was recorded
 		b.grant(t, l, 1)
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.update(t, l, Change{MaxClicks: to[*int64](nil)})
+		b.update(t, l, link.Change{MaxClicks: to[*int64](nil)})
 		b.grant(t, l, 1)
 	})
 }
@@ -269,35 +271,35 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := &Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(Deterministic), Fields: Change{MaxClicks: to(new(int64(1)))}}
+		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic), Fields: link.Change{MaxClicks: to(new(int64(1)))}}
 		l := must.Value(b.Upsert(t.Context(), b.mine, in))(t).Link
 		b.grant(t, l, 1)
 		at := must.Value(b.Resolver.ParseShortURL(b.ShortURL(l)))(t)
-		for name, read := range map[string]func() (*Link, error){
-			"Get":           func() (*Link, error) { return b.Get(t.Context(), b.mine, l.ID) },
-			"At":            func() (*Link, error) { return b.At(t.Context(), at) },
-			"ByPastAddress": func() (*Link, error) { return b.ByPastAddress(t.Context(), at, b.now) },
-			"Many": func() (*Link, error) {
+		for name, read := range map[string]func() (*link.Link, error){
+			"Get":           func() (*link.Link, error) { return b.Get(t.Context(), b.mine, l.ID) },
+			"At":            func() (*link.Link, error) { return b.At(t.Context(), at) },
+			"ByPastAddress": func() (*link.Link, error) { return b.ByPastAddress(t.Context(), at, b.now) },
+			"Many": func() (*link.Link, error) {
 				links, err := b.Many(t.Context(), b.mine, l.ID)
 				return links[l.ID], err
 			},
-			"Find": func() (*Link, error) {
+			"Find": func() (*link.Link, error) {
 				found, err := b.Find(t.Context(), l.ID, 1)
 				return &found[0].Link, err
 			},
-			"Create": func() (*Link, error) {
-				found, _, err := b.Create(t.Context(), b.mine, New{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
+			"Create": func() (*link.Link, error) {
+				found, _, err := b.Create(t.Context(), b.mine, link.New{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
 				return found, err
 			},
-			"Upsert": func() (*Link, error) {
+			"Upsert": func() (*link.Link, error) {
 				u, err := b.Upsert(t.Context(), b.mine, in)
 				return u.Link, err
 			},
-			"Update": func() (*Link, error) {
-				return b.Update(t.Context(), b.mine, Change{ID: l.ID, Title: to(new("new"))})
+			"Update": func() (*link.Link, error) {
+				return b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Title: to(new("new"))})
 			},
-			"a due change": func() (*Link, error) {
-				b.schedule(t, l, time.Minute, Change{Note: to(new("due"))})
+			"a due change": func() (*link.Link, error) {
+				b.schedule(t, l, time.Minute, link.Change{Note: to(new("due"))})
 				b.now = b.now.Add(time.Minute)
 				return b.Get(t.Context(), b.mine, l.ID)
 			},
@@ -313,9 +315,9 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/old", Strategy: new(Random)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/old", Strategy: new(link.Random)})
 		b.set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon, noon.Add(time.Hour))
-		got := b.update(t, l, Change{URL: to("https://example.com/new")})
+		got := b.update(t, l, link.Change{URL: to("https://example.com/new")})
 		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {
 			t.Errorf("%+v", got)
 		}

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
 )
 
 // TestEvents_HaveTheOrderOfVersions: of calls that change the same links at the same time, too. A call may have
@@ -18,18 +19,18 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 		b := setup(t, d)
 		ids := make([]string, 20)
 		for i := range ids {
-			l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+			l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 			ids[i] = l.ID
 		}
 		var callers sync.WaitGroup
 		for caller := range 4 {
 			callers.Go(func() {
 				for i := range 30 {
-					var changes []Change
+					var changes []link.Change
 					for _, n := range rand.Perm(len(ids))[:1+rand.IntN(len(ids)/2)] {
-						changes = append(changes, Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
+						changes = append(changes, link.Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
 					}
-					if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+					if _, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				}
@@ -38,7 +39,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 		callers.Wait()
 		expected := 0
 		for _, linkID := range ids {
-			expected += b.get(t, &Link{ID: linkID}).Version
+			expected += b.get(t, &link.Link{ID: linkID}).Version
 		}
 		seen := map[string]int{}
 		for _, e := range b.events(t, expected) {

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -12,12 +12,13 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // pairs is metadata with one pair.
-func pairs(key, value string) []*Pair { return []*Pair{{Key: key, Value: value}} }
+func pairs(key, value string) []*link.Pair { return []*link.Pair{{Key: key, Value: value}} }
 
 // kindOf is the code of an error; empty for none.
 func kindOf(err error) string {
@@ -28,8 +29,8 @@ func kindOf(err error) string {
 }
 
 // external is a change of the external id of a link.
-func external(l *Link, to string) Change {
-	return Change{ID: l.ID, ExternalID: optional.Set(optional.Of(to))}
+func external(l *link.Link, to string) link.Change {
+	return link.Change{ID: l.ID, ExternalID: optional.Set(optional.Of(to))}
 }
 
 func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
@@ -38,24 +39,24 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 		b := setup(t, d)
 		url, promo := "https://example.com/a", "promo"
 		const taken = "EXTERNAL_ID_TAKEN"
-		plain, _ := b.create(t, New{URL: "https://example.com/plain"})
-		own, _ := b.create(t, New{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
-		custom, _ := b.create(t, New{URL: url, CustomCode: &promo, ExternalID: new("A-2")})
+		plain, _ := b.create(t, link.New{URL: "https://example.com/plain"})
+		own, _ := b.create(t, link.New{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
+		custom, _ := b.create(t, link.New{URL: url, CustomCode: &promo, ExternalID: new("A-2")})
 		for name, c := range map[string]struct {
-			in    New
-			there *Link
+			in    link.New
+			there *link.Link
 			want  string
 		}{
-			"the same":                {in: New{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
-			"none":                    {in: New{URL: url}, there: own},
-			"another":                 {in: New{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"in other letters":        {in: New{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
-			"with a space":            {in: New{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
-			"of a link without":       {in: New{URL: "https://example.com/plain", ExternalID: new("A-9")}, want: "CONFLICT"},
-			"the same with a code":    {in: New{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
-			"another with a code":     {in: New{URL: url, CustomCode: &promo, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"taken":                   {in: New{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
-			"taken, of a random code": {in: New{URL: url, Strategy: new(Random), ExternalID: new("A-1")}, want: taken},
+			"the same":                {in: link.New{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
+			"none":                    {in: link.New{URL: url}, there: own},
+			"another":                 {in: link.New{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"in other letters":        {in: link.New{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
+			"with a space":            {in: link.New{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
+			"of a link without":       {in: link.New{URL: "https://example.com/plain", ExternalID: new("A-9")}, want: "CONFLICT"},
+			"the same with a code":    {in: link.New{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
+			"another with a code":     {in: link.New{URL: url, CustomCode: &promo, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"taken":                   {in: link.New{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
+			"taken, of a random code": {in: link.New{URL: url, Strategy: new(link.Random), ExternalID: new("A-1")}, want: taken},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, created, err := b.Create(t.Context(), b.mine, c.in)
@@ -70,7 +71,7 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 				}
 			})
 		}
-		l, _, err := b.Create(t.Context(), b.foreign, New{URL: url, ExternalID: new("A-1")})
+		l, _, err := b.Create(t.Context(), b.foreign, link.New{URL: url, ExternalID: new("A-1")})
 		if err != nil || l.ID == own.ID {
 			t.Errorf("in another workspace: %v", err)
 		}
@@ -85,14 +86,14 @@ func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		url := "https://example.com/a"
-		results := b.createMany(t, SkipFailed,
-			&New{URL: url, ExternalID: new("1")},
-			&New{URL: url, ExternalID: new("1")},
-			&New{URL: url},
-			&New{URL: url, ExternalID: new("2")},
-			&New{URL: "https://example.com/b", ExternalID: new("1")},
-			&New{URL: url, Strategy: new(Random), ExternalID: new("3")},
-			&New{URL: url, Strategy: new(Random), ExternalID: new("3")},
+		results := b.createMany(t, link.SkipFailed,
+			&link.New{URL: url, ExternalID: new("1")},
+			&link.New{URL: url, ExternalID: new("1")},
+			&link.New{URL: url},
+			&link.New{URL: url, ExternalID: new("2")},
+			&link.New{URL: "https://example.com/b", ExternalID: new("1")},
+			&link.New{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
+			&link.New{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
 		)
 		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
 		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
@@ -105,35 +106,35 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		one, _ := b.create(t, New{URL: "https://example.com/1", ExternalID: new("1")})
-		two, _ := b.create(t, New{URL: "https://example.com/2", ExternalID: new("2")})
-		three, _ := b.create(t, New{URL: "https://example.com/3"})
+		one, _ := b.create(t, link.New{URL: "https://example.com/1", ExternalID: new("1")})
+		two, _ := b.create(t, link.New{URL: "https://example.com/2", ExternalID: new("2")})
+		three, _ := b.create(t, link.New{URL: "https://example.com/3"})
 		for _, c := range []struct {
 			name    string
-			changes []Change
+			changes []link.Change
 			want    []string
 			ids     []string
 		}{
-			{"taken", []Change{external(three, "1")}, []string{"EXTERNAL_ID_TAKEN"}, []string{"1", "2", ""}},
-			{"its own", []Change{external(one, "1")}, []string{"there"}, []string{"1", "2", ""}},
-			{"exchanged", []Change{external(one, "2"), external(two, "1")}, []string{"there", "there"}, []string{"2", "1", ""}},
-			{"given up", []Change{external(one, ""), external(three, "2")}, []string{"there", "there"},
+			{"taken", []link.Change{external(three, "1")}, []string{"EXTERNAL_ID_TAKEN"}, []string{"1", "2", ""}},
+			{"its own", []link.Change{external(one, "1")}, []string{"there"}, []string{"1", "2", ""}},
+			{"exchanged", []link.Change{external(one, "2"), external(two, "1")}, []string{"there", "there"}, []string{"2", "1", ""}},
+			{"given up", []link.Change{external(one, ""), external(three, "2")}, []string{"there", "there"},
 				[]string{"", "1", "2"}},
-			{"wanted twice", []Change{external(one, "9"), external(two, "9")}, []string{"there", "EXTERNAL_ID_TAKEN"},
+			{"wanted twice", []link.Change{external(one, "9"), external(two, "9")}, []string{"there", "EXTERNAL_ID_TAKEN"},
 				[]string{"9", "1", "2"}},
-			{"in a circle", []Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
+			{"in a circle", []link.Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
 				[]string{"there", "there", "there", "INVALID_INPUT"}, []string{"1", "2", "3"}},
-			{"for a moment", []Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
+			{"for a moment", []link.Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
 				[]string{"8", "2", "3"}},
 		} {
-			results, err := b.UpdateMany(t.Context(), b.mine, c.changes, SkipFailed)
+			results, err := b.UpdateMany(t.Context(), b.mine, c.changes, link.SkipFailed)
 			if diff := cmp.Diff(c.want, outcomes(results)); diff != "" || err != nil {
 				t.Errorf("%s: %v (-want +got):\n%s", c.name, err, diff)
 			}
 			links, err := b.Many(t.Context(), b.mine, one.ID, two.ID, three.ID)
 			must.NoError(t, err)
 			got := []string{}
-			for _, l := range []*Link{one, two, three} {
+			for _, l := range []*link.Link{one, two, three} {
 				got = append(got, optional.Value(links[l.ID].ExternalID))
 			}
 			if diff := cmp.Diff(c.ids, got); diff != "" {
@@ -153,7 +154,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 		results := make([]string, n)
 		var all sync.WaitGroup
 		for i := range n {
-			l, _ := b.create(t, New{URL: fmt.Sprint("https://example.com/", i)})
+			l, _ := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i)})
 			all.Go(func() {
 				_, err := b.Update(t.Context(), b.mine, external(l, "wanted"))
 				results[i] = kindOf(err)
@@ -174,18 +175,18 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
-		random, _ := b.create(t, New{URL: "https://example.com/b", Strategy: new(Random), ExternalID: new("2"),
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
+		random, _ := b.create(t, link.New{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
 			Metadata: pairs("k", "v")})
-		for _, one := range []*Link{l, random} {
+		for _, one := range []*link.Link{l, random} {
 			must.Value(b.Delete(t.Context(), b.mine, one.ID))(t)
 		}
 		if got, err := b.ByExternalID(t.Context(), b.mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
 			t.Errorf("deleted: %+v, %v", got, err)
 		}
-		b.refuse(t, New{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
+		b.refuse(t, link.New{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
 		// Revived without an id, it has the one that it had.
-		revived, created := b.create(t, New{URL: "https://example.com/a"})
+		revived, created := b.create(t, link.New{URL: "https://example.com/a"})
 		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
 			t.Errorf("revived: %t, %+v", created, revived)
 		}
@@ -195,12 +196,12 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)
 		}
-		other, created := b.create(t, New{URL: "https://example.com/c", ExternalID: new("1")})
+		other, created := b.create(t, link.New{URL: "https://example.com/c", ExternalID: new("1")})
 		if !created {
 			t.Error("the id of a purged link is taken")
 		}
-		b.refuse(t, New{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
-		if again, created := b.create(t, New{URL: "https://example.com/a", ExternalID: new("3")}); created ||
+		b.refuse(t, link.New{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
+		if again, created := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("3")}); created ||
 			optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
 			t.Errorf("revived with another id: %t, %+v", created, again)
 		}
@@ -211,11 +212,11 @@ func TestStore_ChecksOwnData(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var many []*Pair
-		for i := range maxPairs + 1 {
-			many = append(many, &Pair{Key: fmt.Sprint("k", i)})
+		var many []*link.Pair
+		for i := range link.MaxPairs + 1 {
+			many = append(many, &link.Pair{Key: fmt.Sprint("k", i)})
 		}
-		for name, in := range map[string]New{
+		for name, in := range map[string]link.New{
 			"no id":           {ExternalID: new("")},
 			"a long id":       {ExternalID: new(strings.Repeat("ä", 256))},
 			"a line break":    {ExternalID: new("a\nb")},
@@ -234,9 +235,9 @@ func TestStore_ChecksOwnData(t *testing.T) {
 				b.refuse(t, in, errs.InvalidInput)
 			})
 		}
-		longest := New{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:maxPairs]}
+		longest := link.New{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:link.MaxPairs]}
 		for _, p := range longest.Metadata {
-			p.Value = strings.Repeat("𝄞", maxPairValue)
+			p.Value = strings.Repeat("𝄞", link.MaxPairValue)
 		}
 		l, _ := b.create(t, longest)
 		got, err := b.Get(t.Context(), b.mine, l.ID)
@@ -244,7 +245,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		stored, err := got.Metadata.Pairs()
-		if err != nil || len(stored) != maxPairs || stored[0].Value != longest.Metadata[0].Value {
+		if err != nil || len(stored) != link.MaxPairs || stored[0].Value != longest.Metadata[0].Value {
 			t.Errorf("%d pairs, %v", len(stored), err)
 		}
 	})
@@ -256,9 +257,9 @@ func TestStore_RevertsOwnData(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", ExternalID: new("1"),
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
-		changed := b.update(t, l, Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
+		changed := b.update(t, l, link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
 		if changed.Version != 2 || changed.ExternalID != nil {
 			t.Fatalf("%+v", changed)
 		}
@@ -270,7 +271,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			*fields[1].After != `[{"key":"c","value":"3"}]` {
 			t.Errorf("%+v", fields)
 		}
-		again := b.update(t, l, Change{Metadata: optional.Set(pairs("c", "3"))})
+		again := b.update(t, l, link.Change{Metadata: optional.Set(pairs("c", "3"))})
 		if again.Version != 2 {
 			t.Errorf("equal data has made version %d", again.Version)
 		}
@@ -284,8 +285,8 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		if err != nil || optional.Value(reverted.ExternalID) != "\u00e9" {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
-		b.update(t, l, Change{ExternalID: optional.Set[*string](nil)})
-		b.create(t, New{URL: "https://example.com/b", ExternalID: new("\u00e9")})
+		b.update(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
+		b.create(t, link.New{URL: "https://example.com/b", ExternalID: new("\u00e9")})
 		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
 			t.Errorf("a revert to an id that is taken: %v", err)
 		}
@@ -304,13 +305,13 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 		for i := range in {
 			in[i].ExternalID = new(fmt.Sprint(i))
 		}
-		created := b.createMany(t, SkipFailed, in...)
-		var changes []Change
+		created := b.createMany(t, link.SkipFailed, in...)
+		var changes []link.Change
 		for i, r := range created[:links-1] {
 			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))
 		}
 		before := statements.Load()
-		results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
+		results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
@@ -320,7 +321,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 			}
 		}
 		changes = append(changes, external(created[links-1].Link, "free"))
-		results = must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
+		results = must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
 		for i, r := range results {
 			if r.Err != nil {
 				t.Errorf("with a free id at the end: %d: %v", i, r.Err)

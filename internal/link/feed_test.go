@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -22,17 +23,17 @@ import (
 )
 
 // node is another node on the same database, which follows what changes.
-func (b *bundle) node(t *testing.T, d *db.DB) *Store {
+func (b *bundle) node(t *testing.T, d *db.DB) *link.Store {
 	t.Helper()
 	c := b.Config
 	c.DB, c.CacheBytes, c.Now = d, 1<<20, time.Now
-	s := must.Value(NewStore(c))(t)
+	s := must.Value(link.NewStore(c))(t)
 	must.NoError(t, s.Resolver.CatchUp(t.Context()))
 	return s
 }
 
 // follow lets a node follow until the test's end.
-func follow(t *testing.T, s *Store) {
+func follow(t *testing.T, s *link.Store) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -48,7 +49,7 @@ func follow(t *testing.T, s *Store) {
 }
 
 // sees waits until the node resolves the address as wanted, and returns how long that took.
-func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, error) bool) time.Duration {
+func sees(t *testing.T, s *link.Store, a resolve.Address, want func(resolve.Target, error) bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	polltest.Until(t, fmt.Sprintf("the node sees the change of %+v", a), func() bool {
@@ -71,13 +72,13 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 		var late atomic.Int64
 		var all sync.WaitGroup
 		for i := range links {
-			l, _ := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Random)})
+			l, _ := b.create(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 			at := resolve.Address{Code: l.Code}
 			sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil })
 			all.Go(func() {
 				for round := range rounds {
 					url := fmt.Sprintf("https://example.com/%d/%d", i, round)
-					if _, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, URL: to(url)}); err != nil {
+					if _, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, URL: to(url)}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -137,11 +138,11 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
 		}
-		l, _ := b.create(t, New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new("promo")})
+		l, _ := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Custom), CustomCode: new("promo")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
-		b.update(t, l, Change{URL: to("https://example.com/new")})
+		b.update(t, l, link.Change{URL: to("https://example.com/new")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
@@ -161,7 +162,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		other := b.node(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/"})
+		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		system := db.AsSystem(t.Context())
 		tomorrow := time.Now().Add(24 * time.Hour).UTC()
 		for _, c := range []struct{ table, set string }{
@@ -212,13 +213,13 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 		}
 		b := setup(t, d)
 		other := b.node(t, d)
-		slow, _ := b.create(t, New{URL: "https://example.com/slow"})
-		fast, _ := b.create(t, New{URL: "https://example.com/fast"})
-		for _, l := range []*Link{slow, fast} {
+		slow, _ := b.create(t, link.New{URL: "https://example.com/slow"})
+		fast, _ := b.create(t, link.New{URL: "https://example.com/fast"})
+		for _, l := range []*link.Link{slow, fast} {
 			must.Value(other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now(), nil))(t)
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			if _, err := tx.NewUpdate().Model((*Link)(nil)).Set("redirect_status = 307").Where("id = ?", slow.ID).
+			if _, err := tx.NewUpdate().Model((*link.Link)(nil)).Set("redirect_status = 307").Where("id = ?", slow.ID).
 				Exec(ctx); err != nil {
 				return err
 			}

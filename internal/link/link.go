@@ -1,7 +1,7 @@
-// Package link creates, updates, deletes and claims short links, and looks them up by ID or
-// address. It owns their rows and rules: create.go and insert.go insert links, and write.go
-// updates them; writes_test.go lists the exceptions. Package linklist lists and searches them, and package routing
-// decides their responses. The GraphQL resolvers, the jobs and the commands call it.
+// Package link changes, deletes and claims short links, keeps their versions and scheduled changes, and looks them up by ID
+// or address. It owns their rows and rules: write.go writes them; writes_test.go lists the exceptions. Package creation
+// decides which new links it inserts, package linklist lists and searches them, and package routing decides their
+// responses. The GraphQL resolvers, the jobs and the commands call it.
 package link
 
 import (
@@ -32,8 +32,8 @@ const (
 	Custom Strategy = "CUSTOM"
 )
 
-// idempotent reports whether creating the same link again returns the existing one.
-func (s Strategy) idempotent() bool { return s == Deterministic || s == Custom }
+// IsIdempotent reports whether creating the same link again returns the existing one.
+func (s Strategy) IsIdempotent() bool { return s == Deterministic || s == Custom }
 
 // Kind is the intended lifetime of a link.
 type Kind string

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -9,42 +9,44 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // operate creates links in one operation.
-func (b *bundle) operate(t *testing.T, operationID string, in ...*New) []Result {
+func (b *bundle) operate(t *testing.T, operationID string, in ...*link.New) []link.Result {
 	t.Helper()
-	results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{Links: in, OperationID: operationID}))(t)
+	results := must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{Links: in, OperationID: operationID}))(t)
 	return results
 }
 
-func (b *bundle) updateMany(t *testing.T, changes ...Change) []Result {
+func (b *bundle) updateMany(t *testing.T, changes ...link.Change) []link.Result {
 	t.Helper()
-	results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, SkipFailed))(t)
+	results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
 	return results
 }
 
-func (b *bundle) deleteMany(t *testing.T, ids ...string) []Result {
+func (b *bundle) deleteMany(t *testing.T, ids ...string) []link.Result {
 	t.Helper()
-	results := must.Value(b.DeleteMany(t.Context(), b.mine, ids, SkipFailed))(t)
+	results := must.Value(b.DeleteMany(t.Context(), b.mine, ids, link.SkipFailed))(t)
 	return results
 }
 
-func (b *bundle) undo(t *testing.T, operationID string) Undo {
+func (b *bundle) undo(t *testing.T, operationID string) link.Undo {
 	t.Helper()
 	undo := must.Value(b.RevertOperation(t.Context(), b.mine, operationID))(t)
 	return undo
 }
 
-// outcomes returns the outcome of undoing, by the links' ids: the code of an error, or nothing.
-func (u Undo) outcomes() map[string]string {
+// undone returns the outcome of undoing, by the links' ids: the code of an error, or nothing.
+func undone(u link.Undo) map[string]string {
 	all := map[string]string{}
 	for i, r := range u.Results {
 		all[u.LinkIDs[i]] = ""
@@ -56,9 +58,9 @@ func (u Undo) outcomes() map[string]string {
 }
 
 // state describes a link in the database with its tags.
-func (b *bundle) state(t *testing.T, l *Link) Snapshot {
+func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 	t.Helper()
-	return *b.get(t, l).snapshot(b.tagsOf(t, l))
+	return b.get(t, l).Snapshot(b.tagsOf(t, l))
 }
 
 // TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
@@ -66,34 +68,34 @@ func TestOperation_IsRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		single, _ := b.create(t, New{URL: "https://example.com/single"})
+		single, _ := b.create(t, link.New{URL: "https://example.com/single"})
 		first := id.New(id.Operation)
 		created := b.operate(t, first, urls(0, 3)...)
-		if got := optional.Value(OperationOf(created)); got != first {
+		if got := optional.Value(link.OperationOf(created)); got != first {
 			t.Errorf("creation: operation %q, want %q", got, first)
 		}
-		if got := OperationOf(b.operate(t, id.New(id.Operation), urls(0, 3)...)); got != nil {
+		if got := link.OperationOf(b.operate(t, id.New(id.Operation), urls(0, 3)...)); got != nil {
 			t.Errorf("links that exist: operation %q", *got)
 		}
 		l, other := created[0].Link, created[1].Link
-		second := optional.Value(OperationOf(b.updateMany(t, Change{ID: l.ID, Title: to(new("b"))}, Change{ID: other.ID})))
+		second := optional.Value(link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: other.ID})))
 		if !id.Valid(id.Operation, second) || second == first {
 			t.Errorf("update: operation %q", second)
 		}
-		if got := OperationOf(b.updateMany(t, Change{ID: l.ID, Title: to(new("b"))}, Change{ID: "unknown"})); got != nil {
+		if got := link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: "unknown"})); got != nil {
 			t.Errorf("an update without effect: operation %q", *got)
 		}
-		b.update(t, l, Change{Title: to(new("c"))})
-		third := optional.Value(OperationOf(b.deleteMany(t, l.ID, other.ID)))
-		if got := OperationOf(b.deleteMany(t, l.ID, other.ID)); got != nil {
+		b.update(t, l, link.Change{Title: to(new("c"))})
+		third := optional.Value(link.OperationOf(b.deleteMany(t, l.ID, other.ID)))
+		if got := link.OperationOf(b.deleteMany(t, l.ID, other.ID)); got != nil {
 			t.Errorf("a deletion without effect: operation %q", *got)
 		}
 		revival := id.New(id.Operation)
-		if got := optional.Value(OperationOf(b.operate(t, revival, urls(0, 1)...))); got != revival {
+		if got := optional.Value(link.OperationOf(b.operate(t, revival, urls(0, 1)...))); got != revival {
 			t.Errorf("revival: operation %q, want %q", got, revival)
 		}
 		for _, c := range []struct {
-			link *Link
+			link *link.Link
 			want []string // from version 1
 		}{
 			{single, []string{""}}, {l, []string{first, second, "", third, revival}}, {other, []string{first, third}},
@@ -127,10 +129,10 @@ func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
 		for _, n := range []int{1, 3} {
 			key, operations := fmt.Sprint("key ", n), map[string]bool{}
 			for range 3 {
-				results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{
+				results := must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{
 					Links: urls(10*n, 10*n+n), IdempotencyKey: &key, OperationID: id.New(id.Operation),
 				}))(t)
-				operations[optional.Value(OperationOf(results))] = true
+				operations[optional.Value(link.OperationOf(results))] = true
 			}
 			if len(operations) != 1 || operations[""] {
 				t.Errorf("operations %v", operations)
@@ -145,40 +147,40 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = MaxBatch
-		var links []*Link
-		var changes []Change
-		before := map[string]Snapshot{}
-		for _, r := range b.operate(t, id.New(id.Operation), urls(0, MaxBatch)...) {
+		b.LinkQuota = link.MaxBatch
+		var links []*link.Link
+		var changes []link.Change
+		before := map[string]link.Snapshot{}
+		for _, r := range b.operate(t, id.New(id.Operation), urls(0, link.MaxBatch)...) {
 			links = append(links, r.Link)
-			before[r.Link.ID] = *r.Link.snapshot(nil)
-			changes = append(changes, Change{
+			before[r.Link.ID] = r.Link.Snapshot(nil)
+			changes = append(changes, link.Change{
 				ID: r.Link.ID, Title: to(new("changed")), Tags: to([]string{"changed"}), MaxClicks: to(new(int64(7))),
 			})
 		}
 		b.tick()
-		operationID := *OperationOf(b.updateMany(t, changes...))
+		operationID := *link.OperationOf(b.updateMany(t, changes...))
 		b.tick()
 		since := map[string]string{}
-		for _, l := range []*Link{links[0], links[500]} {
-			b.update(t, l, Change{Title: to(new("changed again"))})
+		for _, l := range []*link.Link{links[0], links[500]} {
+			b.update(t, l, link.Change{Title: to(new("changed again"))})
 			since[l.ID] = "CONFLICT"
 		}
 		b.deleteMany(t, links[999].ID)
 		since[links[999].ID] = "CONFLICT"
-		for _, l := range []*Link{links[0], links[500], links[999]} {
+		for _, l := range []*link.Link{links[0], links[500], links[999]} {
 			before[l.ID] = b.state(t, l)
 		}
 		b.tick()
 		for round := range 2 {
 			undo := b.undo(t, operationID)
 			failed := map[string]string{}
-			for linkID, code := range undo.outcomes() {
+			for linkID, code := range undone(undo) {
 				if code != "" {
 					failed[linkID] = code
 				}
 			}
-			if diff := cmp.Diff(since, failed); diff != "" || len(undo.Results) != MaxBatch || undo.Remaining != 0 {
+			if diff := cmp.Diff(since, failed); diff != "" || len(undo.Results) != link.MaxBatch || undo.Remaining != 0 {
 				t.Errorf("undo %d: %d results, %d remain; failures (-want +got):\n%s", round, len(undo.Results), undo.Remaining, diff)
 			}
 			for _, l := range links {
@@ -187,13 +189,13 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 				}
 			}
 		}
-		for _, l := range []*Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
+		for _, l := range []*link.Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
 			if diff := cmp.Diff(before[l.ID], b.state(t, l)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
 		undone := b.versions(t, links[1])[0]
-		if undone.Cause != CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.me {
+		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.me {
 			t.Errorf("%+v", undone)
 		}
 		if all := b.differences(t); len(all) > 0 {
@@ -208,8 +210,8 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		creation := id.New(id.Operation)
-		l := b.operate(t, creation, urls(0, 1)...)[0].Link
+		creating := id.New(id.Operation)
+		l := b.operate(t, creating, urls(0, 1)...)[0].Link
 		expect := func(when string, action audit.Action, version int, deleted bool) {
 			t.Helper()
 			got := b.get(t, l)
@@ -219,19 +221,19 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 			}
 		}
 		b.tick()
-		b.undo(t, creation)
+		b.undo(t, creating)
 		expect("undone creation", audit.LinkDeleted, 2, true)
 		revival := id.New(id.Operation)
 		b.operate(t, revival, urls(0, 1)...)
 		b.undo(t, revival)
 		expect("undone revival", audit.LinkDeleted, 4, true)
 		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
-		deletion := *OperationOf(b.deleteMany(t, l.ID))
+		deletion := *link.OperationOf(b.deleteMany(t, l.ID))
 		b.undo(t, deletion)
 		expect("undone deletion", audit.LinkRestored, 7, false)
-		b.update(t, l, Change{Title: to(new("later"))})
-		for _, operationID := range []string{creation, revival, deletion} {
-			if code := b.undo(t, operationID).outcomes()[l.ID]; code != "" {
+		b.update(t, l, link.Change{Title: to(new("later"))})
+		for _, operationID := range []string{creating, revival, deletion} {
+			if code := undone(b.undo(t, operationID))[l.ID]; code != "" {
 				t.Errorf("undone before, and changed since: %s", code)
 			}
 		}
@@ -254,15 +256,15 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 		b := setup(t, d)
 		var ids []string
 		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
-			l, _ := b.create(t, New{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(Random)})
+			l, _ := b.create(t, link.New{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
 			ids = append(ids, l.ID)
 		}
-		moved := *OperationOf(b.updateMany(t, Change{ID: ids[0], URL: to("https://example.com/moved")}))
-		deletion := *OperationOf(b.deleteMany(t, ids[1:]...))
+		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
+		deletion := *link.OperationOf(b.deleteMany(t, ids[1:]...))
 		b.Destinations.Blocklist = blockedHost("blocked.example.com")
-		b.set(t, &Link{ID: ids[2]}, "disabled_at = ?", noon)
-		got := b.undo(t, moved).outcomes()
-		for linkID, code := range b.undo(t, deletion).outcomes() {
+		b.set(t, &link.Link{ID: ids[2]}, "disabled_at = ?", noon)
+		got := undone(b.undo(t, moved))
+		for linkID, code := range undone(b.undo(t, deletion)) {
 			got[linkID] = code
 		}
 		want := map[string]string{ids[0]: "UNSAFE_URL", ids[1]: "", ids[2]: "UNSAFE_URL"}
@@ -293,7 +295,7 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 		b.now = noon.Add(audit.FeedRetention)
 		refuse("30 days old", b.mine, operationID)
 		b.now = b.now.Add(-time.Second)
-		if got := b.undo(t, operationID).outcomes(); got[l.ID] != "" || b.get(t, l).DeletedAt == nil {
+		if got := undone(b.undo(t, operationID)); got[l.ID] != "" || b.get(t, l).DeletedAt == nil {
 			t.Errorf("within 30 days: %v", got)
 		}
 	})
@@ -304,16 +306,16 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 2 * MaxBatch
+		b.LinkQuota = 2 * link.MaxBatch
 		operationID := id.New(id.Operation)
-		b.operate(t, operationID, urls(0, MaxBatch)...)
-		b.operate(t, operationID, urls(MaxBatch, MaxBatch+5)...)
+		b.operate(t, operationID, urls(0, link.MaxBatch)...)
+		b.operate(t, operationID, urls(link.MaxBatch, link.MaxBatch+5)...)
 		for _, want := range []int{5, 0, 0} {
-			if undo := b.undo(t, operationID); undo.Remaining != want || len(undo.Results) != MaxBatch {
+			if undo := b.undo(t, operationID); undo.Remaining != want || len(undo.Results) != link.MaxBatch {
 				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)
 			}
 		}
-		left, err := d.NewSelect().Model((*Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
+		left, err := d.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
 		if err != nil || left != 0 {
 			t.Errorf("%d links are left: %v", left, err)
 		}
@@ -325,17 +327,17 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
-		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
+		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
 		b.deleteMany(t, purged.ID)
 		b.now = noon.Add(b.Tombstones)
 		b.cleanUp(t)
 		b.deleteMany(t, l.ID)
 		before := b.state(t, l)
-		creation := id.New(id.Operation)
-		b.operate(t, creation, &New{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
-			&New{URL: purged.OriginalURL})
-		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, b.undo(t, creation).outcomes()); diff != "" {
+		creating := id.New(id.Operation)
+		b.operate(t, creating, &link.New{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
+			&link.New{URL: purged.OriginalURL})
+		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating))); diff != "" {
 			t.Errorf("outcomes (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
@@ -344,12 +346,12 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		if b.get(t, purged).DeletedAt == nil {
 			t.Error("the link that was purged is not deleted")
 		}
-		upserted, err := b.UpsertMany(t.Context(), b.mine, []*Upsert{{ExternalID: "1", URL: l.OriginalURL,
-			Fields: Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}}, SkipFailed)
+		upserted, err := b.UpsertMany(t.Context(), b.mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
+			Fields: link.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}}, link.SkipFailed)
 		if err != nil || upserted[0].Err != nil {
 			t.Fatal(err, upserted)
 		}
-		b.undo(t, *UpsertOperation(upserted))
+		b.undo(t, *creation.UpsertOperation(upserted))
 		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
 			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
 		}

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
@@ -21,10 +22,10 @@ func TestStore_Find(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title := "Ünïque summer sale"
-		one, _ := b.create(t, New{URL: "https://example.com/One?b=2&a=1", Title: &title})
+		one, _ := b.create(t, link.New{URL: "https://example.com/One?b=2&a=1", Title: &title})
 		custom := "promo"
-		two, _ := b.create(t, New{URL: "https://example.com/two", CustomCode: &custom})
-		theirs, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/two", CustomCode: &custom})
+		two, _ := b.create(t, link.New{URL: "https://example.com/two", CustomCode: &custom})
+		theirs, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/two", CustomCode: &custom})
 		must.NoError(t, err)
 		for what, want := range map[string][]string{
 			one.ID:                                {one.ID},
@@ -86,15 +87,15 @@ func TestStore_Holders(t *testing.T) {
 		}
 		const url = "https://example.com/wanted"
 		own, _ := b.create(t, custom("https://example.com/own", b.Candidate(url, b.mine.ID(), 2)))
-		foreign, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/foreign"})
+		foreign, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
 		both, _ := b.create(t, custom("https://example.com/both", foreign.Code))
 		if _, _, err := b.Create(t.Context(), b.foreign, custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
 		}
-		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
+		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
 		err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			return b.write(ctx, tx, []Rewrite{{Before: purged, After: scrub(purged, b.now)}})
+			return b.Write(ctx, tx, []link.Rewrite{{Before: purged, After: link.Scrub(purged, b.now)}})
 		})
 		must.NoError(t, err)
 		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 )
@@ -39,7 +40,7 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: new("promo")})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", CustomCode: new("promo")})
 		began := noon.Add(time.Hour)
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.mine.ID(), began))(t)

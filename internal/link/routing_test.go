@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -22,18 +23,18 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 		b := setup(t, d)
 		const text = `it's \u0000 \\ "quoted" \' {} ü`
 		rule := &routing.Rule{Name: new(text), Targets: []*routing.Target{{}}}
-		l, _ := b.create(t, New{URL: "https://example.com/", Routing: &routing.Change{
+		l, _ := b.create(t, link.New{URL: "https://example.com/", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
 		}})
 		for _, title := range []string{"a", "b", "c"} {
-			b.update(t, l, Change{Title: to(new(title))})
+			b.update(t, l, link.Change{Title: to(new(title))})
 			got := b.get(t, l).Routing
 			if *got.Rules[0].Name != text || *got.UTM.Source != text {
 				t.Fatalf("%q and %q, want %q", *got.Rules[0].Name, *got.UTM.Source, text)
 			}
 		}
 		change := &routing.Change{Query: optional.Set(&routing.Forwarding{Mode: routing.Add, Only: []string{"a\x00"}})}
-		_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: optional.Set(change)})
+		_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
 		e := errs.From(err)
 		if e == nil || e.Kind != errs.InvalidInput || strings.Join(e.Field, ".") != "routing.query.only.0" {
 			t.Errorf("U+0000: %v", err)
@@ -62,11 +63,11 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 			test := &routing.Test{
 				Visit: &routing.Sample{Address: new("192.0.2.1")}, Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
-			l, _ := b.create(t, New{URL: "https://example.com/own", Strategy: new(Random), Routing: split(test)})
-			b.update(t, l, Change{Routing: optional.Set(&routing.Change{})})
+			l, _ := b.create(t, link.New{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
+			b.update(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 		}
 		test := &routing.Test{Visit: &routing.Sample{}, Location: new("https://example.com/c")}
-		_, _, err := b.Create(t.Context(), b.mine, New{URL: "https://example.com/own", Routing: split(test)})
+		_, _, err := b.Create(t.Context(), b.mine, link.New{URL: "https://example.com/own", Routing: split(test)})
 		if e := errs.From(err); e == nil || strings.Join(e.Field, ".") != "routing.tests.0" {
 			t.Errorf("a location that no candidate has: %v", err)
 		}
@@ -84,12 +85,12 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 			Visit: &routing.Sample{At: &later}, Location: new("https://example.com/ended?spring@sho.rt"), Status: new(302),
 		}
 		expires := noon.AddDate(0, 0, 1)
-		l, _ := b.create(t, New{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
+		l, _ := b.create(t, link.New{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
 			Routing: &routing.Change{
 				EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
 				Tests:    optional.Set([]*routing.Test{test}),
 			}})
-		b.update(t, l, Change{Routing: optional.Set(&routing.Change{})})
+		b.update(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 	})
 }
 
@@ -99,12 +100,12 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
-		l, _ := b.create(t, New{URL: "https://example.com/own", Routing: &routing.Change{
+		l, _ := b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}),
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
-			e := must.Value(b.Explain(t.Context(), ExplainRequest{Link: b.get(t, l), Change: change}))(t)
+			e := must.Value(b.Explain(t.Context(), link.ExplainRequest{Link: b.get(t, l), Change: change}))(t)
 			return *e.Location
 		}
 		if got := explain(nil); got != "https://example.com/capped" {
@@ -133,7 +134,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 	for range 8 {
 		rule.Targets = append(rule.Targets, &routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
 	}
-	b.create(t, New{URL: "https://example.com/own", Routing: &routing.Change{
+	b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{
 		Rules: optional.Set([]*routing.Rule{rule}),
 	}})
 	var written []string // ctid has the order of the writes
@@ -149,15 +150,15 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ended := optional.Set(new("https://bad.example/"))
-		l, _ := b.create(t, New{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
+		l, _ := b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
-			_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: optional.Set(change)})
+			_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
 			if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, []string{"routing"}) {
 				t.Errorf("%+v: %v", change, err)
 			}
 		}
-		b.update(t, l, Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
+		b.update(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
 		if diff := cmp.Diff([]string{"example.com", "bad.example"}, b.get(t, l).Hosts()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -45,7 +46,7 @@ func (s modelState) with(c modelState) modelState {
 // scheduleModel is a link with its pending changes, as the specification describes them.
 type scheduleModel struct {
 	*bundle
-	link    *Link
+	link    *link.Link
 	state   modelState
 	pending []modelChange
 	// past has the state from an instant on.
@@ -81,7 +82,7 @@ func randomModelChange(random *rand.Rand) (c modelState) {
 	return c
 }
 
-func (c modelState) change() (in Change) {
+func (c modelState) change() (in link.Change) {
 	if c.url != "" {
 		in.URL = to(c.url)
 	}
@@ -101,11 +102,11 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 	switch set := randomModelChange(random); random.IntN(7) {
 	case 0, 1:
 		at := m.now.Add(time.Duration(5+random.IntN(4)*30) * time.Second)
-		var c *ScheduledChange
+		var c *link.ScheduledChange
 		if c, err = m.Schedule(t.Context(), m.mine, m.link.ID, at, set.change()); err == nil {
 			m.pending = append(m.pending, modelChange{c.ID, at, set})
 			slices.SortStableFunc(m.pending, func(a, b modelChange) int { return a.at.Compare(b.at) })
-		} else if errs.Is(err, errs.QuotaExceeded) && len(m.pending) == maxScheduled {
+		} else if errs.Is(err, errs.QuotaExceeded) && len(m.pending) == link.MaxScheduled {
 			err = nil
 		}
 	case 2:
@@ -143,7 +144,7 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 		b := setup(t, d)
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
-			l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), RedirectStatus: new(302)})
+			l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
 			m := &scheduleModel{bundle: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
 			m.remember(m.now)
 			for range 80 {

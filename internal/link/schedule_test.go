@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -21,14 +22,14 @@ import (
 )
 
 // schedule schedules a change of a link.
-func (b *bundle) schedule(t *testing.T, l *Link, in time.Duration, c Change) *ScheduledChange {
+func (b *bundle) schedule(t *testing.T, l *link.Link, in time.Duration, c link.Change) *link.ScheduledChange {
 	t.Helper()
 	scheduled := must.Value(b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t)
 	return scheduled
 }
 
 // location returns where the short URL redirects, as this node resolves it.
-func (b *bundle) location(t *testing.T, l *Link) string {
+func (b *bundle) location(t *testing.T, l *link.Link) string {
 	t.Helper()
 	target := must.Value(b.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, b.now, nil))(t)
 	return routing.Decide(&target.Program, &routing.Request{Now: b.now}).Location
@@ -45,9 +46,9 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random), Tags: []string{"old"}})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
 		at := b.now.Add(time.Hour)
-		b.schedule(t, l, time.Hour, Change{
+		b.schedule(t, l, time.Hour, link.Change{
 			URL: to("https://example.com/b"), Title: to(new("later")), Tags: to([]string{"new"}),
 		})
 		for _, step := range []struct {
@@ -79,7 +80,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			}
 		}
 		all := b.versions(t, l)
-		if v := all[0]; v.Cause != CauseScheduled || v.ActorID != b.mine.ActorID() || !v.From.Equal(at) || !all[1].To.Equal(at) {
+		if v := all[0]; v.Cause != link.CauseScheduled || v.ActorID != b.mine.ActorID() || !v.From.Equal(at) || !all[1].To.Equal(at) {
 			t.Errorf("%+v", v)
 		}
 		if diff := cmp.Diff([]string{"new"}, b.tagsOf(t, l)); diff != "" {
@@ -99,10 +100,10 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/1", Strategy: new(Random)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random)})
 		starts := []time.Time{b.now, b.now.Add(time.Hour), b.now.Add(2 * time.Hour), b.now.Add(3 * time.Hour)}
 		for i, at := range starts[1:] {
-			b.schedule(t, l, at.Sub(b.now), Change{URL: to(fmt.Sprint("https://example.com/", i+2))})
+			b.schedule(t, l, at.Sub(b.now), link.Change{URL: to(fmt.Sprint("https://example.com/", i+2))})
 		}
 		b.now = b.now.Add(4 * time.Hour)
 		for _, isWritten := range []bool{false, true} {
@@ -112,7 +113,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 				if i+1 < len(starts) {
 					end = &starts[i+1]
 				}
-				if v.Number != i+1 || !v.From.Equal(at) || !sameInstant(v.To, end) {
+				if v.Number != i+1 || !v.From.Equal(at) || !link.SameInstant(v.To, end) {
 					t.Errorf("written: %t: version %d from %s to %v, want %d from %s to %v", isWritten, v.Number, v.From, v.To,
 						i+1, at, end)
 				}
@@ -125,7 +126,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 // pendingRows counts the rows of scheduled changes.
 func (b *bundle) pendingRows(t *testing.T) int {
 	t.Helper()
-	n := must.Value(b.DB.NewSelect().Model((*ScheduledChange)(nil)).Count(db.AsSystem(t.Context())))(t)
+	n := must.Value(b.DB.NewSelect().Model((*link.ScheduledChange)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return int(n)
 }
 
@@ -134,33 +135,33 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
-		computed, _ := b.create(t, New{URL: "https://example.com/computed"})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		computed, _ := b.create(t, link.New{URL: "https://example.com/computed"})
 		b.Destinations.Blocklist = blockedHosts{"evil.example": true}
 		inURL := []string{"change", "url"}
-		title := Change{Title: to(new("later"))}
+		title := link.Change{Title: to(new("later"))}
 		for name, c := range map[string]struct {
 			link   string
 			in     time.Duration
-			change Change
+			change link.Change
 			want   errs.Kind
 			field  []string
 		}{
 			"too soon":      {l.ID, 5*time.Second - 1, title, errs.InvalidInput, []string{"at"}},
 			"too far ahead": {l.ID, 3 * 365 * 24 * time.Hour, title, errs.InvalidInput, []string{"at"}},
-			"nothing":       {l.ID, time.Hour, Change{}, errs.InvalidInput, []string{"change"}},
+			"nothing":       {l.ID, time.Hour, link.Change{}, errs.InvalidInput, []string{"change"}},
 			"no link":       {"lnk_x", time.Hour, title, errs.NotFound, []string{"linkId"}},
-			"no URL":        {l.ID, time.Hour, Change{URL: to("x")}, errs.InvalidURL, inURL},
-			"blocked URL":   {l.ID, time.Hour, Change{URL: to("https://evil.example/")}, errs.UnsafeURL, inURL},
-			"own URL":       {l.ID, time.Hour, Change{URL: to("http://sho.rt/x")}, errs.UnsafeURL, inURL},
-			"status": {l.ID, time.Hour, Change{RedirectStatus: to(200)}, errs.InvalidInput,
+			"no URL":        {l.ID, time.Hour, link.Change{URL: to("x")}, errs.InvalidURL, inURL},
+			"blocked URL":   {l.ID, time.Hour, link.Change{URL: to("https://evil.example/")}, errs.UnsafeURL, inURL},
+			"own URL":       {l.ID, time.Hour, link.Change{URL: to("http://sho.rt/x")}, errs.UnsafeURL, inURL},
+			"status": {l.ID, time.Hour, link.Change{RedirectStatus: to(200)}, errs.InvalidInput,
 				[]string{"change", "redirectStatus"}},
-			"a computed code": {computed.ID, time.Hour, Change{URL: to("https://example.com/b")}, errs.Immutable,
+			"a computed code": {computed.ID, time.Hour, link.Change{URL: to("https://example.com/b")}, errs.Immutable,
 				inURL},
-			"failing test": {l.ID, time.Hour, Change{Routing: to(&routing.Change{Tests: optional.Set([]*routing.Test{{
+			"failing test": {l.ID, time.Hour, link.Change{Routing: to(&routing.Change{Tests: optional.Set([]*routing.Test{{
 				Visit: &routing.Sample{}, Location: new("https://example.com/b")}})})}, errs.InvalidInput,
 				[]string{"change", "routing", "tests", "0"}},
-			"blocked target": {l.ID, time.Hour, Change{Routing: to(&routing.Change{EndedURL: optional.Set(
+			"blocked target": {l.ID, time.Hour, link.Change{Routing: to(&routing.Change{EndedURL: optional.Set(
 				new("https://evil.example/"))})}, errs.UnsafeURL, []string{"change", "routing", "endedUrl"}},
 		} {
 			_, err := b.Schedule(t.Context(), b.mine, c.link, b.now.Add(c.in), c.change)
@@ -171,8 +172,8 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 		if _, err := b.Schedule(t.Context(), b.foreign, l.ID, b.now.Add(time.Hour), title); !errs.Is(err, errs.NotFound) {
 			t.Errorf("of a foreign link: %v", err)
 		}
-		for i := range maxScheduled {
-			b.schedule(t, l, minLead+time.Duration(i%3)*time.Second, title)
+		for i := range link.MaxScheduled {
+			b.schedule(t, l, link.MinLead+time.Duration(i%3)*time.Second, title)
 		}
 		if _, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), title); !errs.Is(err, errs.QuotaExceeded) {
 			t.Errorf("one too many: %v", err)
@@ -191,21 +192,21 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
-		toB := b.schedule(t, l, time.Hour, Change{URL: to("https://example.com/b")})
-		_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		toB := b.schedule(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
+		_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
 		if !errs.Is(err, errs.InvalidInput) || !contains(err, toB.ID) {
 			t.Errorf("a test that fails afterwards: %v", err)
 		}
-		tested := b.schedule(t, l, 2*time.Hour, Change{Routing: redirectsTo("https://example.com/b")})
+		tested := b.schedule(t, l, 2*time.Hour, link.Change{Routing: redirectsTo("https://example.com/b")})
 		if _, err := b.Cancel(t.Context(), b.mine, toB.ID); !errs.Is(err, errs.InvalidInput) || !contains(err, tested.ID) {
 			t.Errorf("canceling what another needs: %v", err)
 		}
 		if _, err := b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(90*time.Minute),
-			Change{URL: to("https://example.com/c")}); !errs.Is(err, errs.InvalidInput) || !contains(err, tested.ID) {
+			link.Change{URL: to("https://example.com/c")}); !errs.Is(err, errs.InvalidInput) || !contains(err, tested.ID) {
 			t.Errorf("scheduling what breaks another: %v", err)
 		}
-		b.update(t, l, Change{Title: to(new("kept"))})
+		b.update(t, l, link.Change{Title: to(new("kept"))})
 		b.Destinations.Blocklist = blockedHosts{"example.com": true}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Errorf("deleting: %v", err)
@@ -231,9 +232,9 @@ func TestSchedule_Cancel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
-		c := b.schedule(t, l, time.Hour, Change{URL: to("https://evil.example/")})
-		due := b.schedule(t, l, 30*time.Minute, Change{Title: to(new("due"))})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		c := b.schedule(t, l, time.Hour, link.Change{URL: to("https://evil.example/")})
+		due := b.schedule(t, l, 30*time.Minute, link.Change{Title: to(new("due"))})
 		if spaces, err := b.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.mine.ID() {
 			t.Errorf("%s: %v", spaces, err)
 		}
@@ -276,29 +277,29 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
-		other, _ := b.create(t, New{URL: "https://example.com/other", Strategy: new(Random)})
-		for i, one := range []*Link{l, other} {
-			b.schedule(t, one, time.Hour, Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
-			b.schedule(t, one, time.Hour, Change{Title: to(new("second"))})
-			b.schedule(t, one, 2*time.Hour, Change{Note: to(new("third"))})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		other, _ := b.create(t, link.New{URL: "https://example.com/other", Strategy: new(link.Random)})
+		for i, one := range []*link.Link{l, other} {
+			b.schedule(t, one, time.Hour, link.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
+			b.schedule(t, one, time.Hour, link.Change{Title: to(new("second"))})
+			b.schedule(t, one, 2*time.Hour, link.Change{Note: to(new("third"))})
 		}
 		b.now = b.now.Add(3 * time.Hour)
-		results := must.Value(b.UpdateMany(t.Context(), b.mine, []Change{
+		results := must.Value(b.UpdateMany(t.Context(), b.mine, []link.Change{
 			{ID: l.ID, RedirectStatus: to(301)}, {ID: other.ID, Title: to(new("second"))},
-		}, SkipFailed))(t)
+		}, link.SkipFailed))(t)
 		for i, want := range []int{4, 3} {
 			if got := results[i].Link; results[i].Err != nil || optional.Value(got.Title) != "second" || got.Version != want ||
 				got.OriginalURL != fmt.Sprint("https://example.com/b", i) {
 				t.Errorf("%d: %+v: %v", i, got, results[i].Err)
 			}
 		}
-		var causes []Cause
+		var causes []link.Cause
 		var from []time.Duration
 		for _, v := range b.versions(t, l) {
 			causes, from = append(causes, v.Cause), append(from, v.From.Sub(noon).Truncate(time.Millisecond))
 		}
-		if diff := cmp.Diff([]Cause{CauseUpdated, CauseScheduled, CauseScheduled, CauseCreated}, causes); diff != "" {
+		if diff := cmp.Diff([]link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled, link.CauseCreated}, causes); diff != "" {
 			t.Errorf("causes (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from); diff != "" {
@@ -315,11 +316,11 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.now = noon.Add(time.Hour)
-		ahead := b.update(t, l, Change{Title: to(new("ahead"))})
+		ahead := b.update(t, l, link.Change{Title: to(new("ahead"))})
 		b.now = noon
-		c := b.schedule(t, l, time.Minute, Change{Title: to(new("behind"))})
+		c := b.schedule(t, l, time.Minute, link.Change{Title: to(new("behind"))})
 		b.now = c.DueAt
 		asOf, err := b.AsOf(t.Context(), b.mustGet(t, l), b.now)
 		if err != nil || asOf.Number != 1 {
@@ -336,7 +337,7 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 }
 
 // mustGet returns a link as the API does.
-func (b *bundle) mustGet(t *testing.T, l *Link) *Link {
+func (b *bundle) mustGet(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
 	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 	return got
@@ -347,9 +348,9 @@ func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
-		b.schedule(t, l, time.Hour, Change{Title: to(new("same"))})
-		b.update(t, l, Change{Title: to(new("same"))})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b.schedule(t, l, time.Hour, link.Change{Title: to(new("same"))})
+		b.update(t, l, link.Change{Title: to(new("same"))})
 		b.now = b.now.Add(time.Hour)
 		b.applyScheduled(t)
 		if got := b.get(t, l); got.Version != 2 || got.NextChangeAt != nil {
@@ -363,21 +364,21 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 		capped := &routing.Target{URL: new("https://example.com/capped"), MaxClicks: new(int64(5))}
 		rules := []*routing.Rule{{Targets: []*routing.Target{capped}}}
-		c := b.schedule(t, l, time.Hour, Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
-		b.schedule(t, l, 2*time.Hour, Change{Title: to(new("later"))})
-		target := c.after.Routing.Rules[0].Targets[0].ID
+		c := b.schedule(t, l, time.Hour, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
+		b.schedule(t, l, 2*time.Hour, link.Change{Title: to(new("later"))})
+		target := c.After().Routing.Rules[0].Targets[0].ID
 		if got := maximumOf(t, d, target); got == nil || *got != 5 {
 			t.Errorf("before: %v", got)
 		}
 		// The row gets the target too, and loses it: the maximum stays for the pending change.
-		b.update(t, l, Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
+		b.update(t, l, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
 		own := b.get(t, l).Routing.Rules
-		b.schedule(t, l, time.Minute, Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
-		b.update(t, l, Change{Routing: to[*routing.Change](nil)})
-		last := b.pending(t, l)[0].after.Routing.Rules[0].Targets[0].ID
+		b.schedule(t, l, time.Minute, link.Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
+		b.update(t, l, link.Change{Routing: to[*routing.Change](nil)})
+		last := b.pending(t, l)[0].After().Routing.Rules[0].Targets[0].ID
 		if got := maximumOf(t, d, last); got == nil || *got != 5 {
 			t.Errorf("of a target that only a pending change has: %v", got)
 		}
@@ -402,7 +403,7 @@ func maximumOf(t *testing.T, d *db.DB, target string) (n *int64) {
 }
 
 // pending returns the pending changes of a link.
-func (b *bundle) pending(t *testing.T, l *Link) []*ScheduledChange {
+func (b *bundle) pending(t *testing.T, l *link.Link) []*link.ScheduledChange {
 	t.Helper()
 	changes := must.Value(b.Scheduled(t.Context(), b.mine, l.ID))(t)
 	return b.mustGet(t, l).Pending(changes[l.ID], b.now)
@@ -413,9 +414,9 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/computed"})
-		b.schedule(t, l, time.Hour, Change{Title: to(new("due"))})
-		b.schedule(t, l, 365*24*time.Hour, Change{Title: to(new("far")), RedirectStatus: to(301)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/computed"})
+		b.schedule(t, l, time.Hour, link.Change{Title: to(new("due"))})
+		b.schedule(t, l, 365*24*time.Hour, link.Change{Title: to(new("far")), RedirectStatus: to(301)})
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = b.now.Add(time.Hour)
 		b.applyScheduled(t)
@@ -426,7 +427,7 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		b.now = b.now.Add(b.Tombstones)
 		b.cleanUp(t)
-		var purged Link
+		var purged link.Link
 		err := d.NewSelect().Model(&purged).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()))
 		if err != nil || purged.PurgedAt == nil || purged.NextChangeAt != nil || b.pendingRows(t) != 0 {
 			t.Errorf("%+v, %d left: %v", purged, b.pendingRows(t), err)
@@ -439,10 +440,10 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var links []*Link
+		var links []*link.Link
 		for i := range 20 {
-			l, _ := b.create(t, New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(Random)})
-			b.schedule(t, l, time.Hour, Change{URL: to(fmt.Sprint("https://example.com/later/", i))})
+			l, _ := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			b.schedule(t, l, time.Hour, link.Change{URL: to(fmt.Sprint("https://example.com/later/", i))})
 			links = append(links, l)
 		}
 		b.now = b.now.Add(time.Hour)
@@ -452,11 +453,11 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 		go func() { done <- b.ApplyScheduledChanges(t.Context()) }()
 		go func() { done <- other.ApplyScheduledChanges(t.Context()) }()
 		go func() {
-			var changes []Change
+			var changes []link.Change
 			for _, l := range links {
-				changes = append(changes, Change{ID: l.ID, Title: to(new("edited"))})
+				changes = append(changes, link.Change{ID: l.ID, Title: to(new("edited"))})
 			}
-			_, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+			_, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
 			done <- err
 		}()
 		for range 3 {
@@ -480,11 +481,11 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random)})
+	l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random)})
 	for i := 1; i <= 3; i++ {
-		b.schedule(t, l, time.Duration(i)*time.Minute, Change{URL: to(fmt.Sprint("https://example.com/", i))})
+		b.schedule(t, l, time.Duration(i)*time.Minute, link.Change{URL: to(fmt.Sprint("https://example.com/", i))})
 	}
-	b.schedule(t, l, 3*time.Minute, Change{URL: to("https://example.com/last")})
+	b.schedule(t, l, 3*time.Minute, link.Change{URL: to("https://example.com/last")})
 	must.NoError(t, b.Resolver.CatchUp(t.Context()))
 	start := b.now
 	_ = b.location(t, l)
@@ -505,7 +506,7 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 		reads := 0
 		b.Store.Now = func() time.Time {
 			if reads++; reads == 1 {
@@ -513,7 +514,7 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 			}
 			return noon.Add(time.Second) // the first reading was before the lock
 		}
-		_, err := b.Schedule(t.Context(), b.mine, l.ID, noon.Add(minLead), Change{Title: to(new("late"))})
+		_, err := b.Schedule(t.Context(), b.mine, l.ID, noon.Add(link.MinLead), link.Change{Title: to(new("late"))})
 		if !errs.Is(err, errs.InvalidInput) || b.pendingRows(t) != 0 {
 			t.Errorf("%d pending changes: %v", b.pendingRows(t), err)
 		}
@@ -526,17 +527,17 @@ func TestStore_CreateReturnsDueState(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		const before, after = "https://example.com/a", "https://example.com/b"
-		l, _ := b.create(t, New{URL: before, CustomCode: new("promo")})
-		same, _ := b.create(t, New{URL: before})
-		b.schedule(t, l, time.Hour, Change{URL: to(after)})
-		b.schedule(t, same, time.Hour, Change{Title: to(new("due"))})
+		l, _ := b.create(t, link.New{URL: before, CustomCode: new("promo")})
+		same, _ := b.create(t, link.New{URL: before})
+		b.schedule(t, l, time.Hour, link.Change{URL: to(after)})
+		b.schedule(t, same, time.Hour, link.Change{Title: to(new("due"))})
 		b.now = b.now.Add(2 * time.Hour)
-		found, isNew := b.create(t, New{URL: after, CustomCode: new("promo")})
+		found, isNew := b.create(t, link.New{URL: after, CustomCode: new("promo")})
 		if isNew || found.ID != l.ID || found.OriginalURL != after {
 			t.Errorf("by code: new %t, %+v", isNew, found)
 		}
-		b.refuse(t, New{URL: before, CustomCode: new("promo")}, errs.CodeTaken)
-		if found, _ := b.create(t, New{URL: before}); found.ID != same.ID || optional.Value(found.Title) != "due" {
+		b.refuse(t, link.New{URL: before, CustomCode: new("promo")}, errs.CodeTaken)
+		if found, _ := b.create(t, link.New{URL: before}); found.ID != same.ID || optional.Value(found.Title) != "due" {
 			t.Errorf("by URL: %+v", found)
 		}
 	})
@@ -547,10 +548,10 @@ func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/1", Strategy: new(Random), Tags: []string{"a"}})
-		same := Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
+		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
+		same := link.Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
 		b.schedule(t, l, time.Hour, same)
-		b.schedule(t, l, 2*time.Hour, Change{Title: to(new("changed"))})
+		b.schedule(t, l, 2*time.Hour, link.Change{Title: to(new("changed"))})
 		b.schedule(t, l, 3*time.Hour, same)
 		b.now = b.now.Add(4 * time.Hour)
 		begins := b.now.Add(-2 * time.Hour)
@@ -559,7 +560,7 @@ func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 				v := must.Value(b.AsOf(t.Context(), b.mustGet(t, l), noon.Add(time.Duration(hour)*time.Hour)))(t)
 				isRight := v.Number == want
 				if want == 1 {
-					isRight = isRight && sameInstant(v.To, &begins)
+					isRight = isRight && link.SameInstant(v.To, &begins)
 				} else {
 					isRight = isRight && v.From.Equal(begins) && v.To == nil
 				}
@@ -577,11 +578,11 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 		target := "https://example.com/tried"
 		tried := &routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}})}
-		b.schedule(t, l, time.Hour, Change{URL: to("https://example.com/b")})
-		b.schedule(t, l, 2*time.Hour, Change{Routing: to(&routing.Change{
+		b.schedule(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
+		b.schedule(t, l, 2*time.Hour, link.Change{Routing: to(&routing.Change{
 			Rules: optional.Set([]*routing.Rule{}), EndedURL: optional.Set(new("https://example.com/ended"))})})
 		for _, c := range []struct {
 			in   time.Duration
@@ -593,7 +594,7 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 			{2 * time.Hour, tried, "https://example.com/b"},
 		} {
 			visit := &routing.Sample{At: new(b.now.Add(c.in))}
-			e := must.Value(b.Explain(t.Context(), ExplainRequest{Link: b.mustGet(t, l), Visit: visit, Change: c.try}))(t)
+			e := must.Value(b.Explain(t.Context(), link.ExplainRequest{Link: b.mustGet(t, l), Visit: visit, Change: c.try}))(t)
 			if got := optional.Value(e.Location); got != c.want {
 				t.Errorf("after %s, trying a routing: %t: %s, want %s", c.in, c.try != nil, got, c.want)
 			}
@@ -605,30 +606,30 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l, _ := b.create(t, New{URL: "https://example.com/a", Strategy: new(Random)})
+	l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 	ended := &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}
-	b.schedule(t, l, time.Hour, Change{Routing: to(ended)})
+	b.schedule(t, l, time.Hour, link.Change{Routing: to(ended)})
 	const corrupt = "UPDATE scheduled_changes SET patch = replace(patch, 'https://example.com/ended', 'no URL')"
 	if _, err := b.DB.ExecContext(db.AsSystem(t.Context()), corrupt); err != nil { // refused by today's rules
 		t.Fatal(err)
 	}
-	b.update(t, l, Change{URL: to("https://example.com/b")})
+	b.update(t, l, link.Change{URL: to("https://example.com/b")})
 	other := &routing.Change{ForwardPath: optional.Set(new(true))}
-	_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: to(other)})
+	_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: to(other)})
 	if !errs.Is(err, errs.InvalidURL) && !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("another routing: %v", err)
 	}
 	loaded := b.get(t, l)
-	if err := loadPending(db.AsSystem(t.Context()), b.DB, loaded); err != nil || len(loaded.pending) != 1 {
-		t.Fatalf("%d pending: %v", len(loaded.pending), err)
+	if err := link.LoadPendingChanges(db.AsSystem(t.Context()), b.DB, loaded); err != nil || len(loaded.PendingChanges()) != 1 {
+		t.Fatalf("%d pending: %v", len(loaded.PendingChanges()), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.validStates(ctx, loaded, true); !errors.Is(err, context.Canceled) {
+	if err := b.ValidStates(ctx, loaded); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
-	e := Edits{IDs: []string{l.ID}, mutate: func(int, *Link) error { return nil }}
-	if _, err := b.mutateOnce(ctx, &e, map[string]*Link{l.ID: loaded}, nil); !errors.Is(err, context.Canceled) {
+	e := link.Edits{IDs: []string{l.ID}, Mutate: func(int, *link.Link) error { return nil }}
+	if err := b.MutateOnce(ctx, &e, map[string]*link.Link{l.ID: loaded}); !errors.Is(err, context.Canceled) {
 		t.Errorf("edits after the end of the context: %v", err)
 	}
 }

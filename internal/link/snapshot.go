@@ -79,6 +79,12 @@ func (s *Snapshot) fields() []audit.Field {
 	}
 }
 
+// IsSame reports whether nothing that users see differs between two states of a link with the stored tags.
+func IsSame(before, after *Link, stored []string) bool {
+	isSame, _ := compare(before.snapshot(stored), after.snapshotWith(stored))
+	return isSame
+}
+
 // compare returns the fields that differ between two states of a link, and whether nothing differs.
 func compare(before, after *Snapshot) (isSame bool, fields []*audit.FieldChange) {
 	fields = audit.Compare(before.fields(), after.fields())
@@ -115,7 +121,7 @@ func (s *Snapshot) applyTo(l *Link, now time.Time) error {
 	if err := l.ChangeURL(s.URL, now); err != nil {
 		return err
 	}
-	isExpiryChanged := !sameInstant(l.ExpiresAt, s.ExpiresAt)
+	isExpiryChanged := !SameInstant(l.ExpiresAt, s.ExpiresAt)
 	l.ExternalID, l.Metadata = normal(s.ExternalID), Metadata(validate.Normal(string(s.Metadata)))
 	l.Title, l.Note, l.StatsPublic, l.NewTags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
 	for _, tag := range s.Tags {

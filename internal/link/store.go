@@ -8,17 +8,14 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -78,15 +75,9 @@ type Store struct {
 	// Resolver caches links by address. The store invalidates links that it changes.
 	Resolver *resolve.Resolver
 	// Candidate returns the code of a URL in a workspace for one salt.
-	Candidate   func(canonical, workspaceID string, salt int) string
-	counters    *codecounter.Counter
-	idempotency idempotency.Store
-	gatherer    gatherer
-	lanes       uint32 // of shared batches
+	Candidate func(canonical, workspaceID string, salt int) string
 	// samples reads the headers of visits to try.
-	samples    func() *visitor.Reader
-	collisions atomic.Int64
-	exhausted  atomic.Int64
+	samples func() *visitor.Reader
 }
 
 // NewStore returns a Store. It returns an error when the public URL is not one.
@@ -104,17 +95,9 @@ func NewStore(c Config) (*Store, error) {
 	}
 	return &Store{
 		Config: c, Resolver: resolver, Candidate: shortcode.Deterministic,
-		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
-		gatherer: gatherer{MaxBatch: maxBatchLinks, Serial: true}, lanes: defaultLanes,
 		samples: sync.OnceValue(func() *visitor.Reader { return visitor.NewReader(nil) }),
 	}, nil
 }
-
-// Collisions returns how many generated codes were taken, since this node started.
-func (s *Store) Collisions() int64 { return s.collisions.Load() }
-
-// ExhaustedCodes returns how many links were refused with CodeExhausted, since this node started.
-func (s *Store) ExhaustedCodes() int64 { return s.exhausted.Load() }
 
 // ShortURL returns the link's short URL: at the primary host of its workspace, if it has one.
 func (s *Store) ShortURL(l *Link) string {

@@ -1,30 +1,27 @@
-package link
+package link_test
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
-	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -34,7 +31,7 @@ var noon = dbtest.Noon
 
 // bundle is a store with two workspaces of one person each.
 type bundle struct {
-	*Store
+	*creation.Store
 	now     time.Time
 	mine    workspace.Membership
 	foreign workspace.Membership
@@ -50,13 +47,13 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	log := slog.New(slog.DiscardHandler)
 	clicks := clicktest.New(t, d, clock)
 	clicktest.Run(t, clicks.Recorder)
-	store := must.Value(NewStore(Config{
+	store := must.Value(link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
-	b.Store, b.grants = store, hitquota.NewGrants(d, clicks.Store, log)
+	b.Store, b.grants = creation.NewStore(store), hitquota.NewGrants(d, clicks.Store, log)
 	clicktest.Run(t, b.grants)
 	b.mine, b.foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
 	b.me = b.mine.AccountID()
@@ -64,7 +61,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 }
 
 // follow records clicks of the link, and waits until the database has them.
-func (b *bundle) follow(t *testing.T, l *Link, times int) {
+func (b *bundle) follow(t *testing.T, l *link.Link, times int) {
 	t.Helper()
 	recorder := b.Clicks.(clicktest.Clicks).Recorder
 	for range times {
@@ -73,15 +70,44 @@ func (b *bundle) follow(t *testing.T, l *Link, times int) {
 	must.NoError(t, recorder.Flush(t.Context()))
 }
 
-func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
+func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.mine, in)
 	must.NoError(t, err)
 	return l, created
 }
 
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
+	t.Helper()
+	return must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{Links: in, OnError: policy}))(t)
+}
+
+// outcomes names the results: created, there, or the kind of the error.
+func outcomes(results []link.Result) []string {
+	var said []string
+	for _, r := range results {
+		switch {
+		case r.Err != nil:
+			said = append(said, errs.From(r.Err).Kind.Code())
+		case r.Created:
+			said = append(said, "created")
+		default:
+			said = append(said, "there")
+		}
+	}
+	return said
+}
+
+func urls(from, to int) []*link.New {
+	var in []*link.New
+	for i := from; i < to; i++ {
+		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+	}
+	return in
+}
+
 // grant requests one redirect of a link with MaxClicks, and expects want grants.
-func (b *bundle) grant(t *testing.T, l *Link, want int) {
+func (b *bundle) grant(t *testing.T, l *link.Link, want int) {
 	t.Helper()
 	grant, ok, err := b.grants.Grant(t.Context(), l.ID)
 	if err != nil || ok != (want == 1) {
@@ -93,7 +119,7 @@ func (b *bundle) grant(t *testing.T, l *Link, want int) {
 }
 
 // giveBack returns the last granted redirect.
-func (b *bundle) giveBack(t *testing.T, l *Link) {
+func (b *bundle) giveBack(t *testing.T, l *link.Link) {
 	t.Helper()
 	before := b.granted(t, l)
 	for range 2 { // the second time changes nothing
@@ -102,12 +128,12 @@ func (b *bundle) giveBack(t *testing.T, l *Link) {
 	polltest.Until(t, "the grant has returned", func() bool { return b.granted(t, l) == before-1 })
 }
 
-func (b *bundle) granted(t *testing.T, l *Link) int64 {
+func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
 	t.Helper()
 	return must.Value(b.Get(t.Context(), b.mine, l.ID))(t).Granted
 }
 
-func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
+func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
 	t.Helper()
 	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
@@ -115,22 +141,22 @@ func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
 }
 
 // set writes a column of the link.
-func (b *bundle) set(t *testing.T, l *Link, assignment string, args ...any) {
+func (b *bundle) set(t *testing.T, l *link.Link, assignment string, args ...any) {
 	t.Helper()
-	must.Value(b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
+	must.Value(b.DB.NewUpdate().Model((*link.Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
 		Exec(db.AsSystem(t.Context())))(t)
 }
 
-func (b *bundle) get(t *testing.T, l *Link) *Link {
+func (b *bundle) get(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
 	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 	return got
 }
 
 // routed creates a link with a target and fallback URLs.
-func (b *bundle) routed(t *testing.T, target, ended, pending string) *Link {
+func (b *bundle) routed(t *testing.T, target, ended, pending string) *link.Link {
 	t.Helper()
-	l, _ := b.create(t, New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
+	l, _ := b.create(t, link.New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
 	return l
 }
 
@@ -146,7 +172,7 @@ func routingTo(target, ended, pending string) *routing.Change {
 func (b *bundle) cleanUp(t *testing.T) {
 	t.Helper()
 	must.NoError(t, b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		var links []*Link
+		var links []*link.Link
 		err := tx.NewSelect().Model(&links).Where("ended_at <= ?", b.now.Add(-b.Tombstones)).Where("purged_at IS NULL").Scan(ctx)
 		if err != nil || len(links) == 0 {
 			return err
@@ -155,7 +181,7 @@ func (b *bundle) cleanUp(t *testing.T) {
 	}))
 }
 
-func custom(url, code string) New { return New{URL: url, CustomCode: &code} }
+func custom(url, code string) link.New { return link.New{URL: url, CustomCode: &code} }
 
 func (b *bundle) usage(t *testing.T) int64 {
 	t.Helper()
@@ -164,277 +190,10 @@ func (b *bundle) usage(t *testing.T) int64 {
 	return links
 }
 
-func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		first, created := b.create(t, New{URL: "HTTP://Example.com:80/a/?b=2&a=1#top"})
-		if !created || first.CanonicalURL != "http://example.com/a?a=1&b=2" {
-			t.Errorf("created %t, canonical %s", created, first.CanonicalURL)
-		}
-		if want := shortcode.Deterministic(first.CanonicalURL, b.mine.ID(), 0); first.Code != want {
-			t.Errorf("code %s, want %s", first.Code, want)
-		}
-		again, created := b.create(t, New{URL: "http://example.com/a?a=1&b=2"})
-		if created || again.ID != first.ID || again.OriginalURL != "HTTP://Example.com:80/a/?b=2&a=1#top" {
-			t.Errorf("created %t, id %s, original %s", created, again.ID, again.OriginalURL)
-		}
-		if got := b.usage(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
-	})
-}
-
-func TestStore_CreateConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		const askers = 100
-		var mu sync.Mutex
-		ids, winners := map[string]bool{}, 0
-		var all sync.WaitGroup
-		for i := range askers {
-			all.Go(func() {
-				l, created, err := b.Create(t.Context(), b.mine,
-					New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				ids[l.ID] = true
-				if created {
-					winners++
-				}
-			})
-		}
-		all.Wait()
-		if len(ids) != 1 || winners != 1 || b.usage(t) != 1 {
-			t.Errorf("%d ids, %d created, %d used; want one of each", len(ids), winners, b.usage(t))
-		}
-	})
-}
-
-func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		mine, _ := b.create(t, custom("https://example.com/mine", "promo"))
-		theirs, created, err := b.Create(t.Context(), b.foreign, custom("https://example.com/theirs", "promo"))
-		if err != nil || !created {
-			t.Fatalf("created %t: %v", created, err)
-		}
-		if got := b.ShortURL(mine); got != "http://sho.rt/mine/promo" {
-			t.Errorf("short URL %s", got)
-		}
-		for slug, want := range map[string]string{"mine": mine.ID, "foreign": theirs.ID} {
-			target, err := b.At(t.Context(), resolve.Address{Slug: slug, Code: "promo"})
-			if err != nil || target.ID != want {
-				t.Errorf("%s resolves to %v: %v", slug, target, err)
-			}
-		}
-		if _, err := b.At(t.Context(), resolve.Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a custom code at the root: %v", err)
-		}
-		if _, err := b.Get(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a foreign link: %v", err)
-		}
-		if _, err := b.Delete(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("deleting a foreign link: %v", err)
-		}
-	})
-}
-
-func TestStore_CustomCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		first, _ := b.create(t, custom("https://example.com/a", "promo"))
-		again, created := b.create(t, custom("https://EXAMPLE.com/a/", "promo"))
-		if created || again.ID != first.ID {
-			t.Errorf("created %t, id %s, want %s", created, again.ID, first.ID)
-		}
-		b.refuse(t, custom("https://example.com/b", "promo"), errs.CodeTaken)
-		b.refuse(t, custom("https://example.com/b", "GraphQL"), errs.CodeReserved)
-		b.refuse(t, custom("https://example.com/b", "no spaces"), errs.InvalidInput)
-		b.refuse(t, New{URL: "https://example.com/b", Strategy: new(Custom)}, errs.InvalidInput)
-		code := "promo2"
-		b.refuse(t, New{URL: "https://example.com/b", Strategy: new(Deterministic), CustomCode: &code}, errs.InvalidInput)
-		if got := b.usage(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
-	})
-}
-
-func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		codes := shortcode.Salts
-		var want []string
-		b.Candidate = func(_, workspaceID string, salt int) string {
-			if salt == 1 {
-				return "login" // a reserved word is passed over
-			}
-			return shortcode.Deterministic("the same for all", workspaceID, salt)
-		}
-		for salt := range shortcode.Salts {
-			if code := b.Candidate("", b.mine.ID(), salt); code != "login" {
-				want = append(want, code)
-			}
-		}
-		var got []string
-		for i := range codes - 1 {
-			l, created := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i)})
-			if !created {
-				t.Errorf("link %d was not created", i)
-			}
-			got = append(got, l.Code)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("codes (-want +got):\n%s", diff)
-		}
-		b.refuse(t, New{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
-		if n := b.ExhaustedCodes(); n != 1 {
-			t.Errorf("%d refused links counted, want 1", n)
-		}
-		if again, created := b.create(t, New{URL: "https://example.com/3"}); created || again.Code != got[3] {
-			t.Errorf("the same URL again: created %t, code %s, want %s", created, again.Code, got[3])
-		}
-	})
-}
-
-func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		b.Candidate = func(canonical, _ string, salt int) string {
-			return shortcode.Deterministic(canonical, "ws_everyone", salt)
-		}
-		mine, _ := b.create(t, New{URL: "https://example.com"})
-		theirs, created, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com"})
-		if err != nil || !created || theirs.Code == mine.Code {
-			t.Errorf("created %t, codes %s and %s: %v", created, mine.Code, theirs.Code, err)
-		}
-	})
-}
-
-func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		for _, in := range []New{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
-			l, _ := b.create(t, in)
-			b.now = b.now.Add(time.Minute)
-			for range 2 { // deleting twice is deleting once
-				deleted, err := b.Delete(t.Context(), b.mine, l.ID)
-				if err != nil || deleted.Status(b.now) != routing.Deleted {
-					t.Fatalf("deleted: %+v: %v", deleted, err)
-				}
-			}
-			title := "again"
-			in.Title = &title
-			revived, created := b.create(t, in)
-			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active ||
-				*revived.Title != title {
-				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
-			}
-		}
-		if got := b.usage(t); got != 2 {
-			t.Errorf("%d links used, want 2", got)
-		}
-	})
-}
-
-func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/a"})
-		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())))(t)
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
-		_, _, err := b.Create(t.Context(), b.mine, New{URL: "https://example.com/a"})
-		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
-			t.Errorf("%v, at (-want +got):\n%s", err, diff)
-		}
-	})
-}
-
-func TestStore_LinkQuotaIsExact(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		b.LinkQuota = 7
-		var mu sync.Mutex
-		made, refused := 0, 0
-		var all sync.WaitGroup
-		for i := range 40 {
-			all.Go(func() {
-				_, created, err := b.Create(t.Context(), b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case created:
-					made++
-				case errs.Is(err, errs.QuotaExceeded):
-					refused++
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		rows, err := d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || made != 7 || refused != 33 || rows != 7 || b.usage(t) != 7 {
-			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.usage(t), err)
-		}
-		b.now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-		b.create(t, New{URL: "https://example.com/next-month"})
-		if got := b.usage(t); got != 1 {
-			t.Errorf("%d links used in the new month, want 1", got)
-		}
-	})
-}
-
-func TestStore_LinkQuotaOfZero(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		b.LinkQuota = 0
-		b.refuse(t, New{URL: "https://example.com/"}, errs.QuotaExceeded)
-	})
-}
-
-func TestStore_CreateRefusesInvalidInput(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	past, soon, later, status, title := noon, noon.Add(time.Hour), noon.Add(2*time.Hour), 200, "two\nlines"
-	const u = "https://example.com/"
-	for name, c := range map[string]struct {
-		in   New
-		want errs.Kind
-	}{
-		"scheme":             {New{URL: "ftp://example.com/"}, errs.InvalidURL},
-		"empty":              {New{URL: ""}, errs.InvalidURL},
-		"a loop":             {New{URL: "http://SHO.rt:80/abc"}, errs.UnsafeURL},
-		"expired already":    {New{URL: u, ExpiresAt: &past}, errs.InvalidInput},
-		"ends before it has": {New{URL: u, StartsAt: &later, ExpiresAt: &soon}, errs.InvalidInput},
-		"not a redirect":     {New{URL: u, RedirectStatus: &status}, errs.InvalidInput},
-		"title":              {New{URL: u, Title: &title}, errs.InvalidInput},
-	} {
-		t.Run(name, func(t *testing.T) { b.refuse(t, c.in, c.want) })
-	}
-	if got := b.usage(t); got != 0 {
-		t.Errorf("%d links used, want 0", got)
-	}
-}
-
 func TestLink_StatusAtTheInstant(t *testing.T) {
 	t.Parallel()
 	start, end := noon.Add(time.Hour), noon.Add(2*time.Hour)
-	l := &Link{Settings: routing.Settings{StartsAt: &start, ExpiresAt: &end}}
+	l := &link.Link{Settings: routing.Settings{StartsAt: &start, ExpiresAt: &end}}
 	for _, c := range []struct {
 		at   time.Time
 		want routing.Status

@@ -3,6 +3,8 @@ package link
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -102,4 +104,30 @@ func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...s
 		return nil, fmt.Errorf("reading tags: %w", err)
 	}
 	return tagsByLink(rows), nil
+}
+
+// LoadTags loads the sorted tags of links into NewTags, unless these are known.
+func LoadTags(ctx context.Context, conn bun.IDB, links ...*Link) error {
+	byID := map[string][]*Link{}
+	for _, l := range links {
+		if l.NewTags == nil {
+			byID[l.ID], l.NewTags = append(byID[l.ID], l), []string{}
+		}
+	}
+	if len(byID) == 0 {
+		return nil
+	}
+	var rows []tag
+	err := conn.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(slices.Collect(maps.Keys(byID)))).
+		Order("link_id", "tag").Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading tags: %w", err)
+	}
+	for linkID, tags := range tagsByLink(rows) {
+		slices.Sort(tags) // the database may order texts otherwise
+		for _, l := range byID[linkID] {
+			l.NewTags = tags
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -146,7 +147,7 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 			l.ArchivedAt = &now
 		}
 	}
-	if c.ExpiresAt.Set && !sameInstant(utc(before), utc(l.ExpiresAt)) {
+	if c.ExpiresAt.Set && !SameInstant(before, l.ExpiresAt) {
 		if err := l.checkExpiry(now); err != nil {
 			return err
 		}
@@ -263,6 +264,7 @@ func errDisabledURLs() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled this link. Its URLs cannot change.").At("routing")
 }
 
-func sameInstant(a, b *time.Time) bool {
-	return a == b || a != nil && b != nil && a.Equal(*b)
+// SameInstant reports whether two instants are equal in the precision of the database; nil is none.
+func SameInstant(a, b *time.Time) bool {
+	return a == b || a != nil && b != nil && db.Instant(*a).Equal(db.Instant(*b))
 }

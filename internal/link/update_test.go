@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -19,7 +20,7 @@ import (
 // to is an edit.
 func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
 
-func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
+func (b *bundle) update(t *testing.T, l *link.Link, c link.Change) *link.Link {
 	t.Helper()
 	c.ID = l.ID
 	updated := must.Value(b.Update(t.Context(), b.mine, c))(t)
@@ -31,14 +32,14 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title, code, soon := "before", "promo", b.now.Add(time.Hour)
-		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
-		got := b.update(t, l, Change{Title: to(&after), RedirectStatus: to(301)})
+		got := b.update(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
 		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
 			!got.UpdatedAt.After(l.UpdatedAt) {
 			t.Errorf("%+v", got)
 		}
-		got = b.update(t, l, Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
+		got = b.update(t, l, link.Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
 			URL: to("https://example.com/b")})
 		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" ||
 			got.RedirectStatus != 301 {
@@ -60,26 +61,26 @@ func TestStore_UpdateRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		fixed, _ := b.create(t, New{URL: "https://example.com/fixed"})
-		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
-		foreign, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/"})
+		fixed, _ := b.create(t, link.New{URL: "https://example.com/fixed"})
+		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
+		foreign, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/"})
 		must.NoError(t, err)
 		past, later, lines := b.now, b.now.Add(time.Hour), "two\nlines"
 		for name, c := range map[string]struct {
 			linkID string
-			change Change
+			change link.Change
 			want   errs.Kind
 		}{
-			"another URL":     {fixed.ID, Change{URL: to("https://example.com/other")}, errs.Immutable},
-			"no URL":          {free.ID, Change{URL: to("nothing")}, errs.InvalidURL},
-			"a loop":          {free.ID, Change{URL: to("http://sho.rt/abc")}, errs.UnsafeURL},
-			"expired already": {free.ID, Change{ExpiresAt: to(&past)}, errs.InvalidInput},
-			"no redirect":     {free.ID, Change{RedirectStatus: to(200)}, errs.InvalidInput},
-			"a long title":    {free.ID, Change{Title: to(&lines)}, errs.InvalidInput},
-			"a stale state":   {free.ID, Change{Title: to[*string](nil), Seen: &later}, errs.Conflict},
-			"a foreign link":  {foreign.ID, Change{}, errs.NotFound},
-			"no link":         {id.New(id.Link), Change{}, errs.NotFound},
-			"no id":           {"x\x00", Change{}, errs.NotFound},
+			"another URL":     {fixed.ID, link.Change{URL: to("https://example.com/other")}, errs.Immutable},
+			"no URL":          {free.ID, link.Change{URL: to("nothing")}, errs.InvalidURL},
+			"a loop":          {free.ID, link.Change{URL: to("http://sho.rt/abc")}, errs.UnsafeURL},
+			"expired already": {free.ID, link.Change{ExpiresAt: to(&past)}, errs.InvalidInput},
+			"no redirect":     {free.ID, link.Change{RedirectStatus: to(200)}, errs.InvalidInput},
+			"a long title":    {free.ID, link.Change{Title: to(&lines)}, errs.InvalidInput},
+			"a stale state":   {free.ID, link.Change{Title: to[*string](nil), Seen: &later}, errs.Conflict},
+			"a foreign link":  {foreign.ID, link.Change{}, errs.NotFound},
+			"no link":         {id.New(id.Link), link.Change{}, errs.NotFound},
+			"no id":           {"x\x00", link.Change{}, errs.NotFound},
 		} {
 			t.Run(name, func(t *testing.T) {
 				c.change.ID = c.linkID
@@ -92,7 +93,7 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		if err != nil || !got.UpdatedAt.Equal(free.UpdatedAt) || got.OriginalURL != free.OriginalURL {
 			t.Errorf("what was refused has changed the link: %+v, %v", got, err)
 		}
-		if same := b.update(t, fixed, Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
+		if same := b.update(t, fixed, link.Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
 			t.Error("the URL that it has was refused")
 		}
 	})
@@ -103,14 +104,14 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/"})
+		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		var mu sync.Mutex
 		won, lost := 0, 0
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
 				title := fmt.Sprint(i)
-				_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
+				_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -135,7 +136,7 @@ func TestStore_Restore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title := "kept"
-		l, _ := b.create(t, New{URL: "https://example.com/", Title: &title})
+		l, _ := b.create(t, link.New{URL: "https://example.com/", Title: &title})
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Restore(t.Context(), b.mine, l.ID)

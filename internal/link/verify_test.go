@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 )
 
@@ -14,7 +15,7 @@ import (
 func (b *bundle) differences(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	must.Value(b.Verify(t.Context(), func(d HistoryDifference) { all[d.LinkID] = append(all[d.LinkID], d.Text) }))(t)
+	must.Value(b.Verify(t.Context(), func(d link.HistoryDifference) { all[d.LinkID] = append(all[d.LinkID], d.Text) }))(t)
 	return all
 }
 
@@ -38,10 +39,10 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var links []*Link
+		var links []*link.Link
 		for i := range damages {
-			l, _ := b.create(t, New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(Random)})
-			for _, c := range []Change{
+			l, _ := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			for _, c := range []link.Change{
 				{Title: to(new("First"))}, {Note: to(new("Second"))}, {Tags: to([]string{"third"})},
 			} {
 				b.tick()

@@ -1,4 +1,4 @@
-package link
+package link_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -23,7 +24,7 @@ import (
 )
 
 // versions returns all versions of a link, newest first, page by page.
-func (b *bundle) versions(t *testing.T, l *Link) (all []*Version) {
+func (b *bundle) versions(t *testing.T, l *link.Link) (all []*link.Version) {
 	t.Helper()
 	l = b.get(t, l)
 	l.In = b.mine
@@ -41,8 +42,8 @@ func (b *bundle) versions(t *testing.T, l *Link) (all []*Version) {
 func (b *bundle) tick() { b.now = b.now.Add(time.Minute) }
 
 // randomChange returns a change of up to three fields, perhaps to their present values.
-func randomChange(random *rand.Rand, l *Link) Change {
-	c := Change{ID: l.ID}
+func randomChange(random *rand.Rand, l *link.Link) link.Change {
+	c := link.Change{ID: l.ID}
 	for range 1 + random.IntN(3) {
 		text := new(fmt.Sprint("text ", random.IntN(3)))
 		switch random.IntN(7) {
@@ -72,8 +73,8 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		random := rand.New(rand.NewPCG(28, 1))
-		l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), Tags: []string{"text 0"}})
-		states := map[time.Time]Snapshot{}
+		l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
+		states := map[time.Time]link.Snapshot{}
 		for range 40 {
 			b.tick()
 			switch at := b.get(t, l); {
@@ -91,7 +92,7 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 			if v.Number != len(all)-i || (v.To == nil) != (i == 0) || i > 0 && !v.To.Equal(all[i-1].From) {
 				t.Errorf("version %d of %d from %s to %v", v.Number, len(all), v.From, v.To)
 			}
-			if v.Cause == CauseUpdated && len(v.Changes) == 0 {
+			if v.Cause == link.CauseUpdated && len(v.Changes) == 0 {
 				t.Errorf("version %d changes nothing", v.Number)
 			}
 		}
@@ -150,9 +151,9 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, New{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
+		l, _ := b.create(t, link.New{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
 		b.tick()
-		same := b.update(t, l, Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
+		same := b.update(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
 		if stored := b.get(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
 			t.Errorf("updated at %s, stored as %s, want %s", same.UpdatedAt, stored.UpdatedAt, l.UpdatedAt)
 		}
@@ -169,11 +170,11 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
-		l, _ := b.create(t, New{URL: "https://example.com/0", Strategy: new(Random), Tags: []string{"x"},
+		l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
 			Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
 		b.tick()
 		expires := b.now.Add(time.Hour)
-		b.update(t, l, Change{
+		b.update(t, l, link.Change{
 			URL: to("https://example.com/1"), Title: to(new("second")), Tags: to([]string{}), ExpiresAt: to(&expires),
 			Routing: to[*routing.Change](nil), MaxClicks: to(new(int64(3))),
 		})
@@ -181,7 +182,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 			b.tick()
 			got := must.Value(b.Revert(t.Context(), b.mine, l.ID, number, nil))(t)
 			all := b.versions(t, l)
-			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != CauseReverted {
+			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != link.CauseReverted {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
 			}
 			if got.Version != all[0].Number {
@@ -213,9 +214,9 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for _, strategy := range []Strategy{Random, Deterministic} {
-			l, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(strategy)})
-			b.update(t, l, Change{Title: to(new("secret"))})
+		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
+			l, _ := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
+			b.update(t, l, link.Change{Title: to(new("secret"))})
 			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		}
 		b.now = b.now.Add(b.Tombstones)
@@ -225,7 +226,7 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		if err != nil || left != 0 {
 			t.Errorf("%d versions are left: %v", left, err)
 		}
-		again, _ := b.create(t, New{URL: "https://example.com/secret", Strategy: new(Deterministic)})
+		again, _ := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})
 		if all := b.versions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
 		}
@@ -242,12 +243,12 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
-		l, _ := b.create(t, New{
-			URL: "https://example.com/0", Strategy: new(Random), ExpiresAt: &soon,
+		l, _ := b.create(t, link.New{
+			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,
 			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
 		})
 		b.tick()
-		b.update(t, l, Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
+		b.update(t, l, link.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
 		b.now = noon.AddDate(0, 6, 0) // much longer than the tombstone
 		got, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil)
 		if err != nil || got.Status(b.now) != routing.Expired {
@@ -289,7 +290,7 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 			t.Fatal(err, claims)
 		}
 		all := b.versions(t, l)
-		if len(all) != 2 || all[0].Cause != CauseClaimed || all[1].Cause != CauseCreated || !all[1].From.Equal(l.CreatedAt) {
+		if len(all) != 2 || all[0].Cause != link.CauseClaimed || all[1].Cause != link.CauseCreated || !all[1].From.Equal(l.CreatedAt) {
 			t.Errorf("%+v", all)
 		}
 	})

@@ -1,12 +1,14 @@
-package link
+package link_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -19,27 +21,27 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		member := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
-		two := []*New{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
-		routed := []*New{{URL: "https://example.com/r", Metadata: []*Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
+		two := []*link.New{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
+		routed := []*link.New{{URL: "https://example.com/r", Metadata: []*link.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
 		key := "a key"
 		calls := map[string]func() error{
 			"one":       func() error { _, _, err := b.Create(t.Context(), member, *two[0]); return err },
-			"many":      func() error { _, err := b.CreateMany(t.Context(), member, Batch{Links: two}); return err },
-			"with data": func() error { _, err := b.CreateMany(t.Context(), member, Batch{Links: routed}); return err },
+			"many":      func() error { _, err := b.CreateMany(t.Context(), member, creation.Batch{Links: two}); return err },
+			"with data": func() error { _, err := b.CreateMany(t.Context(), member, creation.Batch{Links: routed}); return err },
 			"with a key": func() error {
-				_, err := b.CreateMany(t.Context(), member, Batch{Links: two, IdempotencyKey: &key})
+				_, err := b.CreateMany(t.Context(), member, creation.Batch{Links: two, IdempotencyKey: &key})
 				return err
 			},
 			"all or none": func() error {
-				_, err := b.CreateMany(t.Context(), member, Batch{Links: two, OnError: AllOrNothing})
+				_, err := b.CreateMany(t.Context(), member, creation.Batch{Links: two, OnError: link.AllOrNothing})
 				return err
 			},
 			"random codes": func() error {
-				_, _, err := b.Create(t.Context(), member, New{URL: "https://example.com/", Strategy: new(Random)})
+				_, _, err := b.Create(t.Context(), member, link.New{URL: "https://example.com/", Strategy: new(link.Random)})
 				return err
 			},
 			"upsert": func() error {
-				_, err := b.UpsertMany(t.Context(), member, []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, SkipFailed)
+				_, err := b.UpsertMany(t.Context(), member, []*creation.Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, link.SkipFailed)
 				return err
 			},
 		}
@@ -58,7 +60,7 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 			must.Value(d.NewInsert().Model(&workspace.Member{WorkspaceID: b.mine.ID(), AccountID: member.AccountID(),
 				Role: workspace.Editor, CreatedAt: noon}).Exec(db.AsSystem(t.Context())))(t)
 		}
-		if n := must.Value(d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+		if n := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
 			t.Errorf("%d links", n)
 		}
 		for name, call := range calls {
@@ -74,10 +76,10 @@ func TestStore_ScheduledBy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		member := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
-		one, _ := b.create(t, New{URL: "https://example.com/1"})
-		two, _ := b.create(t, New{URL: "https://example.com/2"})
-		schedule := func(m workspace.Membership, l *Link, in time.Duration) string {
-			return must.Value(b.Schedule(t.Context(), m, l.ID, b.now.Add(in), Change{Title: optional.Set(new("later"))}))(t).ID
+		one, _ := b.create(t, link.New{URL: "https://example.com/1"})
+		two, _ := b.create(t, link.New{URL: "https://example.com/2"})
+		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {
+			return must.Value(b.Schedule(t.Context(), m, l.ID, b.now.Add(in), link.Change{Title: optional.Set(new("later"))}))(t).ID
 		}
 		second, first := schedule(member, one, 2*time.Hour), schedule(member, two, time.Hour)
 		schedule(b.mine, one, time.Hour)

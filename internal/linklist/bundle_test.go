@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -19,7 +20,7 @@ var noon = dbtest.Noon
 // bundle is a store with two workspaces, and the store that creates their links.
 type bundle struct {
 	*Store
-	links         *link.Store
+	links         *creation.Store
 	mine, foreign workspace.Membership
 }
 
@@ -31,7 +32,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Log: slog.New(slog.DiscardHandler), Now: now,
 	}))(t)
 	b := &bundle{
-		Store: &Store{DB: d, Now: now}, links: links,
+		Store: &Store{DB: d, Now: now}, links: creation.NewStore(links),
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
 	}
 	if err := b.IndexAll(t.Context()); err != nil { // there are no links of an earlier version

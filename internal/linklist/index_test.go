@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -32,7 +33,7 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 			for i := range 100 {
 				some = append(some, &link.New{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
 			}
-			must.Value(b.links.CreateMany(t.Context(), b.mine, link.Batch{Links: some}))(t)
+			must.Value(b.links.CreateMany(t.Context(), b.mine, creation.Batch{Links: some}))(t)
 		}
 		expect := func(state string, zebrafish, antelope int) {
 			t.Helper()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/destination"
@@ -22,7 +23,7 @@ import (
 
 // bundle is a store of links with a blocklist, and a workspace.
 type bundle struct {
-	*link.Store
+	*creation.Store
 	blocklist  *moderation.Blocklist
 	moderation *moderation.Store
 	now        time.Time
@@ -38,14 +39,14 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	clicks := clicktest.New(t, d, clock)
 	clicktest.Run(t, clicks.Recorder)
 	b.blocklist = &moderation.Blocklist{DB: d, Now: clock}
-	var err error
-	b.Store, err = link.NewStore(link.Config{
+	links, err := link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks,
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
 	})
 	must.NoError(t, err)
-	b.moderation = &moderation.Store{DB: d, Links: b.Store, Limits: limits, Now: clock}
+	b.Store = creation.NewStore(links)
+	b.moderation = &moderation.Store{DB: d, Links: links, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")
 	return b
 }
@@ -64,7 +65,7 @@ func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) 
 
 func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
 	t.Helper()
-	results := must.Value(b.CreateMany(t.Context(), b.mine, link.Batch{Links: in, OnError: policy}))(t)
+	results := must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{Links: in, OnError: policy}))(t)
 	return results
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -119,7 +120,7 @@ func (b *bundle) takeEvents() []string {
 // link creates a link to any URL, with a due check.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := b.Links.Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
+	l, _, err := creation.NewStore(b.Links.Store).Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
 	must.NoError(t, err)
 	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
 		Exec(db.AsSystem(t.Context()))

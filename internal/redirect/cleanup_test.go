@@ -106,7 +106,7 @@ func (b *bundle) lookTwice(t *testing.T, d *db.DB) int64 {
 		both.Go(func() {
 			runner, job := cleaner(d, b.Now, func(ctx context.Context) error {
 				cleaned.Add(1)
-				return (&upkeep.Store{Store: b.links}).CleanUp(ctx)
+				return (&upkeep.Store{Store: b.links.Store}).CleanUp(ctx)
 			})
 			if _, err := runner.Try(t.Context(), job); err != nil {
 				t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -40,7 +41,7 @@ import (
 // Redis has its own clock.
 type bundle struct {
 	*Handler
-	links  *link.Store
+	links  *creation.Store
 	redis  *redisx.Client
 	counts *stats.Store
 	mux    *http.ServeMux
@@ -71,7 +72,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 		Clicks: clicks, Limits: ratelimit.New(redis, log, time.Now), Log: log, Now: clock,
 	}))(t)
 	must.NoError(t, links.Resolver.CatchUp(t.Context()))
-	b.links = links
+	b.links = creation.NewStore(links)
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -24,14 +25,15 @@ import (
 // noon is when the tests begin.
 var noon = dbtest.Noon
 
-// bundle is a store with a workspace of one person.
+// bundle is a store with a workspace of one person, and the store that creates its links.
 type bundle struct {
 	*Store
-	now    time.Time
-	mine   workspace.Membership
-	me     string
-	clicks clicktest.Clicks
-	grants *hitquota.Grants
+	creation *creation.Store
+	now      time.Time
+	mine     workspace.Membership
+	me       string
+	clicks   clicktest.Clicks
+	grants   *hitquota.Grants
 }
 
 func setup(t *testing.T, d *db.DB) *bundle {
@@ -41,11 +43,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	log := slog.New(slog.DiscardHandler)
 	b.me, b.clicks = b.mine.AccountID(), clicktest.New(t, d, clock)
 	clicktest.Run(t, b.clicks.Recorder)
-	b.Store = &Store{must.Value(link.NewStore(link.Config{
+	links := must.Value(link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 10_000, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: b.clicks, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock,
-	}))(t)}
+	}))(t)
+	b.Store, b.creation = &Store{links}, creation.NewStore(links)
 	b.grants = hitquota.NewGrants(d, b.clicks.Store, log)
 	clicktest.Run(t, b.grants)
 	return b
@@ -56,14 +59,14 @@ func (b *bundle) tick() { b.now = b.now.Add(time.Minute) }
 
 func (b *bundle) create(t *testing.T, in link.New) *link.Link {
 	t.Helper()
-	l, _, err := b.Create(t.Context(), b.mine, in)
+	l, _, err := b.creation.Create(t.Context(), b.mine, in)
 	must.NoError(t, err)
 	return l
 }
 
 func (b *bundle) createMany(t *testing.T, in ...*link.New) []link.Result {
 	t.Helper()
-	return must.Value(b.CreateMany(t.Context(), b.mine, link.Batch{Links: in}))(t)
+	return must.Value(b.creation.CreateMany(t.Context(), b.mine, creation.Batch{Links: in}))(t)
 }
 
 // urls are n links to create.
@@ -90,7 +93,7 @@ func routingTo(target, ended, pending string) *routing.Change {
 
 func (b *bundle) anonymous(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	l, _, err := b.creation.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	must.NoError(t, err)
 	return l
 }

@@ -1,60 +1,57 @@
-package link
+// Package creation creates links: single ones, bulk calls, upserts and links without an account. Every call is part of a
+// batch, which reads what it depends on, decides and writes, in one transaction: gather.go forms batches, decide.go is
+// the contract, and insert.go carries a batch out. The GraphQL resolvers call it.
+package creation
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/codecounter"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/idempotency"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// MaxBatch is how many links one call may create or change.
-const MaxBatch = 1000
-
-// Result is the outcome of one link of a batch: the link, or why there is none.
-type Result struct {
-	Link *Link
-	// Created reports that this call created the link.
-	Created bool
-	// Ignored are the given fields that an existing link has otherwise, as in routing.card.
-	Ignored []string
-	// OperationID is the bulk call that wrote a version of the link; empty if it wrote none.
-	OperationID string
-	Err         error
+// Store creates links. It has the methods of the store of links.
+type Store struct {
+	*link.Store
+	counters    *codecounter.Counter
+	idempotency idempotency.Store
+	gatherer    gatherer
+	lanes       uint32 // of shared batches
+	collisions  atomic.Int64
+	exhausted   atomic.Int64
 }
 
-// isEmpty reports whether there is neither a link nor an error.
-func (r *Result) isEmpty() bool { return r.Link == nil && r.Err == nil }
-
-// OperationOf returns the id of the bulk call with these results; nil if it changed nothing.
-func OperationOf(results []Result) *string {
-	for _, r := range results {
-		if r.OperationID != "" {
-			return &r.OperationID
-		}
+// NewStore returns a Store that creates links in the store of links.
+func NewStore(links *link.Store) *Store {
+	return &Store{
+		Store: links, counters: codecounter.New(links.DB, links.CodeSecrets),
+		idempotency: idempotency.Store{DB: links.DB, Now: links.Now},
+		gatherer:    gatherer{MaxBatch: maxBatchLinks, Serial: true}, lanes: defaultLanes,
 	}
-	return nil
 }
 
-// Policy determines how a batch handles the failure of a single link.
-type Policy string
+// Collisions returns how many generated codes were taken, since this node started.
+func (s *Store) Collisions() int64 { return s.collisions.Load() }
 
-// The policies.
-const (
-	// SkipFailed skips links that fail and processes the rest.
-	SkipFailed Policy = "SKIP_FAILED"
-	// AllOrNothing rolls back the whole batch if any link fails.
-	AllOrNothing Policy = "ALL_OR_NOTHING"
-)
+// ExhaustedCodes returns how many links were refused with CodeExhausted, since this node started.
+func (s *Store) ExhaustedCodes() int64 { return s.exhausted.Load() }
+
+// now returns the current time in the precision of the database.
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
 // Batch is a list of links to create in one call.
 type Batch struct {
-	Links []*New
+	Links []*link.New
 	// OnError is the policy; empty means SkipFailed.
-	OnError Policy
+	OnError link.Policy
 	// IdempotencyKey identifies the call: a repeated call returns the results of the first.
 	IdempotencyKey *string
 	// OperationID is the id under which RevertOperation undoes the call; empty for a call that is no
@@ -70,8 +67,8 @@ type Batch struct {
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the argument.
-func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *Link, created bool, err error) {
-	results, err := s.CreateMany(ctx, m, Batch{Links: []*New{&in}})
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in link.New) (l *link.Link, created bool, err error) {
+	results, err := s.CreateMany(ctx, m, Batch{Links: []*link.New{&in}})
 	if err != nil {
 		return nil, false, err
 	}
@@ -84,15 +81,15 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *
 // of the first. Calls with a presumed membership have neither a key nor a routing. The number of
 // statements does not depend on the number of links. An error means that nothing was created:
 // InvalidInput, IdempotencyConflict, CodeExhausted when all counters have been issued, or Forbidden.
-func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
+func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]link.Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckBatch(len(in.Links), "links"); err != nil {
+	if err := link.CheckBatch(len(in.Links), "links"); err != nil {
 		return nil, err
 	}
-	hasRouting := slices.ContainsFunc(in.Links, func(l *New) bool { return l.Routing != nil })
+	hasRouting := slices.ContainsFunc(in.Links, func(l *link.New) bool { return l.Routing != nil })
 	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) { // they read before the transaction checks the membership
 		return nil, errors.New("creating links with a presumed membership")
 	}
@@ -100,9 +97,9 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err != nil {
 		return nil, err
 	}
-	routings := make([]Routed, 0, len(in.Links))
+	routings := make([]link.Routed, 0, len(in.Links))
 	for _, l := range in.Links {
-		routings = append(routings, Routed{Change: l.Routing})
+		routings = append(routings, link.Routed{Change: l.Routing})
 	}
 	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
@@ -126,44 +123,10 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		}
 		err := s.create(ctx, c)
 		if err == nil {
-			return c.results, InternalError(c.results)
+			return c.results, link.InternalError(c.results)
 		}
 		if !errors.Is(err, idempotency.ErrTaken) { // else the same call was faster: return its results
 			return nil, fmt.Errorf("creating links: %w", err)
 		}
 	}
-}
-
-func CheckBatch(n int, field string) error {
-	if n < 1 || n > MaxBatch {
-		return errs.New(errs.InvalidInput, "A batch must have 1 to %d links. This batch has %d.", MaxBatch, n).At(field)
-	}
-	return nil
-}
-
-// InternalError returns the first error that is not a user error, or nil.
-func InternalError(results []Result) error {
-	for _, r := range results {
-		if r.Err != nil && !errs.From(r.Err).Kind.IsUserError() {
-			return r.Err
-		}
-	}
-	return nil
-}
-
-// FailAll fails every result of an AllOrNothing batch if one of them is an error, and reports
-// whether one is.
-func FailAll(results []Result) bool {
-	failed := false
-	for _, r := range results {
-		failed = failed || r.Err != nil
-	}
-	for i, r := range results {
-		if failed && r.Err == nil {
-			results[i] = Result{
-				Err: errs.New(errs.Conflict, "Another link of the batch failed, so the batch was rolled back."),
-			}
-		}
-	}
-	return failed
 }

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -10,8 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/link"
 )
 
 // gatherer combines concurrent calls into batches: those of all workspaces of a lane, and those that such a batch leaves
@@ -61,26 +60,14 @@ func firstError(err error, c *call) error {
 // isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a link fails, one that
 // saves its results, and one that changes links.
 func (c *call) isAlone() bool {
-	return c.policy == AllOrNothing || c.key != nil || c.items[0].upsert != nil || len(c.items) > maxSharedLinks ||
+	return c.policy == link.AllOrNothing || c.key != nil || c.items[0].upsert != nil || len(c.items) > maxSharedLinks ||
 		c.size() > maxSharedBytes
 }
 
 // size returns about how many bytes the rows of the links will have.
 func (c *call) size() (size int) {
 	for _, it := range c.items {
-		size += it.in.size()
-	}
-	return size
-}
-
-// size returns about how many bytes the row of the link will have.
-func (in *New) size() int {
-	size := 2*len(in.URL) + len(optional.Value(in.Title)) + len(optional.Value(in.Note)) + 512
-	for _, p := range in.Metadata {
-		size += len(p.Key) + len(p.Value)
-	}
-	if in.Routing != nil {
-		size += check.MaxStored
+		size += it.in.Size()
 	}
 	return size
 }
@@ -129,7 +116,7 @@ func countFitting(calls []*call) int {
 	links, size := 0, 0
 	for i, c := range calls {
 		links, size = links+len(c.items), size+c.size()
-		if i > 0 && (links > maxBatchLinks || size > StatementBytes) {
+		if i > 0 && (links > maxBatchLinks || size > link.StatementBytes) {
 			return i
 		}
 	}

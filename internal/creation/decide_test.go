@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -14,7 +15,7 @@ import (
 )
 
 // propose returns a proposal for the URL https://example.com/, like a call that has prepared its passwords.
-func propose(t *testing.T, in New) *proposal {
+func propose(t *testing.T, in link.New) *proposal {
 	t.Helper()
 	if in.URL == "" {
 		in.URL = "https://example.com/"
@@ -22,7 +23,7 @@ func propose(t *testing.T, in New) *proposal {
 	if p := in.Routing.NewPassword(); p != nil {
 		p.ID, p.Hash = "id of "+p.Text, "#"+p.Text
 	}
-	return &proposal{in: &in, draft: must.Value(Draft(workspace.Public(), in, noon))(t)}
+	return &proposal{in: &in, draft: must.Value(link.Draft(workspace.Public(), in, noon))(t)}
 }
 
 // summary is the act of a decision with the ignored fields, or the code of its error with the field.
@@ -38,29 +39,29 @@ func (d *decision) summary() string {
 func TestDecide_ByFacts(t *testing.T) {
 	t.Parallel()
 	code, mine := new("promo"), new("mine")
-	kinds := []New{
+	kinds := []link.New{
 		{}, {ExternalID: mine}, {CustomCode: code}, {CustomCode: code, ExternalID: mine},
-		{Strategy: new(Random)}, {Strategy: new(Random), ExternalID: mine}, {Strategy: new(Counter)},
-		{ExternalID: mine}, {CustomCode: code, ExternalID: mine}, {Strategy: new(Random), ExternalID: mine},
+		{Strategy: new(link.Random)}, {Strategy: new(link.Random), ExternalID: mine}, {Strategy: new(link.Counter)},
+		{ExternalID: mine}, {CustomCode: code, ExternalID: mine}, {Strategy: new(link.Random), ExternalID: mine},
 	}
 	const firstUpsert = 7
 	hash := sha256.Sum256([]byte("https://example.com/"))
-	link := func(id string, change func(*Link)) *Link {
-		l := &Link{ID: id, CanonicalHash: hash[:]}
+	known := func(id string, change func(*link.Link)) *link.Link {
+		l := &link.Link{ID: id, CanonicalHash: hash[:]}
 		if change != nil {
 			change(l)
 		}
 		return l
 	}
-	own := func(l *Link) { l.ExternalID = mine }
-	other := func(l *Link) { l.ExternalID = new("other") }
-	gone := func(l *Link) { l.DeletedAt = new(noon) }
-	purged := func(l *Link) { l.DeletedAt, l.PurgedAt = new(noon), new(noon) }
-	disabled := func(l *Link) { l.DisabledAt = new(noon) }
-	elsewhere := func(l *Link) { l.CanonicalHash = []byte{1} }
-	expired := func(l *Link) { l.ExpiresAt = new(noon.Add(-time.Hour)) }
-	all := func(changes ...func(*Link)) func(*Link) {
-		return func(l *Link) {
+	own := func(l *link.Link) { l.ExternalID = mine }
+	other := func(l *link.Link) { l.ExternalID = new("other") }
+	gone := func(l *link.Link) { l.DeletedAt = new(noon) }
+	purged := func(l *link.Link) { l.DeletedAt, l.PurgedAt = new(noon), new(noon) }
+	disabled := func(l *link.Link) { l.DisabledAt = new(noon) }
+	elsewhere := func(l *link.Link) { l.CanonicalHash = []byte{1} }
+	expired := func(l *link.Link) { l.ExpiresAt = new(noon.Add(-time.Hour)) }
+	all := func(changes ...func(*link.Link)) func(*link.Link) {
+		return func(l *link.Link) {
 			for _, change := range changes {
 				change(l)
 			}
@@ -73,7 +74,7 @@ func TestDecide_ByFacts(t *testing.T) {
 	}
 	refused := errs.New(errs.UnsafeURL, "It is refused.").At("url")
 	later := errs.New(errs.QuotaExceeded, "It is used up.")
-	same := link("same", own)
+	same := known("same", own)
 	for name, c := range map[string]struct {
 		facts facts
 		//     URL      own id   code     own id   RANDOM   own id   COUNTER  | upserts by URL, code, RANDOM
@@ -91,65 +92,65 @@ func TestDecide_ByFacts(t *testing.T) {
 		"refused, a used up quota": {facts{refused: refused, overQuota: later},
 			"UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE"},
 
-		"it exists": {facts{same: link("a", nil)},
+		"it exists": {facts{same: known("a", nil)},
 			"return OTHER_ID return OTHER_ID - - - change change -"},
-		"it exists, a used up quota": {facts{same: link("a", nil), overQuota: later},
+		"it exists, a used up quota": {facts{same: known("a", nil), overQuota: later},
 			"return OTHER_ID return OTHER_ID - - - change change -"},
-		"it exists, a taken code": {facts{same: link("a", nil), isTaken: true},
+		"it exists, a taken code": {facts{same: known("a", nil), isTaken: true},
 			"return OTHER_ID return OTHER_ID - - - change change -"},
-		"it exists, refused": {facts{same: link("a", nil), refused: refused},
+		"it exists, refused": {facts{same: known("a", nil), refused: refused},
 			"UNSAFE UNSAFE UNSAFE UNSAFE - - - UNSAFE UNSAFE -"},
-		"it is expired": {facts{same: link("a", expired)},
+		"it is expired": {facts{same: known("a", expired)},
 			"return OTHER_ID return OTHER_ID - - - change change -"},
-		"it has another id": {facts{same: link("a", other)},
+		"it has another id": {facts{same: known("a", other)},
 			"return OTHER_ID return OTHER_ID - - - ANOTHERS CODE -"},
 		"it has the id": {facts{same: same, ofID: same},
 			"return return return return - - - change change -"},
-		"it was deleted": {facts{same: link("a", gone)},
+		"it was deleted": {facts{same: known("a", gone)},
 			"revive OTHER_ID revive OTHER_ID - - - change change -"},
-		"it was deleted, a used up quota": {facts{same: link("a", gone), overQuota: later},
+		"it was deleted, a used up quota": {facts{same: known("a", gone), overQuota: later},
 			"revive OTHER_ID revive OTHER_ID - - - change change -"},
-		"it was deleted with another id": {facts{same: link("a", all(gone, other))},
+		"it was deleted with another id": {facts{same: known("a", all(gone, other))},
 			"revive OTHER_ID revive OTHER_ID - - - ANOTHERS CODE -"},
-		"it was deleted with the id": {facts{same: link("same", all(gone, own)), ofID: link("same", all(gone, own))},
+		"it was deleted with the id": {facts{same: known("same", all(gone, own)), ofID: known("same", all(gone, own))},
 			"revive revive revive revive - - - change change -"},
-		"it was purged": {facts{same: link("a", purged)}, "revive revive revive revive - - - revive revive -"},
-		"it was disabled": {facts{same: link("a", disabled)},
+		"it was purged": {facts{same: known("a", purged)}, "revive revive revive revive - - - revive revive -"},
+		"it was disabled": {facts{same: known("a", disabled)},
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
-		"it was disabled and deleted": {facts{same: link("a", all(disabled, gone))},
+		"it was disabled and deleted": {facts{same: known("a", all(disabled, gone))},
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
-		"it was disabled and purged": {facts{same: link("a", all(disabled, purged))},
+		"it was disabled and purged": {facts{same: known("a", all(disabled, purged))},
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
-		"it was disabled with another id": {facts{same: link("a", all(disabled, other))},
+		"it was disabled with another id": {facts{same: known("a", all(disabled, other))},
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
 
-		"another URL has the code": {facts{ofCode: link("b", elsewhere)}, "- - CODE CODE - - - - change -"},
-		"one with another id has it": {facts{ofCode: link("b", all(elsewhere, other))},
+		"another URL has the code": {facts{ofCode: known("b", elsewhere)}, "- - CODE CODE - - - - change -"},
+		"one with another id has it": {facts{ofCode: known("b", all(elsewhere, other))},
 			"- - CODE CODE - - - - CODE -"},
-		"a deleted one has it": {facts{ofCode: link("b", all(elsewhere, gone))},
+		"a deleted one has it": {facts{ofCode: known("b", all(elsewhere, gone))},
 			"- - CODE CODE - - - - change -"},
-		"a purged one has it": {facts{ofCode: link("b", all(elsewhere, purged))},
+		"a purged one has it": {facts{ofCode: known("b", all(elsewhere, purged))},
 			"- - CODE CODE - - - - CODE -"},
-		"a disabled one has it": {facts{ofCode: link("b", all(elsewhere, disabled))},
+		"a disabled one has it": {facts{ofCode: known("b", all(elsewhere, disabled))},
 			"- - CODE CODE - - - - DISABLED -"},
-		"another has the code and id": {facts{ofCode: link("b", all(elsewhere, own)), ofID: link("b", all(elsewhere, own))},
+		"another has the code and id": {facts{ofCode: known("b", all(elsewhere, own)), ofID: known("b", all(elsewhere, own))},
 			"- - - ID_TAKEN - - - - change -"},
-		"one has the code, one the id": {facts{ofCode: link("b", elsewhere), ofID: link("c", all(elsewhere, own))},
+		"one has the code, one the id": {facts{ofCode: known("b", elsewhere), ofID: known("c", all(elsewhere, own))},
 			"- - - ID_TAKEN - - - - change -"},
 
-		"another has the id": {facts{ofID: link("c", all(elsewhere, own))},
+		"another has the id": {facts{ofID: known("c", all(elsewhere, own))},
 			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
-		"a deleted one has the id": {facts{ofID: link("c", all(elsewhere, own, gone))},
+		"a deleted one has the id": {facts{ofID: known("c", all(elsewhere, own, gone))},
 			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
-		"a disabled one has the id": {facts{ofID: link("c", all(elsewhere, own, disabled))},
+		"a disabled one has the id": {facts{ofID: known("c", all(elsewhere, own, disabled))},
 			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
-		"another has the id, a used up quota": {facts{ofID: link("c", all(elsewhere, own)), overQuota: later},
+		"another has the id, a used up quota": {facts{ofID: known("c", all(elsewhere, own)), overQuota: later},
 			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
-		"another has the id, refused": {facts{ofID: link("c", all(elsewhere, own)), refused: refused},
+		"another has the id, refused": {facts{ofID: known("c", all(elsewhere, own)), refused: refused},
 			"- UNSAFE - UNSAFE - UNSAFE - UNSAFE UNSAFE UNSAFE"},
-		"it exists, another has the id": {facts{same: link("a", nil), ofID: link("c", all(elsewhere, own))},
+		"it exists, another has the id": {facts{same: known("a", nil), ofID: known("c", all(elsewhere, own))},
 			"- OTHER_ID - OTHER_ID - - - change change -"},
-		"it was purged, another has the id": {facts{same: link("a", purged), ofID: link("c", all(elsewhere, own))},
+		"it was purged, another has the id": {facts{same: known("a", purged), ofID: known("c", all(elsewhere, own))},
 			"- ID_TAKEN - ID_TAKEN - - - change change -"},
 	} {
 		wants := strings.Fields(c.want)
@@ -183,54 +184,54 @@ func TestDecide_ByFacts(t *testing.T) {
 func TestDecide_ByFields(t *testing.T) {
 	t.Parallel()
 	soon, later := noon.Add(time.Hour), noon.Add(2*time.Hour)
-	full := New{
+	full := link.New{
 		Title: new("a"), Note: new("n"), Tags: []string{"x", "y"}, Metadata: pairs("k", "v"), RedirectStatus: new(307),
 		StartsAt: &soon, ExpiresAt: &later, MaxClicks: new(int64(5)), Routing: withPassword("password 1"),
 	}
 	full.Routing.Rules, full.Routing.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
 	full.Routing.ForwardPath = optional.Set(new(true))
-	links := map[string]*Link{"plain": propose(t, New{}).draft, "full": propose(t, full).draft}
+	links := map[string]*link.Link{"plain": propose(t, link.New{}).draft, "full": propose(t, full).draft}
 	const noPassword = "CONFLICT routing gate password"
 	for name, c := range map[string]struct {
-		in          New
+		in          link.New
 		plain, full string
 	}{
-		"no field":       {New{}, "return", "return"},
+		"no field":       {link.New{}, "return", "return"},
 		"all the same":   {full, "CONFLICT startsAt", "return"},
-		"start":          {New{StartsAt: &soon}, "CONFLICT startsAt", "return"},
-		"other start":    {New{StartsAt: &noon}, "CONFLICT startsAt", "CONFLICT startsAt"},
-		"end":            {New{ExpiresAt: &soon}, "CONFLICT expiresAt", "CONFLICT expiresAt"},
-		"same end":       {New{ExpiresAt: &later}, "CONFLICT expiresAt", "return"},
-		"finer end":      {New{ExpiresAt: new(later.Add(time.Nanosecond))}, "CONFLICT expiresAt", "return"},
-		"limit":          {New{MaxClicks: new(int64(4))}, "CONFLICT maxClicks", "CONFLICT maxClicks"},
-		"same limit":     {New{MaxClicks: new(int64(5))}, "CONFLICT maxClicks", "return"},
-		"password":       {New{Routing: withPassword("password 1")}, noPassword, "return"},
-		"other password": {New{Routing: withPassword("password 2")}, noPassword, "compare"},
-		"notice": {New{Routing: gated(&routing.GateChange{Notice: optional.Set(new("Hello"))})},
+		"start":          {link.New{StartsAt: &soon}, "CONFLICT startsAt", "return"},
+		"other start":    {link.New{StartsAt: &noon}, "CONFLICT startsAt", "CONFLICT startsAt"},
+		"end":            {link.New{ExpiresAt: &soon}, "CONFLICT expiresAt", "CONFLICT expiresAt"},
+		"same end":       {link.New{ExpiresAt: &later}, "CONFLICT expiresAt", "return"},
+		"finer end":      {link.New{ExpiresAt: new(later.Add(time.Nanosecond))}, "CONFLICT expiresAt", "return"},
+		"limit":          {link.New{MaxClicks: new(int64(4))}, "CONFLICT maxClicks", "CONFLICT maxClicks"},
+		"same limit":     {link.New{MaxClicks: new(int64(5))}, "CONFLICT maxClicks", "return"},
+		"password":       {link.New{Routing: withPassword("password 1")}, noPassword, "return"},
+		"other password": {link.New{Routing: withPassword("password 2")}, noPassword, "compare"},
+		"notice": {link.New{Routing: gated(&routing.GateChange{Notice: optional.Set(new("Hello"))})},
 			"CONFLICT routing gate notice", "CONFLICT routing gate notice"},
-		"button": {New{Routing: gated(&routing.GateChange{Confirm: optional.Set(new(true))})},
+		"button": {link.New{Routing: gated(&routing.GateChange{Confirm: optional.Set(new(true))})},
 			"CONFLICT routing gate confirm", "CONFLICT routing gate confirm"},
-		"no gate":    {New{Routing: gated(nil)}, "return", "return routing.gate.password"},
-		"rule":       {New{Routing: byRule("DE")}, "CONFLICT routing rules", "return"},
-		"other rule": {New{Routing: byRule("FR")}, "CONFLICT routing rules", "CONFLICT routing rules"},
-		"bots": {New{Routing: &routing.Change{Bots: optional.Set(new(routing.BlockBots))}},
+		"no gate":    {link.New{Routing: gated(nil)}, "return", "return routing.gate.password"},
+		"rule":       {link.New{Routing: byRule("DE")}, "CONFLICT routing rules", "return"},
+		"other rule": {link.New{Routing: byRule("FR")}, "CONFLICT routing rules", "CONFLICT routing rules"},
+		"bots": {link.New{Routing: &routing.Change{Bots: optional.Set(new(routing.BlockBots))}},
 			"CONFLICT routing bots", "return"},
-		"all bots": {New{Routing: &routing.Change{Bots: optional.Set(new(routing.RedirectBots))}},
+		"all bots": {link.New{Routing: &routing.Change{Bots: optional.Set(new(routing.RedirectBots))}},
 			"return", "return routing.bots"},
-		"title":             {New{Title: new("b")}, "return title", "return title"},
-		"same title":        {New{Title: new("a")}, "return title", "return"},
-		"note":              {New{Note: new("m")}, "return note", "return note"},
-		"tags":              {New{Tags: []string{"y", "x"}}, "return tags", "return"},
-		"fewer tags":        {New{Tags: []string{"x"}}, "return tags", "return tags"},
-		"metadata":          {New{Metadata: pairs("k", "w")}, "return metadata", "return metadata"},
-		"empty title, tags": {New{Title: new(""), Tags: []string{}}, "return", "return title tags"},
-		"answer":            {New{RedirectStatus: new(301)}, "return redirectStatus", "return redirectStatus"},
-		"same answer":       {New{RedirectStatus: new(307)}, "return redirectStatus", "return"},
-		"path": {New{Routing: &routing.Change{ForwardPath: optional.Set(new(true))}},
+		"title":             {link.New{Title: new("b")}, "return title", "return title"},
+		"same title":        {link.New{Title: new("a")}, "return title", "return"},
+		"note":              {link.New{Note: new("m")}, "return note", "return note"},
+		"tags":              {link.New{Tags: []string{"y", "x"}}, "return tags", "return"},
+		"fewer tags":        {link.New{Tags: []string{"x"}}, "return tags", "return tags"},
+		"metadata":          {link.New{Metadata: pairs("k", "w")}, "return metadata", "return metadata"},
+		"empty title, tags": {link.New{Title: new(""), Tags: []string{}}, "return", "return title tags"},
+		"answer":            {link.New{RedirectStatus: new(301)}, "return redirectStatus", "return redirectStatus"},
+		"same answer":       {link.New{RedirectStatus: new(307)}, "return redirectStatus", "return"},
+		"path": {link.New{Routing: &routing.Change{ForwardPath: optional.Set(new(true))}},
 			"return routing.forwardPath", "return"},
-		"end page": {New{Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/end"))}},
+		"end page": {link.New{Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/end"))}},
 			"return routing.endedUrl", "return routing.endedUrl"},
-		"start and title": {New{StartsAt: &noon, Title: new("b")}, "CONFLICT startsAt", "CONFLICT startsAt"},
+		"start and title": {link.New{StartsAt: &noon, Title: new("b")}, "CONFLICT startsAt", "CONFLICT startsAt"},
 	} {
 		for existing, want := range map[string]string{"plain": c.plain, "full": c.full} {
 			p := propose(t, sending(c.in))
@@ -239,7 +240,7 @@ func TestDecide_ByFields(t *testing.T) {
 			}
 		}
 	}
-	p := propose(t, sending(New{Routing: withPassword("password 2")}))
+	p := propose(t, sending(link.New{Routing: withPassword("password 2")}))
 	p.compared = "id of password 1"
 	if d := decide(p, &facts{same: links["full"]}); d.summary() != noPassword {
 		t.Errorf("another password that was compared: %s", d.summary())

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -23,14 +24,14 @@ const randomAttempts = 5
 type call struct {
 	member workspace.Membership
 	items  []*item
-	policy Policy
+	policy link.Policy
 	key    *idempotency.Key // may be nil
 	// operationID is the bulk call; empty for none.
 	operationID string
 
 	// results are those of the items. err is why there are none, and hasLeft means that the call must run in another
 	// batch.
-	results []Result
+	results []link.Result
 	err     error
 	hasLeft bool
 }
@@ -56,21 +57,21 @@ type item struct {
 	call *call
 	// holder is the link that has the external id of the upsert, or nil, and versionBefore the version of the link that
 	// it changes.
-	holder        *Link
+	holder        *link.Link
 	versionBefore int
 	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
 	// are tried: nearly always the first is free.
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
-	Result
+	link.Result
 
 	// The state of the transaction: the earlier item with the same identity and external id, or nil; what is known and
 	// decided, the result so far, how many codes were taken by other links, and whether a deleted link was revived.
 	duplicateOf *item
 	facts       facts
 	decision    decision
-	attempt     Result
+	attempt     link.Result
 	tried       int
 	revived     bool
 }
@@ -85,17 +86,15 @@ type request struct {
 	externalID string
 }
 
-var (
-	// ErrFailed rolls back an AllOrNothing batch.
-	ErrFailed = errors.New("a link of the batch has an error")
-	// errRetry rolls back a batch that must run again: it needs more generated codes, must compare a password first, or a
-	// link that it found was purged meanwhile.
-	errRetry = errors.New("the batch must run again")
-)
+// errRetry rolls back a batch that must run again: it needs more generated codes, must compare a password first, or a
+// link that it found was purged meanwhile.
+var errRetry = errors.New("the batch must run again")
 
 func (s *Store) newBatch(calls ...*call) *batch { return &batch{Store: s, now: s.now(), calls: calls} }
 
-func (c *call) add(in *New) { c.items = append(c.items, &item{call: c, proposal: proposal{in: in}}) }
+func (c *call) add(in *link.New) {
+	c.items = append(c.items, &item{call: c, proposal: proposal{in: in}})
+}
 
 // run sets the results of the calls. It returns an error if all have failed. It runs the transaction again if that has
 // lost a race with another one.
@@ -107,8 +106,8 @@ func (b *batch) run(ctx context.Context) error {
 		}
 		isLost := errors.Is(err, errRetry) || db.IsUniqueViolation(err)
 		switch {
-		case isLost && (races < MaxRaces || errors.Is(err, errRetry) && b.calls[0].items[0].upsert == nil):
-		case err == nil || errors.Is(err, ErrFailed):
+		case isLost && (races < link.MaxRaces || errors.Is(err, errRetry) && b.calls[0].items[0].upsert == nil):
+		case err == nil || errors.Is(err, link.ErrFailed):
 			b.finish(ctx)
 			return nil
 		default:
@@ -142,7 +141,7 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 	}
 	hasFailed := false
 	for _, it := range b.items {
-		it.attempt = Result{}
+		it.attempt = link.Result{}
 		b.validate(it)
 		hasFailed = hasFailed || it.Err != nil
 	}
@@ -157,14 +156,14 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 }
 
 // isAllOrNothing reports whether the batch is one call with this policy.
-func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == AllOrNothing }
+func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == link.AllOrNothing }
 
 // validate drafts the link of an item, once.
 func (b *batch) validate(it *item) {
 	if it.isKnown() || it.draft != nil || it.Err != nil {
 		return
 	}
-	if it.draft, it.Err = Draft(it.call.member, *it.in, b.now); it.Err == nil {
+	if it.draft, it.Err = link.Draft(it.call.member, *it.in, b.now); it.Err == nil {
 		it.Err = b.draftUpsert(it)
 	}
 	if it.Err == nil {
@@ -174,7 +173,7 @@ func (b *batch) validate(it *item) {
 	if it.Err == nil {
 		it.Err = b.testDraft(it)
 	}
-	if it.Err == nil && it.draft.Strategy.idempotent() {
+	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
 		it.identity = identity{it.call.member.ID(), string(it.draft.CanonicalHash), optional.Value(it.in.CustomCode)}
 	}
 }
@@ -184,18 +183,18 @@ func (b *batch) testDraft(it *item) error {
 	if it.draft.Routing == nil {
 		return nil
 	}
-	if it.draft.Strategy.idempotent() {
+	if it.draft.Strategy.IsIdempotent() {
 		it.draft.Code, _ = b.nextCode(it)
 	}
 	return b.RunTests(it.draft)
 }
 
 // customCodes returns the code that the caller chose; none for other strategies.
-func customCodes(strategy Strategy, custom *string) ([]string, error) {
+func customCodes(strategy link.Strategy, custom *string) ([]string, error) {
 	switch {
-	case strategy != Custom && custom != nil:
+	case strategy != link.Custom && custom != nil:
 		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
-	case strategy != Custom:
+	case strategy != link.Custom:
 		return nil, nil
 	case custom == nil:
 		return nil, errs.New(errs.InvalidInput, "The strategy CUSTOM needs a customCode.").At("customCode")
@@ -218,9 +217,9 @@ func (b *batch) generateCodes(ctx context.Context) error {
 			continue
 		}
 		switch it.draft.Strategy {
-		case Counter:
+		case link.Counter:
 			counters = append(counters, it)
-		case Random:
+		case link.Random:
 			for range randomAttempts {
 				it.codes = append(it.codes, shortcode.Random())
 			}
@@ -267,6 +266,9 @@ func (b *batch) announce(ctx context.Context, items []*item) {
 // pending reports whether the item has no final result yet.
 func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
 
+// isUndecided reports whether the attempt has no result yet.
+func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt.Err == nil }
+
 // isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is false for other items.
 func (it *item) isKnown() bool {
 	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
@@ -275,7 +277,7 @@ func (it *item) isKnown() bool {
 // unresolved returns the items that have no result yet, neither final nor in this attempt.
 func (b *batch) unresolved() (items []*item) {
 	for _, it := range b.items {
-		if it.pending() && it.attempt.isEmpty() {
+		if it.pending() && it.isUndecided() {
 			items = append(items, it)
 		}
 	}
@@ -289,8 +291,8 @@ func (b *batch) failed() bool {
 
 // resultsOf returns the results of the items. A duplicate gets a copy of the link, with the membership of its own
 // caller.
-func (c *call) resultsOf() []Result {
-	results := make([]Result, 0, len(c.items))
+func (c *call) resultsOf() []link.Result {
+	results := make([]link.Result, 0, len(c.items))
 	for _, it := range c.items {
 		if it.Result = it.result(); it.duplicateOf != nil && it.Link != nil {
 			own := *it.Link
@@ -298,8 +300,8 @@ func (c *call) resultsOf() []Result {
 		}
 		results = append(results, it.Result)
 	}
-	if c.policy == AllOrNothing {
-		FailAll(results)
+	if c.policy == link.AllOrNothing {
+		link.FailAll(results)
 	}
 	return results
 }
@@ -309,14 +311,14 @@ func (c *call) resultsOf() []Result {
 func (b *batch) assignCode(it *item) bool {
 	code, ok := b.nextCode(it)
 	it.draft.ID, it.draft.Code, it.draft.RootCode = id.New(id.Link), code, nil
-	if it.draft.Strategy != Custom {
+	if it.draft.Strategy != link.Custom {
 		it.draft.RootCode = &it.draft.Code
 	}
 	return ok
 }
 
 func (b *batch) nextCode(it *item) (string, bool) {
-	if it.draft.Strategy != Deterministic {
+	if it.draft.Strategy != link.Deterministic {
 		return it.codes[min(it.tried, len(it.codes)-1)], it.tried < len(it.codes)
 	}
 	for ; it.tried < shortcode.Salts; it.tried++ {

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -17,18 +17,19 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-func (b *bundle) createMany(t *testing.T, policy Policy, in ...*New) []Result {
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
 	t.Helper()
 	results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{Links: in, OnError: policy}))(t)
 	return results
 }
 
 // outcomes names the results: created, there, or the kind of the error.
-func outcomes(results []Result) []string {
+func outcomes(results []link.Result) []string {
 	var said []string
 	for _, r := range results {
 		switch {
@@ -43,10 +44,10 @@ func outcomes(results []Result) []string {
 	return said
 }
 
-func urls(from, to int) []*New {
-	var in []*New
+func urls(from, to int) []*link.New {
+	var in []*link.New
 	for i := from; i < to; i++ {
-		in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i)})
+		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
 	}
 	return in
 }
@@ -55,9 +56,9 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		there, _ := b.create(t, New{URL: "https://example.com/there"})
+		there, _ := b.create(t, link.New{URL: "https://example.com/there"})
 		promo, other := "promo", "other"
-		in := []*New{
+		in := []*link.New{
 			{URL: "https://example.com/a"},
 			{URL: "https://EXAMPLE.com/a/"}, // the same
 			{URL: "https://example.com/there"},
@@ -66,10 +67,10 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 			{URL: "https://example.com/a", CustomCode: &promo}, // the same
 			{URL: "https://example.com/b", CustomCode: &promo}, // another URL
 			{URL: "https://example.com/b", CustomCode: &other},
-			{URL: "https://example.com/a", Strategy: new(Counter)},
-			{URL: "https://example.com/a", Strategy: new(Random)},
+			{URL: "https://example.com/a", Strategy: new(link.Counter)},
+			{URL: "https://example.com/a", Strategy: new(link.Random)},
 		}
-		results := b.createMany(t, SkipFailed, in...)
+		results := b.createMany(t, link.SkipFailed, in...)
 		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created", "created",
 			"created"}
 		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
@@ -87,7 +88,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 		if got := b.usage(t); got != 6 {
 			t.Errorf("%d links used, want 6", got)
 		}
-		again := outcomes(b.createMany(t, SkipFailed, in[:8]...))
+		again := outcomes(b.createMany(t, link.SkipFailed, in[:8]...))
 		if diff := cmp.Diff([]string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
 			again); diff != "" {
 			t.Errorf("again (-want +got):\n%s", diff)
@@ -116,18 +117,18 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&written), Kind: d.Kind})
 		b.LinkQuota = 5
 		promo := "promo"
-		b.create(t, New{URL: "https://example.com/there", CustomCode: &promo})
+		b.create(t, link.New{URL: "https://example.com/there", CustomCode: &promo})
 		if !written.any {
 			t.Fatal("the creation of a link is not seen")
 		}
-		for name, batch := range map[string][]*New{
-			"a taken code": append(urls(0, 2), &New{URL: "https://example.com/b", CustomCode: &promo}),
+		for name, batch := range map[string][]*link.New{
+			"a taken code": append(urls(0, 2), &link.New{URL: "https://example.com/b", CustomCode: &promo}),
 			"the quota":    urls(0, 5),
 		} {
 			for _, key := range []*string{nil, &name} {
 				written.any = false
-				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: batch, OnError: AllOrNothing, IdempotencyKey: key})
-				if err != nil || written.any || slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil }) {
+				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: batch, OnError: link.AllOrNothing, IdempotencyKey: key})
+				if err != nil || written.any || slices.ContainsFunc(results, func(r link.Result) bool { return r.Err == nil }) {
 					t.Errorf("%s: %v, inserted: %t, error: %v", name, outcomes(results), written.any, err)
 				}
 			}
@@ -141,25 +142,25 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 		b := setup(t, d)
 		b.LinkQuota = 5
 		promo := "promo"
-		b.create(t, New{URL: "https://example.com/there", CustomCode: &promo})
-		for name, bad := range map[string]*New{
+		b.create(t, link.New{URL: "https://example.com/there", CustomCode: &promo})
+		for name, bad := range map[string]*link.New{
 			"invalid": {URL: "nothing"},
 			"taken":   {URL: "https://example.com/b", CustomCode: &promo},
 		} {
-			got := outcomes(b.createMany(t, AllOrNothing, &New{URL: "https://example.com/a"}, bad))
+			got := outcomes(b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/a"}, bad))
 			if got[0] != "CONFLICT" || got[1] == "CONFLICT" {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
-		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") ||
+		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") ||
 			slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
 		}
-		n, err := d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context()))
+		n, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 1 || b.usage(t) != 1 {
 			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.usage(t), err)
 		}
-		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got,
+		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got,
 			func(s string) bool { return s != "created" }) {
 			t.Errorf("within the quota: %v", got)
 		}
@@ -191,11 +192,11 @@ func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 			})
 		}
 		all.Wait()
-		n, err := d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context()))
+		n, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 60 || said["created"] != 60 || b.usage(t) != 60 {
 			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.usage(t), err)
 		}
-		if got := outcomes(b.createMany(t, SkipFailed, urls(0, 80)...)); slices.Contains(got, "created") {
+		if got := outcomes(b.createMany(t, link.SkipFailed, urls(0, 80)...)); slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
 		}
 	})
@@ -213,12 +214,12 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 		for range 2 {
 			var all sync.WaitGroup
 			for range 2 {
-				node := must.Value(NewStore(b.Config))(t)
+				node := NewStore(b.Store.Store)
 				all.Go(func() {
 					for range 3 {
 						in := urls(0, 500)
 						for _, one := range in {
-							one.Strategy = new(Counter)
+							one.Strategy = new(link.Counter)
 						}
 						results, err := node.CreateMany(t.Context(), b.mine, Batch{Links: in})
 						if err != nil {
@@ -250,14 +251,14 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		taken, _ := b.create(t, New{URL: "https://example.com/taken"})
+		taken, _ := b.create(t, link.New{URL: "https://example.com/taken"})
 		for counter := range uint64(2) {
 			code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(counter)
 			other := *taken
-			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, Random
+			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, link.Random
 			must.Value(d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
 		}
-		l, created := b.create(t, New{URL: "https://example.com/", Strategy: new(Counter)})
+		l, created := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Counter)})
 		if want := shortcode.NewPermutation(b.CodeSecrets[0]).Code(2); !created || l.Code != want {
 			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
 		}
@@ -270,7 +271,7 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	for _, n := range []int{0, MaxBatch + 1} {
+	for _, n := range []int{0, link.MaxBatch + 1} {
 		if _, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%d links: %v", n, err)
 		}
@@ -283,10 +284,10 @@ func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 3 * MaxBatch
+		b.LinkQuota = 3 * link.MaxBatch
 		for _, want := range []string{"created", "there"} {
 			for call := range 3 {
-				for i, said := range outcomes(b.createMany(t, SkipFailed, urls(call*MaxBatch, (call+1)*MaxBatch)...)) {
+				for i, said := range outcomes(b.createMany(t, link.SkipFailed, urls(call*link.MaxBatch, (call+1)*link.MaxBatch)...)) {
 					if said != want {
 						t.Fatalf("row %d of call %d: %s, want %s", i, call, said, want)
 					}
@@ -304,12 +305,12 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other, _ := b.create(t, New{URL: "https://example.com/taken"})
+		other, _ := b.create(t, link.New{URL: "https://example.com/taken"})
 		code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(0)
-		taken := recordOf(other)
-		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, Random
-		must.Value(d.NewInsert().Model(taken).Exec(db.AsSystem(t.Context())))(t)
-		for _, r := range b.createMany(t, SkipFailed, &New{URL: "https://example.com/a"}, counted("https://example.com/b")) {
+		taken := *other
+		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
+		must.Value(d.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
+		for _, r := range b.createMany(t, link.SkipFailed, &link.New{URL: "https://example.com/a"}, counted("https://example.com/b")) {
 			if _, err := b.Get(t.Context(), b.mine, r.Link.ID); err != nil || !r.Created {
 				t.Errorf("%+v: %v", r, err)
 			}
@@ -327,16 +328,16 @@ func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-		var in, others []*New
+		var in, others []*link.New
 		for i := range 50 {
 			code := fmt.Sprintf("code-%d", i)
-			in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i), CustomCode: &code})
-			others = append(others, &New{URL: fmt.Sprintf("https://example.com/other/%d", i), CustomCode: &code})
+			in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i), CustomCode: &code})
+			others = append(others, &link.New{URL: fmt.Sprintf("https://example.com/other/%d", i), CustomCode: &code})
 		}
-		b.createMany(t, SkipFailed, in...)
+		b.createMany(t, link.SkipFailed, in...)
 		b.LinkQuota = 51
 		before := statements.Load()
-		for i, said := range outcomes(b.createMany(t, SkipFailed, others...)) {
+		for i, said := range outcomes(b.createMany(t, link.SkipFailed, others...)) {
 			if said != "CODE_TAKEN" {
 				t.Errorf("row %d: %s", i, said)
 			}
@@ -377,8 +378,8 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 			}
 			for _, ctx := range []context.Context{db.InWorkspace(t.Context(), member.ID(), ""), db.AsCreator(t.Context(), member.ID())} {
 				batch := b.newBatch()
-				must.NoError(t, lookUp(batch, watched, new([]*Link), "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes).Run(ctx))
-				must.NoError(t, lookUp(batch, watched, new([]*Link), "TRUE", "code", "TEXT", codes).Run(ctx))
+				must.NoError(t, lookUp(batch, watched, new([]*link.Link), "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes).Run(ctx))
+				must.NoError(t, lookUp(batch, watched, new([]*link.Link), "TRUE", "code", "TEXT", codes).Run(ctx))
 			}
 		})
 		for _, column := range []string{"canonical_hash", "code"} {

@@ -1,11 +1,11 @@
-package link
+package creation
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/link"
 )
 
 // first returns the item that stands for this one: itself unless it is a duplicate.
@@ -18,7 +18,7 @@ func (it *item) first() *item {
 
 // result returns the result so far: the final one, or that of the attempt. A duplicate gets the link of the first item,
 // by its own fields.
-func (it *item) result() Result {
+func (it *item) result() link.Result {
 	first := it.first()
 	r := first.Result
 	if first.pending() {
@@ -33,13 +33,13 @@ func (it *item) result() Result {
 	}
 	own := it.reuse(l)
 	if own.err != nil {
-		return Result{Err: own.err}
+		return link.Result{Err: own.err}
 	}
-	return Result{Link: l, Ignored: own.ignored}
+	return link.Result{Link: l, Ignored: own.ignored}
 }
 
 // existing returns the link that the decision is about, if it was not deleted.
-func (it *item) existing() *Link {
+func (it *item) existing() *link.Link {
 	if l := it.decision.link; l != nil && l.DeletedAt == nil {
 		return l
 	}
@@ -48,26 +48,13 @@ func (it *item) existing() *Link {
 
 // loadTags loads the tags of the links that items with tags, or duplicates with tags, have found.
 func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
-	byID, ids := map[string][]*Link{}, []string{}
+	var found []*link.Link
 	for _, it := range b.items {
-		if l := it.first().facts.same; it.in.Tags != nil && l != nil && l.NewTags == nil {
-			byID[l.ID], l.NewTags, ids = append(byID[l.ID], l), []string{}, append(ids, l.ID)
+		if l := it.first().facts.same; it.in.Tags != nil && l != nil {
+			found = append(found, l)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	var rows []tag
-	if err := conn.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
-		return fmt.Errorf("reading tags: %w", err)
-	}
-	for linkID, tags := range tagsByLink(rows) {
-		slices.Sort(tags)
-		for _, l := range byID[linkID] {
-			l.NewTags = tags
-		}
-	}
-	return nil
+	return link.LoadTags(ctx, conn, found...)
 }
 
 // needsComparison reports whether it is unknown if the password of the item is that of the link that it has found.

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -43,7 +44,7 @@ func byRule(country string) *routing.Change {
 }
 
 // sending returns the input with a password of its own: a call changes it.
-func sending(in New) New {
+func sending(in link.New) link.New {
 	if p := in.Routing.NewPassword(); p != nil {
 		change := *in.Routing
 		change.Gate = withPassword(p.Text).Gate
@@ -53,7 +54,7 @@ func sending(in New) New {
 }
 
 // reused describes results: created, there with the ignored fields, or the kind of the error with its field.
-func reused(results ...Result) (all []string) {
+func reused(results ...link.Result) (all []string) {
 	for i, outcome := range outcomes(results) {
 		r := results[i]
 		if r.Err != nil {
@@ -70,36 +71,36 @@ func reused(results ...Result) (all []string) {
 func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 	t.Parallel()
 	soon := noon.Add(time.Hour)
-	full := New{Tags: []string{"x", "y"}, StartsAt: &soon, Routing: withPassword("password 1")}
+	full := link.New{Tags: []string{"x", "y"}, StartsAt: &soon, Routing: withPassword("password 1")}
 	full.Routing.Rules = byRule("DE").Rules
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
-		kinds := func(in New) (all []*New) {
-			for _, kind := range []New{{}, {CustomCode: new("code")}, {CustomCode: new("own"), ExternalID: new("own")}} {
+		kinds := func(in link.New) (all []*link.New) {
+			for _, kind := range []link.New{{}, {CustomCode: new("code")}, {CustomCode: new("own"), ExternalID: new("own")}} {
 				one := sending(in)
 				one.URL, one.CustomCode, one.ExternalID = "https://example.com/full", kind.CustomCode, kind.ExternalID
 				all = append(all, &one)
 			}
 			return all
 		}
-		b.createMany(t, SkipFailed, kinds(full)...)
+		b.createMany(t, link.SkipFailed, kinds(full)...)
 		for name, c := range map[string]struct {
-			in   New
+			in   link.New
 			want string
 		}{
-			"no field":       {New{}, "there"},
+			"no field":       {link.New{}, "there"},
 			"all the same":   {full, "there"},
-			"start":          {New{StartsAt: new(soon.Add(time.Hour))}, "CONFLICT at startsAt"},
-			"password":       {New{Routing: withPassword("password 1")}, "there"},
-			"other password": {New{Routing: withPassword("password 2")}, "CONFLICT at routing gate password"},
-			"tags":           {New{Title: new("b"), Tags: []string{"y"}}, "there title tags"},
+			"start":          {link.New{StartsAt: new(soon.Add(time.Hour))}, "CONFLICT at startsAt"},
+			"password":       {link.New{Routing: withPassword("password 1")}, "there"},
+			"other password": {link.New{Routing: withPassword("password 2")}, "CONFLICT at routing gate password"},
+			"tags":           {link.New{Title: new("b"), Tags: []string{"y"}}, "there title tags"},
 		} {
 			same := []string{c.want, c.want, c.want}
 			first := must.Value(b.keyed(t, name, kinds(c.in)...))(t)
 			again := must.Value(b.keyed(t, name, kinds(c.in)...))(t)
-			for how, results := range map[string][]Result{
-				"bulk": b.createMany(t, SkipFailed, kinds(c.in)...), "with a key": first, "repeated": again,
+			for how, results := range map[string][]link.Result{
+				"bulk": b.createMany(t, link.SkipFailed, kinds(c.in)...), "with a key": first, "repeated": again,
 			} {
 				if diff := cmp.Diff(same, reused(results...)); diff != "" {
 					t.Errorf("%s, %s (-want +got):\n%s", name, how, diff)
@@ -107,7 +108,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 			}
 			for _, one := range kinds(c.in) {
 				l, created, err := b.Create(t.Context(), b.mine, *one)
-				if got := outcomes([]Result{{Link: l, Created: created, Err: err}})[0]; !strings.HasPrefix(c.want, got) {
+				if got := outcomes([]link.Result{{Link: l, Created: created, Err: err}})[0]; !strings.HasPrefix(c.want, got) {
 					t.Errorf("%s, alone: %s, want %s", name, got, c.want)
 				}
 			}
@@ -122,8 +123,8 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
-		b.create(t, New{URL: "https://example.com/there"})
-		gone, _ := b.create(t, New{URL: "https://example.com/gone"})
+		b.create(t, link.New{URL: "https://example.com/there"})
+		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
 		must.Value(b.Delete(t.Context(), b.mine, gone.ID))(t)
 		for path, want := range map[string][]string{
 			"there": {"CONFLICT at expiresAt", "there", "there title", "CONFLICT at routing gate password"},
@@ -131,22 +132,22 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			"new":   {"created", "there", "there title", "CONFLICT at routing gate password"},
 		} {
 			u := "https://example.com/" + path
-			in := []*New{{URL: u, ExpiresAt: &soon, Tags: []string{"x"}}, {URL: u, Tags: []string{"x"}},
+			in := []*link.New{{URL: u, ExpiresAt: &soon, Tags: []string{"x"}}, {URL: u, Tags: []string{"x"}},
 				{URL: u, Title: new("b")}, {URL: u, Routing: withPassword("password 1")}}
 			if path == "there" {
 				in[1].Tags = nil
 			}
-			got := reused(b.createMany(t, AllOrNothing, in...)...)
+			got := reused(b.createMany(t, link.AllOrNothing, in...)...)
 			if !strings.Contains(got[3], "password") || strings.HasPrefix(got[2], "there") {
 				t.Errorf("%s as a whole: %q", path, got)
 			}
-			if diff := cmp.Diff(want, reused(b.createMany(t, SkipFailed, in...)...)); diff != "" {
+			if diff := cmp.Diff(want, reused(b.createMany(t, link.SkipFailed, in...)...)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", path, diff)
 			}
 		}
 		u := "https://example.com/secret"
-		in := []*New{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
-		if got := reused(b.createMany(t, AllOrNothing, in...)...); !cmp.Equal(got, []string{"created", "there"}) {
+		in := []*link.New{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
+		if got := reused(b.createMany(t, link.AllOrNothing, in...)...); !cmp.Equal(got, []string{"created", "there"}) {
 			t.Errorf("one password twice: %q", got)
 		}
 	})
@@ -160,20 +161,20 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
-		for name, restricted := range map[string]New{
+		for name, restricted := range map[string]link.New{
 			"expiry": {ExpiresAt: &soon}, "password": {Routing: withPassword("password 1")}, "limit": {MaxClicks: new(int64(1))},
 			"revived": {ExpiresAt: &soon}, "revived-password": {Routing: withPassword("password 1")},
 		} {
 			wantCreated := 1
 			if strings.HasPrefix(name, "revived") {
-				l, _ := b.create(t, New{URL: "https://example.com/" + name})
+				l, _ := b.create(t, link.New{URL: "https://example.com/" + name})
 				must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 				wantCreated = 0
 			}
-			results := make([]Result, 8)
+			results := make([]link.Result, 8)
 			var calls sync.WaitGroup
 			for i := range results {
-				in := New{}
+				in := link.New{}
 				if i%2 == 0 {
 					in = sending(restricted)
 				}
@@ -184,7 +185,7 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			l, _ := b.create(t, New{URL: "https://example.com/" + name})
+			l, _ := b.create(t, link.New{URL: "https://example.com/" + name})
 			isRestricted := l.ExpiresAt != nil || l.MaxClicks != nil || l.PasswordHash != nil
 			created := 0
 			for i, outcome := range outcomes(results) {
@@ -226,10 +227,10 @@ func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, passwords := setup(t, d), &oneTurn{}
 		b.Passwords = passwords
-		l, _ := b.create(t, New{URL: "https://example.com/"})
+		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		names := map[string]string{}
 		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
-			l := must.Value(b.Update(t.Context(), b.mine, Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
+			l := must.Value(b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
 			name, isSame := l.Routing.Gate.PasswordID, i == 1
 			if (names[name] == text) != isSame || *l.PasswordHash != "#"+text || passwords.hashed != i+1 {
 				t.Errorf("%d: %s has the name %s, after %v, in %d turns", i, text, name, names, passwords.hashed)

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -21,11 +22,11 @@ type Upsert struct {
 	URL string
 	// Strategy and CustomCode must be those of an existing link. A new link without a Strategy is Custom
 	// if there is a CustomCode, or else Random.
-	Strategy   *Strategy
+	Strategy   *link.Strategy
 	CustomCode *string
 	// Fields are all other fields. Those that are not set stay, or have the defaults of a new link. ID,
 	// URL, ExternalID and Seen are not used.
-	Fields Change
+	Fields link.Change
 }
 
 // UpsertOutcome is what an upsert did.
@@ -40,14 +41,14 @@ const (
 
 // Upserted is the result of an upsert.
 type Upserted struct {
-	Result
+	link.Result
 	// Outcome is empty if there is an error.
 	Outcome UpsertOutcome
 }
 
 // Upsert is UpsertMany for one link.
 func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) (Upserted, error) {
-	results, err := s.upsert(ctx, m, []*Upsert{in}, SkipFailed, "")
+	results, err := s.upsert(ctx, m, []*Upsert{in}, link.SkipFailed, "")
 	if err != nil {
 		return Upserted{}, err
 	}
@@ -63,28 +64,28 @@ func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) 
 // or CodeTaken for a URL or code of a link with another external id. An error means that nothing was
 // changed: InvalidInput or Forbidden. The call is an operation, see RevertOperation.
 func (s *Store) UpsertMany(
-	ctx context.Context, m workspace.Membership, in []*Upsert, policy Policy,
+	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy,
 ) ([]Upserted, error) {
 	return s.upsert(ctx, m, in, policy, id.New(id.Operation))
 }
 
 func (s *Store) upsert(
-	ctx context.Context, m workspace.Membership, in []*Upsert, policy Policy, operationID string,
+	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy, operationID string,
 ) ([]Upserted, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckBatch(len(in), "links"); err != nil {
+	if err := link.CheckBatch(len(in), "links"); err != nil {
 		return nil, err
 	}
 	in = withNormalIDs(in)
 	if err := checkDistinct(in); err != nil {
 		return nil, err
 	}
-	routings, needClicks := make([]Routed, 0, len(in)), false
+	routings, needClicks := make([]link.Routed, 0, len(in)), false
 	for _, u := range in {
-		routings = append(routings, Routed{Change: u.Fields.Routing.To, ExternalID: u.ExternalID})
+		routings = append(routings, link.Routed{Change: u.Fields.Routing.To, ExternalID: u.ExternalID})
 		needClicks = needClicks || u.Fields.MaxClicks.Set
 	}
 	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
@@ -110,7 +111,7 @@ func (s *Store) upsert(
 		}
 		upserted = append(upserted, Upserted{Result: r, Outcome: outcome})
 	}
-	return upserted, InternalError(c.results)
+	return upserted, link.InternalError(c.results)
 }
 
 // withNormalIDs returns the input with external ids as they are stored.
@@ -137,15 +138,15 @@ func checkDistinct(in []*Upsert) error {
 }
 
 // creation is the part of the input that a new link cannot do without.
-func (u *Upsert) creation() *New {
-	in := &New{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, ExternalID: &u.ExternalID}
+func (u *Upsert) creation() *link.New {
+	in := &link.New{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, ExternalID: &u.ExternalID}
 	if u.Strategy == nil && u.CustomCode == nil {
-		in.Strategy = new(Random)
+		in.Strategy = new(link.Random)
 	}
 	return in
 }
 
-func (it *item) outcome(r Result) UpsertOutcome {
+func (it *item) outcome(r link.Result) UpsertOutcome {
 	switch {
 	case r.Err != nil:
 		return ""
@@ -167,20 +168,20 @@ func (b *batch) findUpserted(ctx context.Context) error {
 			continue
 		}
 		*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert}}
-		if _, err := CheckExternalID(it.upsert.ExternalID); err != nil {
+		if _, err := link.CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
 		}
 		externalIDs.add(it.call.member.ID(), it.upsert.ExternalID)
 	}
-	var links []*Link
+	var links []*link.Link
 	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
 		return fmt.Errorf("selecting links: %w", err)
 	}
-	if err := LoadGranted(ctx, b.DB, links...); err != nil {
+	if err := link.LoadGranted(ctx, b.DB, links...); err != nil {
 		return err
 	}
-	holders := make(map[string]*Link, len(links))
+	holders := make(map[string]*link.Link, len(links))
 	for _, l := range links {
 		holders[*l.ExternalID] = l
 	}
@@ -209,8 +210,8 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		if err := b.applyUpsert(it, &after); err != nil { // decided again once the link is locked
 			continue
 		}
-		if isSame, _ := compare(l.snapshot(tags[l.ID]), after.snapshotWith(tags[l.ID])); isSame {
-			it.Result = Result{Link: l}
+		if link.IsSame(l, &after, tags[l.ID]) {
+			it.Result = link.Result{Link: l}
 		}
 	}
 	return nil
@@ -239,7 +240,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	if b.isAllOrNothing() && b.failed() {
-		return ErrFailed
+		return link.ErrFailed
 	}
 	return nil
 }
@@ -247,7 +248,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 // changeUpserted locks and changes the links that the upserts of the batch have found.
 func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	var found []*item
-	e := Edits{Field: "links", ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
+	e := link.Edits{Field: "links", ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
 	for _, it := range b.items {
 		if it.attempt.Link != nil && it.decision.act == changes {
 			found, e.IDs = append(found, it), append(e.IDs, it.attempt.Link.ID)
@@ -257,7 +258,7 @@ func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	if len(found) == 0 {
 		return nil
 	}
-	e.Mutate = func(i int, l *Link) error { return b.applyUpsert(found[i], l) }
+	e.Mutate = func(i int, l *link.Link) error { return b.applyUpsert(found[i], l) }
 	results, err := b.EditIn(ctx, tx, b.calls[0].member, e)
 	if err != nil {
 		return err
@@ -271,15 +272,15 @@ func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-func reasonOfUpsert(before *Link) Reason {
+func reasonOfUpsert(before *link.Link) link.Reason {
 	if before.DeletedAt != nil {
-		return Revived
+		return link.Revived
 	}
-	return Updated
+	return link.Updated
 }
 
 // applyUpsert changes an existing link to the values of an upsert.
-func (b *batch) applyUpsert(it *item, l *Link) error {
+func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	u := it.upsert
 	it.versionBefore = l.Version
 	hasID := optional.Equal(l.ExternalID, &u.ExternalID)

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"fmt"
@@ -12,27 +12,28 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-func (b *bundle) keyed(t *testing.T, key string, in ...*New) ([]Result, error) {
+func (b *bundle) keyed(t *testing.T, key string, in ...*link.New) ([]link.Result, error) {
 	t.Helper()
 	return b.CreateMany(t.Context(), b.mine, Batch{Links: in, IdempotencyKey: &key})
 }
 
-func counted(url string) *New { return &New{URL: url, Strategy: new(Counter)} }
+func counted(url string) *link.New { return &link.New{URL: url, Strategy: new(link.Counter)} }
 
 func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
+		in := []*link.New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
 			{URL: "https://example.com/b"}}
 		first := must.Value(b.keyed(t, "key", in...))(t)
 		title := "later"
-		b.update(t, first[0].Link, Change{Title: to(&title)})
+		b.update(t, first[0].Link, link.Change{Title: to(&title)})
 		again := must.Value(b.keyed(t, "key", in...))(t)
 		if diff := cmp.Diff(outcomes(first), outcomes(again)); diff != "" {
 			t.Errorf("(-first +again):\n%s", diff)
@@ -64,7 +65,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
-		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*New{counted("https://example.com/other")},
+		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*link.New{counted("https://example.com/other")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("another workspace: %v", err)
@@ -97,14 +98,14 @@ func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 		}
 		// A call that returns an existing link is a success too.
 		b.LinkQuota = 2
-		b.create(t, New{URL: "https://example.com/there"})
+		b.create(t, link.New{URL: "https://example.com/there"})
 		for range 2 {
-			if results, err = b.keyed(t, "there", &New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
+			if results, err = b.keyed(t, "there", &link.New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
 				results[0].Created {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
 		}
-		if _, err := b.keyed(t, "there", &New{URL: "https://example.com/elsewhere"}); !errs.Is(err,
+		if _, err := b.keyed(t, "there", &link.New{URL: "https://example.com/elsewhere"}); !errs.Is(err,
 			errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
@@ -169,7 +170,7 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 		key := "key"
 		must.Value(b.keyed(t, key, counted("https://example.com/a")))(t)
 		theirs := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
-		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")},
+		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*link.New{counted("https://example.com/b")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -14,9 +15,9 @@ import (
 
 // proposal is a requested link.
 type proposal struct {
-	in *New
+	in *link.New
 	// draft is the link that in describes.
-	draft *Link
+	draft *link.Link
 	// upsert is the input of an upsert, or nil: then an existing link stays as it is.
 	upsert *Upsert
 	// compared is the id of the password of an existing link with which that of the draft was compared. One that is the
@@ -30,7 +31,7 @@ type facts struct {
 	refused *errs.Error
 	// same is the link that equal requests share: the deterministic link for the URL, or the one with both the code and
 	// the URL. ofCode has the code that the caller chose, and ofID the external id.
-	same, ofCode, ofID *Link
+	same, ofCode, ofID *link.Link
 	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there is another one to try.
 	isTaken, hasNextCode bool
 	// overQuota is the error of a workspace that may create no more links; nil if it may.
@@ -41,7 +42,7 @@ type facts struct {
 type decision struct {
 	act act
 	// link is the existing link that the decision is about; nil if there is none.
-	link *Link
+	link *link.Link
 	// ignored are the fields of the input that the link has otherwise, see Result.Ignored.
 	ignored []string
 	// err is why the proposal is refused.
@@ -72,11 +73,11 @@ func decide(p *proposal, f *facts) decision {
 	case p.upsert != nil && cmp.Or(l, f.ofCode) != nil:
 		return p.adopt(cmp.Or(l, f.ofCode))
 	case l != nil && l.DisabledAt != nil:
-		return refuse(ErrDisabled().At("url"))
+		return refuse(link.ErrDisabled().At("url"))
 	case l != nil && l.PurgedAt == nil && p.draft.ExternalID != nil && !optional.Equal(p.draft.ExternalID, l.ExternalID):
 		return refuse(errExistsWithout("externalId"))
 	case f.ofID != nil && (l == nil || f.ofID.ID != l.ID):
-		return refuse(ErrExternalIDTaken())
+		return refuse(link.ErrExternalIDTaken())
 	case l != nil && l.DeletedAt != nil:
 		return decision{act: revives, link: l}
 	case l != nil && p.isUnsure(l):
@@ -96,22 +97,22 @@ func decide(p *proposal, f *facts) decision {
 func refuse(err *errs.Error) decision { return decision{act: refuses, err: err} }
 
 // adopt decides about the upsert of a link without its external id.
-func (p *proposal) adopt(l *Link) decision {
+func (p *proposal) adopt(l *link.Link) decision {
 	switch {
 	case l.DisabledAt != nil:
-		return refuse(ErrDisabled().At("url"))
+		return refuse(link.ErrDisabled().At("url"))
 	case l.ExternalID != nil:
 		return refuse(errOfOther(p.draft.Strategy))
 	case l.PurgedAt == nil:
 		return decision{act: changes, link: l}
 	case !bytes.Equal(l.CanonicalHash, p.draft.CanonicalHash): // only its code is the same
-		return refuse(errNoCode(Custom))
+		return refuse(errNoCode(link.Custom))
 	}
 	return decision{act: revives, link: l}
 }
 
 // isUnsure reports whether it is unknown if the password of the draft is that of a link.
-func (p *proposal) isUnsure(l *Link) bool {
+func (p *proposal) isUnsure(l *link.Link) bool {
 	if p.in.Routing.NewPassword() == nil || !l.Routing.HasPassword() {
 		return false
 	}
@@ -121,7 +122,7 @@ func (p *proposal) isUnsure(l *Link) bool {
 
 // reuse decides about a link that exists: it is returned with the given fields that it ignores, or refused if such a
 // field restricts which visitors get the destination, or when.
-func (p *proposal) reuse(l *Link) decision {
+func (p *proposal) reuse(l *link.Link) decision {
 	d := decision{act: returns, link: l}
 	for _, field := range p.differences(l) {
 		if field.Restricts {
@@ -133,14 +134,14 @@ func (p *proposal) reuse(l *Link) decision {
 }
 
 // differences returns the given fields that an existing link has otherwise. Its tags are loaded if some are given.
-func (p *proposal) differences(l *Link) (all []check.Difference) {
+func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 	in, d := p.in, p.draft
 	for _, f := range []struct {
 		name                       string
 		isGiven, isSame, restricts bool
 	}{
-		{"startsAt", in.StartsAt != nil, sameInstant(utc(d.StartsAt), utc(l.StartsAt)), true},
-		{"expiresAt", in.ExpiresAt != nil, sameInstant(utc(d.ExpiresAt), utc(l.ExpiresAt)), true},
+		{"startsAt", in.StartsAt != nil, link.SameInstant(d.StartsAt, l.StartsAt), true},
+		{"expiresAt", in.ExpiresAt != nil, link.SameInstant(d.ExpiresAt, l.ExpiresAt), true},
 		{"maxClicks", in.MaxClicks != nil, optional.Equal(d.MaxClicks, l.MaxClicks), true},
 		{"title", in.Title != nil, optional.Equal(d.Title, l.Title), false},
 		{"note", in.Note != nil, optional.Equal(d.Note, l.Note), false},
@@ -164,8 +165,8 @@ func errExistsWithout(field ...string) *errs.Error {
 }
 
 // errOfOther is the error of an upsert whose URL or code belongs to a link with another external id.
-func errOfOther(strategy Strategy) *errs.Error {
-	if strategy == Custom {
+func errOfOther(strategy link.Strategy) *errs.Error {
+	if strategy == link.Custom {
 		return errs.New(errs.CodeTaken, "The code belongs to a link with another externalId. Choose another code.").
 			At("customCode")
 	}
@@ -174,11 +175,11 @@ func errOfOther(strategy Strategy) *errs.Error {
 }
 
 // errNoCode is the error of a draft for which no code is left.
-func errNoCode(strategy Strategy) *errs.Error {
+func errNoCode(strategy link.Strategy) *errs.Error {
 	switch strategy {
-	case Custom:
+	case link.Custom:
 		return errs.New(errs.CodeTaken, "The code is used for another URL. Choose another code.").At("customCode")
-	case Random:
+	case link.Random:
 		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the "+
 			"strategy COUNTER.", randomAttempts).At("strategy")
 	}

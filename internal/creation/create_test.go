@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -44,7 +45,7 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 				if c.change != "" {
 					must.Value(d.NewRaw(c.change, b.mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())))(t)
 				}
-				in := New{URL: "https://www.example.com/a"}
+				in := link.New{URL: "https://www.example.com/a"}
 				if got := editor.create(t, in); got != c.want {
 					t.Errorf("%s, want %s", got, c.want)
 				}
@@ -80,26 +81,26 @@ func (c caller) member(t *testing.T) (workspace.Membership, error) {
 }
 
 // createOne creates a link for the caller.
-func (c caller) createOne(t *testing.T, in New) Result {
+func (c caller) createOne(t *testing.T, in link.New) link.Result {
 	t.Helper()
 	m, err := c.member(t)
 	if err != nil {
-		return Result{Err: err}
+		return link.Result{Err: err}
 	}
-	results, err := c.b.CreateMany(t.Context(), m, Batch{Links: []*New{&in}})
+	results, err := c.b.CreateMany(t.Context(), m, Batch{Links: []*link.New{&in}})
 	if err != nil {
-		return Result{Err: err}
+		return link.Result{Err: err}
 	}
 	return results[0]
 }
 
 // create creates a link and describes the result.
-func (c caller) create(t *testing.T, in New) string {
+func (c caller) create(t *testing.T, in link.New) string {
 	t.Helper()
 	return describe(c.createOne(t, in))
 }
 
-func describe(r Result) string {
+func describe(r link.Result) string {
 	switch {
 	case r.Err != nil:
 		return errs.From(r.Err).Kind.Code()
@@ -149,12 +150,13 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
 				b.refuseTitle(t, "refused")
+				b.create(t, link.New{URL: "https://www.example.com/before"}) // no call leaves the batch for want of a quota
 				callers, got, want := make([]caller, len(calls)), make([]string, len(calls)), []string{}
 				release := b.hold(t)
 				var running sync.WaitGroup
 				for i, c := range calls {
 					callers[i] = b.caller(t, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor))
-					in := New{URL: "https://www.example.com/" + c.path}
+					in := link.New{URL: "https://www.example.com/" + c.path}
 					if want = append(want, c.want); c.title != "" {
 						in.Title = &c.title
 					}
@@ -171,7 +173,7 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				created := strings.Count(strings.Join(want, " "), "created")
+				created := 1 + strings.Count(strings.Join(want, " "), "created")
 				if links := b.all(t); len(links) != created || b.usage(t) != int64(created) {
 					t.Errorf("%d links, %d of the quota, want %d", len(links), b.usage(t), created)
 				}
@@ -186,7 +188,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		url := func(name string) New { return New{URL: "https://www.example.com/" + name} }
+		url := func(name string) link.New { return link.New{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
 		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"fmt"
@@ -12,13 +12,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // upsert returns the link and the outcome, or the code of the error.
-func (b *bundle) upsertLink(t *testing.T, u Upsert) (*Link, string) {
+func (b *bundle) upsertLink(t *testing.T, u Upsert) (*link.Link, string) {
 	t.Helper()
 	one, err := b.Upsert(t.Context(), b.mine, &u)
 	if err != nil {
@@ -40,31 +41,31 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		rules := func(to string) optional.Edit[*routing.Change] {
 			return optional.Set(&routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &to}}}})})
 		}
-		var l *Link
+		var l *link.Link
 		for _, c := range []struct {
 			name string
 			in   Upsert
 			want string
 		}{
-			{"new", Upsert{URL: url, Fields: Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
+			{"new", Upsert{URL: url, Fields: link.Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
 				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
 				Routing: rules("https://example.com/r")}}, "CREATED"},
-			{"equal", Upsert{URL: url, Fields: Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
+			{"equal", Upsert{URL: url, Fields: link.Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
 				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
 				Routing: rules("https://example.com/r")}}, "UNCHANGED"},
 			{"nothing given", Upsert{URL: url}, "UNCHANGED"},
-			{"other tags", Upsert{URL: url, Fields: Change{Tags: to([]string{"a"})}}, "UPDATED"},
-			{"other metadata", Upsert{URL: url, Fields: Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
-			{"other routing", Upsert{URL: url, Fields: Change{Routing: rules("https://example.com/s")}}, "UPDATED"},
-			{"no routing", Upsert{URL: url, Fields: Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
+			{"other tags", Upsert{URL: url, Fields: link.Change{Tags: to([]string{"a"})}}, "UPDATED"},
+			{"other metadata", Upsert{URL: url, Fields: link.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
+			{"other routing", Upsert{URL: url, Fields: link.Change{Routing: rules("https://example.com/s")}}, "UPDATED"},
+			{"no routing", Upsert{URL: url, Fields: link.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
 			{"other URL", Upsert{URL: "https://example.com/b"}, "UPDATED"},
 			{"other spelling", Upsert{URL: "https://EXAMPLE.com/b"}, "UPDATED"},
 			{"bad URL", Upsert{URL: "ftp://example.com"}, "INVALID_URL"},
 			{"circular URL", Upsert{URL: "http://sho.rt/x"}, "UNSAFE_URL"},
-			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: Change{Title: to(new("a\x00"))}}, "INVALID_INPUT"},
-			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: Change{ExpiresAt: to(&past)}}, "INVALID_INPUT"},
-			{"another strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(Counter)}, "IMMUTABLE"},
-			{"the strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(Random)}, "UNCHANGED"},
+			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{Title: to(new("a\x00"))}}, "INVALID_INPUT"},
+			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&past)}}, "INVALID_INPUT"},
+			{"another strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Counter)}, "IMMUTABLE"},
+			{"the strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Random)}, "UNCHANGED"},
 			{"another code", Upsert{URL: "https://EXAMPLE.com/b", CustomCode: new("promo")}, "IMMUTABLE"},
 		} {
 			c.in.ExternalID = "1"
@@ -84,14 +85,14 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			}
 		}
 		b.now = b.now.Add(2 * time.Hour) // it has expired
-		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: Change{ExpiresAt: to(&soon)}}
+		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&soon)}}
 		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
 			t.Errorf("an expired link: %s", outcome)
 		}
 		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
 		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
 		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
-			revived.VersionCause != CauseRevived {
+			revived.VersionCause != link.CauseRevived {
 			t.Errorf("revived: %s, %+v", outcome, revived)
 		}
 		if n, _, err := b.Usage(t.Context(), b.mine); n != 1 || err != nil {
@@ -104,7 +105,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 // verifyHistory checks that versions and events agree.
 func (b *bundle) verifyHistory(t *testing.T) {
 	t.Helper()
-	must.Value(b.Verify(t.Context(), func(d HistoryDifference) { t.Errorf("%s: %s", d.LinkID, d.Text) }))(t)
+	must.Value(b.Verify(t.Context(), func(d link.HistoryDifference) { t.Errorf("%s: %s", d.LinkID, d.Text) }))(t)
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
@@ -112,21 +113,21 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		url := func(s string) string { return "https://example.com/" + s }
-		plain, _ := b.create(t, New{URL: url("plain")})
-		custom, _ := b.create(t, New{URL: url("custom"), CustomCode: new("custom")})
-		b.create(t, New{URL: url("own"), ExternalID: new("own")})
-		b.create(t, New{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
-		deleted, _ := b.create(t, New{URL: url("deleted")})
+		plain, _ := b.create(t, link.New{URL: url("plain")})
+		custom, _ := b.create(t, link.New{URL: url("custom"), CustomCode: new("custom")})
+		b.create(t, link.New{URL: url("own"), ExternalID: new("own")})
+		b.create(t, link.New{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
+		deleted, _ := b.create(t, link.New{URL: url("deleted")})
 		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
 		for name, c := range map[string]struct {
 			in      Upsert
 			want    string
-			adopted *Link
+			adopted *link.Link
 		}{
-			"a URL":                {Upsert{URL: url("plain"), Strategy: new(Deterministic)}, "UPDATED", plain},
+			"a URL":                {Upsert{URL: url("plain"), Strategy: new(link.Deterministic)}, "UPDATED", plain},
 			"a code":               {Upsert{URL: url("other"), CustomCode: new("custom")}, "UPDATED", custom},
-			"a deleted link":       {Upsert{URL: url("deleted"), Strategy: new(Deterministic)}, "UPDATED", deleted},
-			"a URL of another id":  {Upsert{URL: url("own"), Strategy: new(Deterministic)}, "CONFLICT", nil},
+			"a deleted link":       {Upsert{URL: url("deleted"), Strategy: new(link.Deterministic)}, "UPDATED", deleted},
+			"a URL of another id":  {Upsert{URL: url("own"), Strategy: new(link.Deterministic)}, "CONFLICT", nil},
 			"a code of another id": {Upsert{URL: url("own"), CustomCode: new("own")}, "CODE_TAKEN", nil},
 			"no link":              {Upsert{URL: url("plain")}, "CREATED", nil},
 		} {
@@ -155,10 +156,10 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		const url = "https://example.com/a"
-		b.create(t, New{URL: url, ExternalID: new("1")})
-		b.create(t, New{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
+		b.create(t, link.New{URL: url, ExternalID: new("1")})
+		b.create(t, link.New{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
 		for field, in := range map[string]Upsert{
-			"url":        {URL: url, Strategy: new(Deterministic)},
+			"url":        {URL: url, Strategy: new(link.Deterministic)},
 			"customCode": {URL: url, CustomCode: new("promo")},
 		} {
 			in.ExternalID = "3"
@@ -168,7 +169,7 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 				t.Errorf("%s: %v at %v", field, err, e.Field)
 			}
 		}
-		_, _, err := b.Create(t.Context(), b.mine, New{URL: "https://example.com/b", CustomCode: new("promo")})
+		_, _, err := b.Create(t.Context(), b.mine, link.New{URL: "https://example.com/b", CustomCode: new("promo")})
 		if e := errs.From(err); !errs.Is(err, errs.CodeTaken) || !strings.Contains(e.Message, "another URL") {
 			t.Errorf("another URL: %v", err)
 		}
@@ -179,20 +180,20 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.create(t, New{URL: "https://example.com/a", Strategy: new(Random), ExternalID: new("a"), Title: new("a")})
-		b.create(t, New{URL: "https://example.com/b", Strategy: new(Random), ExternalID: new("b")})
+		b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
+		b.create(t, link.New{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
 		in := func() []*Upsert {
 			return []*Upsert{
-				{ExternalID: "b", URL: "https://example.com/b", Fields: Change{Title: to(new("b"))}},
+				{ExternalID: "b", URL: "https://example.com/b", Fields: link.Change{Title: to(new("b"))}},
 				{ExternalID: "c", URL: "https://example.com/b"},
 				{ExternalID: "bad", URL: "ftp://example.com"},
-				{ExternalID: "a", URL: "https://example.com/a", Fields: Change{Title: to(new("a"))}},
-				{ExternalID: "d", URL: "https://example.com/d", Strategy: new(Deterministic)},
-				{ExternalID: "e", URL: "https://example.com/d", Strategy: new(Deterministic)},
+				{ExternalID: "a", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}},
+				{ExternalID: "d", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
+				{ExternalID: "e", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
 				{ExternalID: "\n", URL: "https://example.com/d"},
 			}
 		}
-		run := func(policy Policy) (said []string) {
+		run := func(policy link.Policy) (said []string) {
 			t.Helper()
 			results := must.Value(b.UpsertMany(t.Context(), b.mine, in(), policy))(t)
 			for i, r := range results {
@@ -203,18 +204,18 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			return said
 		}
 		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT"}
-		if diff := cmp.Diff(all, run(AllOrNothing)); diff != "" {
+		if diff := cmp.Diff(all, run(link.AllOrNothing)); diff != "" {
 			t.Errorf("all or nothing (-want +got):\n%s", diff)
 		}
 		if n, _, err := b.Usage(t.Context(), b.mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
-		if diff := cmp.Diff(some, run(SkipFailed)); diff != "" {
+		if diff := cmp.Diff(some, run(link.SkipFailed)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}, {ExternalID: "x", URL: "https://example.com/x"}}
-		if _, err := b.UpsertMany(t.Context(), b.mine, twice, SkipFailed); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.UpsertMany(t.Context(), b.mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("an id that occurs twice: %v", err)
 		}
 		b.verifyHistory(t)
@@ -245,12 +246,12 @@ func TestStore_UpsertsRace(t *testing.T) {
 	const n = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := must.Value(NewStore(b.Config))(t)
+		other := NewStore(b.Store.Store)
 		var all sync.WaitGroup
 		outcomes := make([]string, n)
 		for i := range n {
 			all.Go(func() {
-				u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: Change{Title: to(new("a"))}}
+				u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
 				one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.mine, u)
 				outcomes[i] = string(one.Outcome)
 				if err != nil {
@@ -286,7 +287,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 func BenchmarkStore_UpsertUnchanged(b *testing.B) {
 	d := dbtest.MigratedPostgres(b)
 	store := setup(b, d)
-	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: Change{Title: to(new("a"))}}
+	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
 	must.Value(store.Upsert(b.Context(), store.mine, u))(b)
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
@@ -307,24 +308,24 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		purged, _ := b.create(t, New{URL: "https://example.com/purged"})
+		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
 		b.deleteMany(t, purged.ID)
 		b.now = noon.Add(b.Tombstones)
 		b.cleanUp(t)
 		starts, expires := b.now.Add(time.Hour), b.now.Add(2*time.Hour)
-		fields := Change{
+		fields := link.Change{
 			Title: to(new("title")), Note: to(new("note")), Tags: to([]string{"tag"}), StartsAt: to(&starts),
 			ExpiresAt: to(&expires), MaxClicks: to(new(int64(5))), RedirectStatus: to(301), Archived: to(true),
 			StatsPublic: to(true), Metadata: to(pairs("k", "v")),
 			Routing: to(&routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}),
 		}
-		states := map[string]Snapshot{}
+		states := map[string]link.Snapshot{}
 		for _, url := range []string{"https://example.com/purged", "https://example.com/new"} {
-			l, _ := b.upsertLink(t, Upsert{ExternalID: url, URL: url, Strategy: new(Deterministic), Fields: fields})
+			l, _ := b.upsertLink(t, Upsert{ExternalID: url, URL: url, Strategy: new(link.Deterministic), Fields: fields})
 			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
 				t.Fatalf("%s is %s", url, l.ID)
 			}
-			state := b.state(t, l)
+			state := must.Value(b.Versions(t.Context(), b.get(t, l), 1, ""))(t).Items[0].Snapshot
 			state.URL, state.ExternalID = "", nil
 			states[url] = state
 		}

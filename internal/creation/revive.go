@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 )
 
 // revive restores the deleted links that the batch has found, with the fields of their drafts. Once they are locked, it
@@ -38,7 +39,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err := b.loadTags(ctx, tx); err != nil {
 		return err
 	}
-	var rewrites []Rewrite
+	var rewrites []link.Rewrite
 	for _, it := range items {
 		if it.decide(); it.decision.act == compares {
 			return errRetry
@@ -52,19 +53,19 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			if !errs.From(err).Kind.IsUserError() {
 				return err
 			}
-			*l, it.attempt = before, Result{Err: err}
+			*l, it.attempt = before, link.Result{Err: err}
 			continue
 		}
 		it.revived = true
 		it.attempt.OperationID = it.call.operationID
-		rewrites = append(rewrites, Rewrite{Before: &before, After: l, Operation: it.call.operationID})
+		rewrites = append(rewrites, link.Rewrite{Before: &before, After: l, Operation: it.call.operationID})
 	}
-	return b.Apply(ctx, tx, Revived, rewrites)
+	return b.Apply(ctx, tx, link.Revived, rewrites)
 }
 
 // update replaces a link by its present state.
-func (f *facts) update(l *Link) {
-	for _, known := range []**Link{&f.same, &f.ofCode, &f.ofID} {
+func (f *facts) update(l *link.Link) {
+	for _, known := range []**link.Link{&f.same, &f.ofCode, &f.ofID} {
 		if *known != nil && (*known).ID == l.ID {
 			*known = l
 		}
@@ -72,7 +73,7 @@ func (f *facts) update(l *Link) {
 }
 
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.
-func (b *batch) reviveAs(l, draft *Link) {
+func (b *batch) reviveAs(l, draft *link.Link) {
 	if l.PurgedAt != nil {
 		l.Granted, l.CreatedBy, l.ExternalID = 0, draft.CreatedBy, draft.ExternalID
 	}

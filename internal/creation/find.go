@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
 )
 
 // existing are the links that items may find, after lookups.
 type existing struct {
-	byHash, byCode, byExternalID []*Link
+	byHash, byCode, byExternalID []*link.Link
 	lookups                      []db.Lookup
 }
 
@@ -26,9 +27,9 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *existing {
 			externalIDs.add(workspaceID, *it.draft.ExternalID)
 		}
 		switch it.draft.Strategy {
-		case Deterministic:
+		case link.Deterministic:
 			hashes.add(workspaceID, it.draft.CanonicalHash)
-		case Custom:
+		case link.Custom:
 			codes.add(workspaceID, it.codes[0])
 		}
 	}
@@ -53,7 +54,7 @@ func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
 // use decides about the unresolved items, which find their existing links.
 func (b *batch) use(ctx context.Context, tx bun.Tx, e *existing) error {
 	// A due change may have given a link another URL.
-	if err := Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
+	if err := link.Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
 		return err
 	}
 	items := b.unresolved()
@@ -84,9 +85,9 @@ func (it *item) decide() {
 	switch it.decision = decide(&it.proposal, &it.facts); it.decision.act {
 	case returns, revives, changes:
 		it.decision.link.In = it.call.member
-		it.attempt = Result{Link: it.decision.link, Ignored: it.decision.ignored}
+		it.attempt = link.Result{Link: it.decision.link, Ignored: it.decision.ignored}
 	case refuses:
-		it.attempt = Result{Err: it.decision.err}
+		it.attempt = link.Result{Err: it.decision.err}
 	}
 }
 
@@ -98,15 +99,15 @@ func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 
 // match gives items those of the links that they find.
 func (e *existing) match(items []*item) {
-	ofID, ofCode := make(map[place]*Link, len(e.byExternalID)), map[place]*Link{}
+	ofID, ofCode := make(map[place]*link.Link, len(e.byExternalID)), map[place]*link.Link{}
 	for _, l := range e.byExternalID {
 		ofID[place{l.WorkspaceID, *l.ExternalID}] = l
 	}
-	same := map[identity]*Link{}
+	same := map[identity]*link.Link{}
 	for _, l := range slices.Concat(e.byHash, e.byCode) {
 		ofCode[place{l.WorkspaceID, l.Code}] = l
 		same[identity{l.WorkspaceID, string(l.CanonicalHash), l.Code}] = l
-		if l.Strategy == Deterministic {
+		if l.Strategy == link.Deterministic {
 			same[identity{workspaceID: l.WorkspaceID, hash: string(l.CanonicalHash)}] = l
 		}
 	}
@@ -115,7 +116,7 @@ func (e *existing) match(items []*item) {
 		if it.draft.ExternalID != nil {
 			it.facts.ofID = ofID[it.at(*it.draft.ExternalID)]
 		}
-		if it.draft.Strategy == Custom {
+		if it.draft.Strategy == link.Custom {
 			it.facts.ofCode = ofCode[it.at(it.codes[0])]
 		}
 	}
@@ -156,7 +157,7 @@ func (w *wanted[K]) add(workspaceID string, key K) {
 
 // lookUp returns a lookup of links by their workspaces and another column of a unique key.
 func lookUp[K any](
-	b *batch, conn bun.IDB, links *[]*Link, where, column, kind string, w wanted[K],
+	b *batch, conn bun.IDB, links *[]*link.Link, where, column, kind string, w wanted[K],
 ) db.Lookup {
 	if len(w.keys) == 0 {
 		return db.Lookup{}

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/idempotency"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -37,7 +38,7 @@ func (b *bundle) newNeighbors(t *testing.T) neighbors {
 	all := neighbors{}
 	for _, slug := range []string{"ada", "bob", "cyd", "dan"} {
 		m := workspacetest.New(t, b.DB, slug)
-		if _, _, err := b.Create(t.Context(), m, New{URL: known}); err != nil {
+		if _, _, err := b.Create(t.Context(), m, link.New{URL: known}); err != nil {
 			t.Fatal(err)
 		}
 		all[slug] = b.caller(t, m)
@@ -46,13 +47,13 @@ func (b *bundle) newNeighbors(t *testing.T) neighbors {
 }
 
 // create creates a link for each neighbor, see start.
-func (all neighbors) create(t *testing.T, b *bundle, in map[string]New) map[string]string {
+func (all neighbors) create(t *testing.T, b *bundle, in map[string]link.New) map[string]string {
 	t.Helper()
 	return all.start(t, b, in)()
 }
 
 // start starts to create a link for each neighbor, in one batch. It returns a function that waits for the results.
-func (all neighbors) start(t *testing.T, b *bundle, in map[string]New) (wait func() map[string]string) {
+func (all neighbors) start(t *testing.T, b *bundle, in map[string]link.New) (wait func() map[string]string) {
 	t.Helper()
 	release := b.hold(t)
 	var running sync.WaitGroup
@@ -91,8 +92,8 @@ func (all neighbors) expectExact(t *testing.T, b *bundle) {
 }
 
 // inAll returns the same link for each neighbor except Bob.
-func inAll(url string, bob New) map[string]New {
-	return map[string]New{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
+func inAll(url string, bob link.New) map[string]link.New {
+	return map[string]link.New{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
 }
 
 // TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one transaction. Each has the
@@ -102,12 +103,12 @@ func TestShared_IsOneTransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-		all, in := b.newNeighbors(t), map[string]New{}
-		all["dan"].create(t, New{URL: fresh})
+		all, in := b.newNeighbors(t), map[string]link.New{}
+		all["dan"].create(t, link.New{URL: fresh})
 		for slug := range all {
-			in[slug] = New{URL: fresh, Tags: []string{slug}}
+			in[slug] = link.New{URL: fresh, Tags: []string{slug}}
 		}
-		in["dan"] = New{URL: fresh} // else his tags are compared
+		in["dan"] = link.New{URL: fresh} // else his tags are compared
 		shared, calls := all.batch(t, b, in)
 		before := statements.Load()
 		err := shared.run(t.Context())
@@ -133,7 +134,7 @@ func TestShared_IsOneTransaction(t *testing.T) {
 type callsOf map[string]*call
 
 // batch returns a shared batch with a call of each neighbor.
-func (all neighbors) batch(t *testing.T, b *bundle, in map[string]New) (*batch, callsOf) {
+func (all neighbors) batch(t *testing.T, b *bundle, in map[string]link.New) (*batch, callsOf) {
 	t.Helper()
 	calls := callsOf{}
 	for slug, c := range all {
@@ -141,7 +142,7 @@ func (all neighbors) batch(t *testing.T, b *bundle, in map[string]New) (*batch, 
 		calls[slug] = &call{member: m}
 		calls[slug].add(new(in[slug]))
 		ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
-		must.NoError(t, b.PrepareRoutings(ctx, m, []Routed{{Change: in[slug].Routing}}))
+		must.NoError(t, b.PrepareRoutings(ctx, m, []link.Routed{{Change: in[slug].Routing}}))
 	}
 	one := b.newBatch(slices.Collect(maps.Values(calls))...)
 	one.isShared = true
@@ -158,7 +159,7 @@ func (calls callsOf) outcomes(err error) map[string]string {
 		case c.hasLeft:
 			all[slug] = "left"
 		case c.err != nil:
-			all[slug] = describe(Result{Err: c.err})
+			all[slug] = describe(link.Result{Err: c.err})
 		default:
 			all[slug] = describe(c.results[0])
 		}
@@ -171,32 +172,32 @@ func (calls callsOf) outcomes(err error) map[string]string {
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
-	full := New{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
+	full := link.New{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*link.Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
 		ExternalID: new("mine"), Routing: byRule("DE")}
 	for name, c := range map[string]struct {
 		change string
-		in     New
+		in     link.New
 		// together is how the shared batch ends for Bob, whose workspace has changed, and want the result of a call.
 		together, want string
 	}{
-		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, New{URL: fresh}, errs.QuotaExceeded.Code(),
+		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, link.New{URL: fresh}, errs.QuotaExceeded.Code(),
 			errs.QuotaExceeded.Code()},
 		"a link with everything": {"", full, made, made},
-		"a link with a password": {"", New{URL: fresh, Routing: withPassword("a password")}, made, made},
-		"a random code":          {"", New{URL: fresh, Strategy: new(Random)}, made, made},
-		"a deleted link":         {"UPDATE links SET deleted_at = ?1" + mine, New{URL: known}, "left", found},
-		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, New{URL: known}, errs.UnsafeURL.Code(),
+		"a link with a password": {"", link.New{URL: fresh, Routing: withPassword("a password")}, made, made},
+		"a random code":          {"", link.New{URL: fresh, Strategy: new(link.Random)}, made, made},
+		"a deleted link":         {"UPDATE links SET deleted_at = ?1" + mine, link.New{URL: known}, "left", found},
+		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, link.New{URL: known}, errs.UnsafeURL.Code(),
 			errs.UnsafeURL.Code()},
-		"a due change": {"UPDATE links SET next_change_at = ?1" + mine, New{URL: known}, found, found},
-		"a removed member": {"DELETE FROM members" + mine, New{URL: fresh}, errs.NotFound.Code(),
+		"a due change": {"UPDATE links SET next_change_at = ?1" + mine, link.New{URL: known}, found, found},
+		"a removed member": {"DELETE FROM members" + mine, link.New{URL: fresh}, errs.NotFound.Code(),
 			errs.NotFound.Code()},
-		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, New{URL: fresh}, errs.Forbidden.Code(),
+		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, link.New{URL: fresh}, errs.Forbidden.Code(),
 			errs.Forbidden.Code()},
-		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", New{URL: fresh}, errs.NotFound.Code(),
+		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", link.New{URL: fresh}, errs.NotFound.Code(),
 			errs.NotFound.Code()},
-		"an own host":     {"", New{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
-		"no URL":          {"", New{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
-		"a refused title": {"", New{URL: fresh, Title: new("refused")}, "rolled back", errs.Internal.Code()},
+		"an own host":     {"", link.New{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
+		"no URL":          {"", link.New{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
+		"a refused title": {"", link.New{URL: fresh, Title: new("refused")}, "rolled back", errs.Internal.Code()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,7 +256,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 				if _, err := tx.NewRaw(locking, all["bob"].workspaceID, all["bob"].accountID).Exec(ctx); err != nil {
 					return err
 				}
-				wait = all.start(t, b, inAll(fresh, New{URL: fresh}))
+				wait = all.start(t, b, inAll(fresh, link.New{URL: fresh}))
 				polltest.Until(t, "the others have their links", func() bool {
 					return len(b.linksOf(t, all["ada"].workspaceID))+len(b.linksOf(t, all["cyd"].workspaceID))+
 						len(b.linksOf(t, all["dan"].workspaceID)) == 6
@@ -284,7 +285,7 @@ func TestShared_TriesNextCodes(t *testing.T) {
 			t.Fatal(got)
 		}
 		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).Exec(db.AsSystem(t.Context())))(t)
-		together, calls := all.batch(t, b, inAll(fresh, New{URL: fresh}))
+		together, calls := all.batch(t, b, inAll(fresh, link.New{URL: fresh}))
 		err := together.run(t.Context())
 		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -296,20 +297,20 @@ func TestShared_TriesNextCodes(t *testing.T) {
 // TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no batch.
 func TestCall_IsAlone(t *testing.T) {
 	t.Parallel()
-	links := func(n int, in New) (c call) {
+	links := func(n int, in link.New) (c call) {
 		for range n {
 			c.add(&in)
 		}
 		return c
 	}
-	policy, key, upsert := links(1, New{}), links(1, New{}), links(1, New{})
-	policy.policy, key.key, upsert.items[0].upsert = AllOrNothing, &idempotency.Key{}, &Upsert{}
+	policy, key, upsert := links(1, link.New{}), links(1, link.New{}), links(1, link.New{})
+	policy.policy, key.key, upsert.items[0].upsert = link.AllOrNothing, &idempotency.Key{}, &Upsert{}
 	for name, c := range map[string]struct {
 		call call
 		want bool
 	}{
-		"few": {links(maxSharedLinks, New{}), false}, "many": {links(maxSharedLinks+1, New{}), true},
-		"long":           {links(1, New{Metadata: []*Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
+		"few": {links(maxSharedLinks, link.New{}), false}, "many": {links(maxSharedLinks+1, link.New{}), true},
+		"long":           {links(1, link.New{Metadata: []*link.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
 		"all or nothing": {policy, true}, "a key": {key, true}, "an upsert": {upsert, true},
 	} {
 		if got := c.call.isAlone(); got != c.want {
@@ -324,7 +325,7 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
 			c := &call{}
-			c.add(&New{Metadata: []*Pair{{Value: strings.Repeat("x", n)}}})
+			c.add(&link.New{Metadata: []*link.Pair{{Value: strings.Repeat("x", n)}}})
 			calls = append(calls, c)
 		}
 		return calls
@@ -336,10 +337,10 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 		{[]int{1, 1, 1}, 3},
 		{make([]int, maxBatchLinks), maxBatchLinks},
 		{make([]int, maxBatchLinks+1), maxBatchLinks},
-		{[]int{StatementBytes, 1}, 1},
-		{[]int{1, StatementBytes, 1}, 1},
-		{[]int{1, StatementBytes / 2, 1}, 3},
-		{[]int{2 * StatementBytes}, 1},
+		{[]int{link.StatementBytes, 1}, 1},
+		{[]int{1, link.StatementBytes, 1}, 1},
+		{[]int{1, link.StatementBytes / 2, 1}, 3},
+		{[]int{2 * link.StatementBytes}, 1},
 	} {
 		if got := countFitting(of(c.sizes...)); got != c.want {
 			t.Errorf("%d of the sizes %d fit, want %d", got, c.sizes, c.want)

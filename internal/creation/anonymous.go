@@ -1,12 +1,12 @@
-package link
+package creation
 
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -20,7 +20,7 @@ const claimPrefix = "claim_"
 // CreateAnonymous creates a link without an owner that expires after AnonymousTTL, and the token
 // for claiming it, which is not stored. The address is the client's, for the rate limit. It returns
 // InvalidURL, UnsafeURL, RateLimited, or Forbidden where links need an account.
-func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *Link, claimToken string, err error) {
+func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *link.Link, claimToken string, err error) {
 	if s.AnonymousTTL == 0 {
 		return nil, "", errs.New(errs.Forbidden, "This instance makes no links without an account. Log in, and use "+
 			"createLink.")
@@ -30,12 +30,6 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *Li
 	}
 	claimToken = claimPrefix + rand.Text()
 	end := s.now().Add(s.AnonymousTTL)
-	l, _, err = s.Create(ctx, workspace.Public(), New{URL: url, ExpiresAt: &end, ClaimHash: HashClaim(claimToken)})
+	l, _, err = s.Create(ctx, workspace.Public(), link.New{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
 	return l, claimToken, err
-}
-
-// HashClaim returns the stored hash of a claim token, which is random enough to need no salt.
-func HashClaim(token string) []byte {
-	hash := sha256.Sum256([]byte(token))
-	return hash[:]
 }

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -52,25 +53,25 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		there, _ := b.create(t, New{URL: "https://example.com/there"})
+		there, _ := b.create(t, link.New{URL: "https://example.com/there"})
 		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
 		release := b.hold(t)
 		type answer struct {
 			member  workspace.Membership
-			in      New
+			in      link.New
 			want    string
-			link    *Link
+			link    *link.Link
 			created bool
 			err     error
 		}
 		promo := "promo"
 		answers := []*answer{
-			{member: b.mine, in: New{URL: "https://example.com/there"}, want: "there"},
-			{member: other, in: New{URL: "https://example.com/there"}, want: "there"},
-			{member: b.mine, in: New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
-			{member: b.mine, in: New{URL: "https://example.com/promo", Strategy: new(Custom), CustomCode: &promo},
+			{member: b.mine, in: link.New{URL: "https://example.com/there"}, want: "there"},
+			{member: other, in: link.New{URL: "https://example.com/there"}, want: "there"},
+			{member: b.mine, in: link.New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
+			{member: b.mine, in: link.New{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
 				want: "created"},
-			{member: other, in: New{URL: "https://example.com/other", Strategy: new(Custom), CustomCode: &promo},
+			{member: other, in: link.New{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
 				want: errs.CodeTaken.Code()},
 		}
 		for i := range 10 {
@@ -78,7 +79,7 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 			if i%2 == 1 {
 				m = other
 			}
-			answers = append(answers, &answer{member: m, in: New{URL: fmt.Sprintf("https://example.com/%d", i),
+			answers = append(answers, &answer{member: m, in: link.New{URL: fmt.Sprintf("https://example.com/%d", i),
 				Tags: []string{"tag"}}, want: "created"})
 		}
 		var asking sync.WaitGroup
@@ -89,7 +90,7 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 		release()
 		asking.Wait()
 		for _, a := range answers {
-			said := outcomes([]Result{{Link: a.link, Created: a.created, Err: a.err}})[0]
+			said := outcomes([]link.Result{{Link: a.link, Created: a.created, Err: a.err}})[0]
 			if said != a.want {
 				t.Errorf("%s: %s, want %s: %v", a.in.URL, said, a.want, a.err)
 			}
@@ -131,7 +132,7 @@ func TestGather_SameURLConcurrently(t *testing.T) {
 				m = other
 			}
 			asking.Go(func() {
-				l, created, err := b.Create(t.Context(), m, New{URL: "https://example.com/same"})
+				l, created, err := b.Create(t.Context(), m, link.New{URL: "https://example.com/same"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -176,7 +177,7 @@ func TestGather_IsolatesRefusedInput(t *testing.T) {
 		var asking sync.WaitGroup
 		failed := make([]error, 5)
 		for i := range failed {
-			in := New{URL: fmt.Sprintf("https://example.com/%d", i)}
+			in := link.New{URL: fmt.Sprintf("https://example.com/%d", i)}
 			if i == 2 {
 				in.Title = new("refused")
 			}
@@ -209,7 +210,7 @@ func TestGather_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 				ctx = gone
 			}
 			asking.Go(func() {
-				_, _, failed[i] = b.Create(ctx, b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				_, _, failed[i] = b.Create(ctx, b.mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
 			})
 			b.awaitRequests(t, i+1)
 		}

@@ -1,4 +1,4 @@
-package link
+package creation
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/idempotency"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotency.Key, erro
 // reports whether there are any. It returns IdempotencyConflict.
 func (s *Store) savedResults(
 	ctx context.Context, m workspace.Membership, k *idempotency.Key,
-) (results []Result, found bool, err error) {
+) (results []link.Result, found bool, err error) {
 	var saved []savedResult
 	if found, err = s.idempotency.Find(ctx, k, &saved); !found || err != nil {
 		return nil, false, err
@@ -55,7 +56,7 @@ func (s *Store) savedResults(
 	for _, r := range saved {
 		ids = append(ids, r.LinkID)
 	}
-	links, err := s.byIDs(ctx, m, ids)
+	links, err := s.Many(ctx, m, ids...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -63,11 +64,11 @@ func (s *Store) savedResults(
 		switch l := links[r.LinkID]; {
 		case r.Code != "":
 			err := errs.New(errs.Coded(r.Code), "%s", r.Message).At(r.Field...)
-			results = append(results, Result{Link: l, Created: r.Created, Err: err})
+			results = append(results, link.Result{Link: l, Created: r.Created, Err: err})
 		case l == nil:
-			results = append(results, Result{OperationID: r.OperationID, Err: ErrNotFound()})
+			results = append(results, link.Result{OperationID: r.OperationID, Err: link.ErrNotFound()})
 		default:
-			results = append(results, Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
+			results = append(results, link.Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
 		}
 	}
 	return results, true, nil

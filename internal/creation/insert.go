@@ -1,0 +1,230 @@
+package creation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// create reads what the results depend on, and writes what is missing, in one transaction. The database's unique
+// indexes decide which of concurrent transactions creates a link; the others find the existing link, or try their next
+// code if another URL has it.
+func (b *batch) create(ctx context.Context, tx bun.Tx) error {
+	for _, step := range []func(context.Context, bun.Tx) error{
+		b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas, b.saveResults,
+	} {
+		if err := step(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read starts an attempt with what the database has at once: which callers still have the permission, after the wait,
+// which destinations are refused, and which links exist.
+func (b *batch) read(ctx context.Context, tx bun.Tx) error {
+	members, drafts := make([]workspace.Membership, len(b.calls)), []*link.Link{}
+	b.items, b.quotas = nil, nil
+	for i, c := range b.calls {
+		members[i], b.items = c.member, append(b.items, c.items...)
+	}
+	items := slices.DeleteFunc(slices.Clone(b.items), func(it *item) bool { return it.Err != nil || it.isKnown() })
+	for _, it := range items {
+		drafts = append(drafts, it.draft)
+	}
+	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.WriteLinks, members)
+	lookups, unsafe := b.Destinations.Lookups(tx, link.URLsOf(drafts)...)
+	found := b.lookUps(tx, items)
+	if err := b.DB.Pipe(ctx, tx, slices.Concat([]db.Lookup{recheck}, lookups, found.lookups)...); err != nil {
+		return fmt.Errorf("reading what a creation depends on: %w", err)
+	}
+	refused := refusedMembers()
+	if err := b.refresh(ctx, tx, refused); err != nil {
+		return err
+	}
+	b.begin(refused)
+	b.refuseDestinations(link.Refusals(drafts, unsafe()))
+	return b.use(ctx, tx, found)
+}
+
+// refresh gives the calls of workspaces that have changed their present state, as it has the defaults and the quota.
+// Then it returns errRetry.
+func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err error) {
+	isStale := false
+	for i, c := range b.calls {
+		if !errors.Is(refused[i], workspace.ErrStale) {
+			continue
+		}
+		c.member, err = workspace.Refresh(ctx, tx, c.member)
+		if errs.Is(err, errs.NotFound) {
+			refused[i] = err
+			continue
+		} else if err != nil {
+			return err
+		}
+		for _, it := range c.items {
+			*it = item{call: c, proposal: proposal{in: it.in, upsert: it.upsert}}
+		}
+		isStale = true
+	}
+	if isStale {
+		return errRetry
+	}
+	return nil
+}
+
+// begin starts an attempt with the items of the callers who have the permission. The error of the others is NotFound or
+// Forbidden.
+func (b *batch) begin(refused []error) {
+	b.items = nil
+	first := map[request]*item{}
+	for i, c := range b.calls {
+		if c.err, c.hasLeft = refused[i], false; c.err != nil {
+			continue
+		}
+		for _, it := range c.items {
+			b.items = append(b.items, it)
+			b.start(it, first)
+		}
+	}
+}
+
+// refuseDestinations notes which items have a destination that is not allowed.
+func (b *batch) refuseDestinations(refused map[*link.Link]*errs.Error) {
+	for _, it := range b.unresolved() {
+		if e := refused[it.draft]; e != nil {
+			if it.facts.refused = e; len(e.Field) == 0 {
+				it.facts.refused = e.At("url")
+			}
+		}
+	}
+}
+
+// start resets the attempt of an item. Of equal items, only the first one has an attempt.
+func (b *batch) start(it *item, first map[request]*item) {
+	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, link.Result{}
+	it.tried, it.revived = 0, false
+	switch {
+	case !it.pending():
+		return
+	case it.isKnown():
+		it.facts.ofID = it.holder
+		it.decide()
+		return
+	}
+	if it.identity != (identity{}) {
+		same := request{it.identity, optional.Value(it.draft.ExternalID)}
+		if it.duplicateOf = first[same]; it.duplicateOf != nil {
+			it.sharePassword()
+			return
+		}
+		first[same] = it
+	}
+	b.assignCode(it)
+}
+
+// insert inserts the unresolved links as far as the quotas suffice.
+func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
+	if b.isAllOrNothing() {
+		if len(b.affordable(b.unresolved())) < len(b.unresolved()) { // others may have created them before the lock
+			if err := b.findUnresolved(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if unresolved := b.unresolved(); len(b.affordable(unresolved)) < len(unresolved) {
+			b.refuseForQuota(unresolved)
+		}
+		if b.failed() { // inserts nothing, instead of rolling it back
+			return link.ErrFailed
+		}
+	}
+	for unresolved := b.unresolved(); len(unresolved) > 0; unresolved = b.unresolved() {
+		candidates := distinct(b.affordable(unresolved))
+		if err := b.insertDrafts(ctx, tx, candidates); err != nil {
+			return err
+		}
+		b.learn(candidates)
+		if err := b.findUnresolved(ctx, tx); err != nil {
+			return err
+		}
+		if err := b.tryNextCodes(ctx, candidates); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learn notes which candidates were not inserted, and which items the quota does not permit now.
+func (b *batch) learn(candidates []*item) {
+	for _, it := range candidates {
+		if it.isUndecided() {
+			it.tried++
+			_, hasNext := b.nextCode(it)
+			it.facts.isTaken, it.facts.hasNextCode = true, hasNext || it.draft.Strategy == link.Counter
+		}
+	}
+	for _, it := range b.unresolved() {
+		if b.quotaOf(it).left <= 0 {
+			it.facts.overQuota = b.ErrQuota(it.call.member, b.now)
+		}
+	}
+}
+
+// tryNextCodes assigns the next code to the candidates that found their code taken. It returns errRetry if one must be
+// generated.
+func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
+	for _, it := range candidates {
+		isExhausted := errs.Is(it.attempt.Err, errs.CodeExhausted)
+		if it.decision.act != triesNext && !isExhausted {
+			continue
+		}
+		b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.Code,
+			"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
+		if isExhausted {
+			continue
+		}
+		if !b.assignCode(it) {
+			it.codes = nil
+			return errRetry
+		}
+		it.facts.isTaken = false
+		it.decide()
+	}
+	return nil
+}
+
+// insertDrafts inserts the drafts that no unique index refuses.
+func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) error {
+	links, byID := make([]*link.Link, 0, len(items)), make(map[string]*item, len(items))
+	for _, it := range items {
+		links, byID[it.draft.ID] = append(links, it.draft), it
+	}
+	ids, err := link.Insert(ctx, tx, links)
+	for _, linkID := range ids {
+		it := byID[linkID]
+		it.attempt = link.Result{Link: it.draft, Created: true, OperationID: it.call.operationID}
+		b.quotaOf(it).created++
+		b.quotaOf(it).left--
+	}
+	return err
+}
+
+// recordCreated writes what belongs to links that were created.
+func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
+	var created []*link.Link
+	for _, it := range b.items {
+		if it.attempt.Created {
+			created = append(created, it.draft)
+		}
+	}
+	return b.RecordNew(ctx, tx, created)
+}

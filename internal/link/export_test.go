@@ -1,0 +1,40 @@
+package link
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+)
+
+// What the tests of this package know of its inside.
+const (
+	MaxNote, MaxTags       = maxNote, maxTags
+	MaxPairs, MaxPairValue = maxPairs, maxPairValue
+	MaxScheduled, MinLead  = maxScheduled, minLead
+)
+
+var (
+	Canonical          = canonical
+	LoadPendingChanges = loadPending
+	Scrub              = scrub
+)
+
+func (s *Store) Write(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
+	return s.write(ctx, tx, rewrites)
+}
+
+func (s *Store) ValidStates(ctx context.Context, l *Link) error {
+	_, err := s.validStates(ctx, l, true)
+	return err
+}
+
+func (s *Store) MutateOnce(ctx context.Context, e *Edits, locked map[string]*Link) error {
+	_, err := s.mutateOnce(ctx, e, locked, nil)
+	return err
+}
+
+func (l *Link) Snapshot(tags []string) Snapshot { return *l.snapshot(tags) }
+
+func (l *Link) PendingChanges() []*ScheduledChange { return l.pending }
+
+func (c *ScheduledChange) After() *Link { return c.after }
