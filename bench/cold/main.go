@@ -158,6 +158,11 @@ func start(r *rig.Run, name, binary string) *version {
 			v.popular = create(*links)
 		}
 	})
+	r.Timed("indexing their texts", func() { // takes longer than their creation
+		for v.Number(v.database, "SELECT count(*) FROM link_text_queue") > 0 {
+			r.Pause(time.Second)
+		}
+	})
 	r.Rest(v.PIDs(), maxRest)
 	return v
 }
