@@ -168,7 +168,7 @@ query PreviewCode($workspaceId: ID!, $url: String!) {
   workspace(by: { slug: $slug }) {
     id
     name
-    usage { links limit resetsAt }
+    linkQuota { used limit resetsAt }
     links(first: 10, after: $after, filter: $filter, orderBy: $orderBy) {
       totalCount
       edges {
