@@ -32,10 +32,12 @@ func (r *mutationResolver) RemoveMember(
 	if err != nil {
 		return nil, err
 	}
-	err = r.Workspaces.RemoveMember(ctx, m, in.UserID)
+	if err := r.Workspaces.RemoveMember(ctx, m, in.UserID); err != nil {
+		return nil, err
+	}
 	return &gen.RemoveMemberPayload{
 		DeletedID: new(id.Pair(id.Member, in.UserID, m.ID())), ScheduledChanges: changes,
-	}, err
+	}, nil
 }
 
 func (r *mutationResolver) TransferOwnership(

@@ -46,10 +46,22 @@ type Maxima struct {
 	Directives int
 }
 
+// The maxima that are no settings.
+const (
+	maxValues     = 100000
+	maxFields     = 1000
+	maxRootFields = 100
+	maxDepth      = 20
+	maxRepeated   = 100
+	maxFragments  = 500
+	maxDirectives = 50
+)
+
 // UsualMaxima returns the maxima of every server.
 func UsualMaxima() Maxima {
 	return Maxima{
-		Values: 100_000, Fields: 1000, RootFields: 100, Depth: 20, Repeats: 100, Fragments: 500, Directives: 50,
+		Values: maxValues, Fields: maxFields, RootFields: maxRootFields, Depth: maxDepth, Repeats: maxRepeated,
+		Fragments: maxFragments, Directives: maxDirectives,
 	}
 }
 
