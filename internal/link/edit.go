@@ -147,6 +147,16 @@ func (s *Store) mutateAll(
 		if err != nil {
 			return nil, nil, err
 		}
+		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(p.unchecked)))
+		if err != nil {
+			return nil, nil, err
+		}
+		for l, err := range refused {
+			failed[p.unchecked[l].edit] = p.errRefused(l, locked[l.ID], err)
+		}
+		if len(refused) > 0 {
+			continue
+		}
 		taken, err := s.takenExternalIDs(ctx, tx, m, p.claims, locked)
 		if err != nil {
 			return nil, nil, err
@@ -154,15 +164,8 @@ func (s *Store) mutateAll(
 		for _, i := range taken {
 			failed[i] = ErrExternalIDTaken()
 		}
-		if len(taken) > 0 {
-			continue
-		}
-		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(p.unchecked)))
-		if err != nil || len(refused) == 0 {
-			return p.results, p.changed, err
-		}
-		for l, err := range refused {
-			failed[p.unchecked[l].edit] = p.errRefused(l, locked[l.ID], err)
+		if len(taken) == 0 {
+			return p.results, p.changed, InternalError(p.results)
 		}
 	}
 }

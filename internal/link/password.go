@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -128,5 +129,5 @@ func (s *Store) Fingerprint(c *routing.Change) string {
 	}
 	mac := hmac.New(sha256.New, s.DrawKey)
 	mac.Write([]byte("link password\x00" + p.Text))
-	return string(mac.Sum(nil))
+	return hex.EncodeToString(mac.Sum(nil)) // the key is JSON, which has no bytes that are not UTF-8
 }
