@@ -90,7 +90,14 @@ type request struct {
 // link that it found was purged meanwhile.
 var errRetry = errors.New("the batch must run again")
 
-func (s *Store) newBatch(calls ...*call) *batch { return &batch{Store: s, now: s.now(), calls: calls} }
+func (s *Store) newBatch(calls ...*call) *batch {
+	for _, c := range calls {
+		for _, it := range c.items {
+			it.resetAttempt() // of a batch that it has left
+		}
+	}
+	return &batch{Store: s, now: s.now(), calls: calls}
+}
 
 func (c *call) add(in *link.New) {
 	c.items = append(c.items, &item{call: c, proposal: proposal{in: in}})
@@ -110,6 +117,8 @@ func (b *batch) run(ctx context.Context) error {
 		case err == nil || errors.Is(err, link.ErrFailed):
 			b.finish(ctx)
 			return nil
+		case errors.Is(err, errRetry):
+			return errs.New(errs.Unavailable, "Other calls change the same links at the same time. Repeat the call.")
 		default:
 			return err
 		}
@@ -226,6 +235,12 @@ func (b *batch) generateCodes(ctx context.Context) error {
 		}
 	}
 	codes, err := b.counters.Take(ctx, len(counters))
+	if errs.Is(err, errs.CodeExhausted) {
+		for _, it := range counters {
+			it.Result = link.Result{Err: err}
+		}
+		return nil
+	}
 	for i, code := range codes {
 		counters[i].codes = []string{code}
 	}
@@ -263,6 +278,17 @@ func (b *batch) announce(ctx context.Context, items []*item) {
 	}
 }
 
+// restart resets everything but the request.
+func (it *item) restart() {
+	*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert}}
+}
+
+// resetAttempt resets the state of the transaction.
+func (it *item) resetAttempt() {
+	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, link.Result{}
+	it.tried, it.revived = 0, false
+}
+
 // pending reports whether the item has no final result yet.
 func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
 
@@ -289,12 +315,12 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Err != nil })
 }
 
-// resultsOf returns the results of the items. A duplicate gets a copy of the link, with the membership of its own
-// caller.
+// resultsOf returns the results of the items. Each has a copy of its link, with the membership of its own caller: other
+// calls may have found the same link.
 func (c *call) resultsOf() []link.Result {
 	results := make([]link.Result, 0, len(c.items))
 	for _, it := range c.items {
-		if it.Result = it.result(); it.duplicateOf != nil && it.Link != nil {
+		if it.Result = it.result(); it.Link != nil {
 			own := *it.Link
 			own.In, it.Link = c.member, &own
 		}

@@ -1,6 +1,6 @@
-// Package creation creates links: single ones, bulk calls, upserts and links without an account. Every call is part of a
-// batch, which reads what it depends on, decides and writes, in one transaction: gather.go forms batches, decide.go is
-// the contract, and insert.go carries a batch out. The GraphQL resolvers call it.
+// Package creation creates links: single ones, bulk calls, upserts and links without an account. Every call is part of
+// a batch, which reads what it depends on, decides and writes, in one transaction: gather.go forms batches, decide.go
+// is the contract, and insert.go carries a batch out. The GraphQL resolvers call it.
 package creation
 
 import (
@@ -61,9 +61,9 @@ type Batch struct {
 
 // Create creates a link. If a deterministic link with this URL, or a custom link with this code and
 // URL, exists, it returns that. If several nodes get the same request at once, exactly one creates
-// the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its ID
-// and code, takes its other values from the argument, consumes no quota, and created is false. An existing
-// link stays as it is, see Result.Ignored.
+// the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its ID,
+// code, external ID and creator, takes its other values from the argument, consumes no quota, and created is false.
+// An existing link stays as it is, see Result.Ignored.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the argument.
@@ -80,7 +80,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in link.New)
 // same IdempotencyKey and the same links, by the same caller within 24 hours, returns the results
 // of the first. Calls with a presumed membership have neither a key nor a routing. The number of
 // statements does not depend on the number of links. An error means that nothing was created:
-// InvalidInput, IdempotencyConflict, CodeExhausted when all counters have been issued, or Forbidden.
+// InvalidInput, IdempotencyConflict or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]link.Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

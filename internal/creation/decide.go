@@ -103,6 +103,8 @@ func (p *proposal) adopt(l *link.Link) decision {
 		return refuse(link.ErrDisabled().At("url"))
 	case l.ExternalID != nil:
 		return refuse(errOfOther(p.draft.Strategy))
+	case p.upsert.Strategy != nil && *p.upsert.Strategy != l.Strategy:
+		return refuse(errOtherStrategy(l))
 	case l.PurgedAt == nil:
 		return decision{act: changes, link: l}
 	case !bytes.Equal(l.CanonicalHash, p.draft.CanonicalHash): // only its code is the same
@@ -172,6 +174,12 @@ func errOfOther(strategy link.Strategy) *errs.Error {
 	}
 	return errs.New(errs.Conflict, "The URL belongs to a link with another externalId. Use the strategy RANDOM or "+
 		"COUNTER for another link to it.").At("url")
+}
+
+// errOtherStrategy is the error of an upsert that requires another strategy than that of its link.
+func errOtherStrategy(l *link.Link) *errs.Error {
+	return errs.New(errs.Immutable, "The link of this upsert has the strategy %s, which cannot change.", l.Strategy).
+		At("strategy")
 }
 
 // errNoCode is the error of a draft for which no code is left.

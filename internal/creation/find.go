@@ -84,7 +84,6 @@ func (b *batch) decide(ctx context.Context, tx bun.Tx, items []*item) error {
 func (it *item) decide() {
 	switch it.decision = decide(&it.proposal, &it.facts); it.decision.act {
 	case returns, revives, changes:
-		it.decision.link.In = it.call.member
 		it.attempt = link.Result{Link: it.decision.link, Ignored: it.decision.ignored}
 	case refuses:
 		it.attempt = link.Result{Err: it.decision.err}

@@ -72,8 +72,8 @@ func (c *call) size() (size int) {
 	return size
 }
 
-// createShared creates the links of calls of any workspaces, in as few batches as the bounds permit. It sets the error of
-// each call. The calls that it leaves are for createApart.
+// createShared creates the links of calls of any workspaces, in as few batches as the bounds permit. It sets the error
+// of each call. The calls that it leaves are for createApart.
 func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, error) {
 	for len(calls) > 0 {
 		n := countFitting(calls)
@@ -90,14 +90,18 @@ func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, erro
 // createApart creates the links of calls of one workspace. It sets the error of each call: none fails because of
 // another's input.
 func (s *Store) createApart(ctx context.Context, calls []*call) (struct{}, error) {
-	b := s.newBatch(calls...)
-	if err := b.run(ctx); err != nil {
-		b.fail(ctx, err)
-	}
-	for i, c := range calls {
-		if c.hasLeft && len(calls) > 1 {
-			_, _ = s.createApart(ctx, calls[i:i+1])
+	for len(calls) > 0 {
+		n := countFitting(calls)
+		b := s.newBatch(calls[:n]...)
+		if err := b.run(ctx); err != nil {
+			b.fail(ctx, err)
 		}
+		for i, c := range calls[:n] {
+			if c.hasLeft && n > 1 {
+				_, _ = s.createApart(ctx, calls[i:i+1])
+			}
+		}
+		calls = calls[n:]
 	}
 	return struct{}{}, nil
 }

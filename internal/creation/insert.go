@@ -33,11 +33,12 @@ func (b *batch) create(ctx context.Context, tx bun.Tx) error {
 // which destinations are refused, and which links exist.
 func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	members, drafts := make([]workspace.Membership, len(b.calls)), []*link.Link{}
-	b.items, b.quotas = nil, nil
+	var items []*item
 	for i, c := range b.calls {
-		members[i], b.items = c.member, append(b.items, c.items...)
+		members[i], items = c.member, append(items, c.items...)
 	}
-	items := slices.DeleteFunc(slices.Clone(b.items), func(it *item) bool { return it.Err != nil || it.isKnown() })
+	b.quotas = nil
+	items = slices.DeleteFunc(items, func(it *item) bool { return it.Err != nil || it.isKnown() })
 	for _, it := range items {
 		drafts = append(drafts, it.draft)
 	}
@@ -51,8 +52,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	if err := b.refresh(ctx, tx, refused); err != nil {
 		return err
 	}
-	b.begin(refused)
-	b.refuseDestinations(link.Refusals(drafts, unsafe()))
+	b.begin(refused, link.Refusals(drafts, unsafe()))
 	return b.use(ctx, tx, found)
 }
 
@@ -72,7 +72,7 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 			return err
 		}
 		for _, it := range c.items {
-			*it = item{call: c, proposal: proposal{in: it.in, upsert: it.upsert}}
+			it.restart()
 		}
 		isStale = true
 	}
@@ -82,9 +82,9 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 	return nil
 }
 
-// begin starts an attempt with the items of the callers who have the permission. The error of the others is NotFound or
-// Forbidden.
-func (b *batch) begin(refused []error) {
+// begin starts an attempt with the items of the callers who have the permission, and notes which drafts have a
+// destination that is not allowed. The error of the other callers is NotFound or Forbidden.
+func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error) {
 	b.items = nil
 	first := map[request]*item{}
 	for i, c := range b.calls {
@@ -93,26 +93,14 @@ func (b *batch) begin(refused []error) {
 		}
 		for _, it := range c.items {
 			b.items = append(b.items, it)
-			b.start(it, first)
+			b.start(it, first, unsafe[it.draft])
 		}
 	}
 }
 
-// refuseDestinations notes which items have a destination that is not allowed.
-func (b *batch) refuseDestinations(refused map[*link.Link]*errs.Error) {
-	for _, it := range b.unresolved() {
-		if e := refused[it.draft]; e != nil {
-			if it.facts.refused = e; len(e.Field) == 0 {
-				it.facts.refused = e.At("url")
-			}
-		}
-	}
-}
-
-// start resets the attempt of an item. Of equal items, only the first one has an attempt.
-func (b *batch) start(it *item, first map[request]*item) {
-	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, link.Result{}
-	it.tried, it.revived = 0, false
+// start starts the attempt of an item. Of equal items whose destination is allowed, only the first one has an attempt.
+func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
+	it.resetAttempt()
 	switch {
 	case !it.pending():
 		return
@@ -121,7 +109,10 @@ func (b *batch) start(it *item, first map[request]*item) {
 		it.decide()
 		return
 	}
-	if it.identity != (identity{}) {
+	if it.facts.refused = unsafe; unsafe != nil && len(unsafe.Field) == 0 {
+		it.facts.refused = unsafe.At("url")
+	}
+	if it.identity != (identity{}) && unsafe == nil {
 		same := request{it.identity, optional.Value(it.draft.ExternalID)}
 		if it.duplicateOf = first[same]; it.duplicateOf != nil {
 			it.sharePassword()

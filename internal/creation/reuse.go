@@ -73,7 +73,10 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 		l := it.first().existing()
 		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Routing.NewPassword().Text,
 			it.call.member.Responsible(), it.call.member.ID())
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
+			it.Result = link.Result{Err: err}
+			continue
+		} else if err != nil {
 			return err
 		}
 		if it.compared = l.Routing.Gate.PasswordID; isSame {

@@ -1,6 +1,7 @@
 package creation
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/uptrace/bun"
@@ -30,8 +31,9 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	for _, it := range items {
-		l := links[it.decision.link.ID]
-		if l == nil {
+		known := it.decision.link
+		l := links[known.ID]
+		if l == nil || !bytes.Equal(l.CanonicalHash, known.CanonicalHash) { // it has another URL now
 			return errRetry
 		}
 		it.facts.update(l)
@@ -48,13 +50,14 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		}
 		l := it.decision.link
 		before := *l
+		l.In = it.call.member
 		b.reviveAs(l, it.draft)
 		if err := b.RefusePending(ctx, tx, l); err != nil {
 			if !errs.From(err).Kind.IsUserError() {
 				return err
 			}
-			*l, it.attempt = before, link.Result{Err: err}
-			continue
+			it.Result = link.Result{Err: err}
+			return errRetry // with a duplicate of it, which may have other fields
 		}
 		it.revived = true
 		it.attempt.OperationID = it.call.operationID

@@ -167,7 +167,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		if it.upsert == nil {
 			continue
 		}
-		*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert}}
+		it.restart()
 		if _, err := link.CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
@@ -290,8 +290,7 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	case !hasID && l.ExternalID != nil:
 		return errOfOther(it.draft.Strategy)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
-		return errs.New(errs.Immutable, "The link with this externalId has the strategy %s, which cannot change.",
-			l.Strategy).At("strategy")
+		return errOtherStrategy(l)
 	case u.CustomCode != nil && *u.CustomCode != l.Code:
 		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.Code).
 			At("customCode")
