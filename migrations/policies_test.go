@@ -58,10 +58,10 @@ var rows = map[string]string{
 		0, 0, false, now(), now(), 'usr_$')`,
 	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 		status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
-	"webhook_attempts":   `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
-	"scheduled_changes":  `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
-	"host_owners":        `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
-	"unmatched_requests": `INSERT INTO unmatched_requests VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"webhook_attempts":  `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
+	"scheduled_changes": `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
+	"host_owners":       `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
+	"orphans":           `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
@@ -69,7 +69,7 @@ var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_key
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "utm_templates", "webhooks",
-	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "unmatched_requests"}
+	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

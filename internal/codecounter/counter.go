@@ -1,6 +1,6 @@
 // Package codecounter issues the codes of the strategy COUNTER: each node allocates blocks of
 // counters, and a code secret turns counters into codes. It owns the counters and the check that no
-// code secret in use is missing, but no links. Package link requests codes; the server and the
+// code secret in use is missing, but no links. Package creation requests codes; the server and the
 // commands check secrets.
 package codecounter
 

@@ -37,8 +37,8 @@ type call struct {
 }
 
 // batch creates the links of calls. A shared one has calls of several workspaces, with policy SkipFailed and without a
-// key: it only inserts links, waits for no other transaction, and leaves the calls of workspaces that need more. Other
-// batches have calls of one workspace.
+// key: it only inserts links, waits at most 100 ms for another transaction, and leaves the calls of workspaces that need
+// more. Other batches have calls of one workspace.
 type batch struct {
 	*Store
 	now      time.Time
@@ -111,13 +111,13 @@ func (b *batch) run(ctx context.Context) error {
 		if isPending && err == nil {
 			err = b.DB.Tx(b.enter(ctx), b.create)
 		}
-		isLost := errors.Is(err, errRetry) || db.IsUniqueViolation(err)
+		isRetry, isUpsert := errors.Is(err, errRetry), b.calls[0].items[0].upsert != nil
 		switch {
-		case isLost && (races < link.MaxRaces || errors.Is(err, errRetry) && b.calls[0].items[0].upsert == nil):
+		case isRetry && !isUpsert || (isRetry || db.IsUniqueViolation(err)) && races < link.MaxRaces:
 		case err == nil || errors.Is(err, link.ErrFailed):
 			b.finish(ctx)
 			return nil
-		case errors.Is(err, errRetry):
+		case isRetry:
 			return errs.New(errs.Unavailable, "Other calls change the same links at the same time. Repeat the call.")
 		default:
 			return err

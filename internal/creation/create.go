@@ -34,7 +34,7 @@ func NewStore(links *link.Store) *Store {
 	return &Store{
 		Store: links, counters: codecounter.New(links.DB, links.CodeSecrets),
 		idempotency: idempotency.Store{DB: links.DB, Now: links.Now},
-		gatherer:    gatherer{MaxBatch: maxBatchLinks, Serial: true}, lanes: defaultLanes,
+		gatherer:    gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
 	}
 }
 

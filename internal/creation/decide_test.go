@@ -180,6 +180,30 @@ func TestDecide_ByFacts(t *testing.T) {
 	}
 }
 
+// TestDecide_UpsertKeepsTheStrategy of a link that it adopts or revives, if it names one.
+func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
+	t.Parallel()
+	p := propose(t, link.New{CustomCode: new("promo"), ExternalID: new("mine")})
+	l := &link.Link{Strategy: link.Deterministic, CanonicalHash: p.draft.CanonicalHash}
+	purged := *l
+	purged.DeletedAt, purged.PurgedAt = new(noon), new(noon)
+	for _, c := range []struct {
+		strategy *link.Strategy
+		want     [2]string
+	}{
+		{nil, [2]string{"change", "revive"}},
+		{new(link.Deterministic), [2]string{"change", "revive"}},
+		{new(link.Custom), [2]string{"IMMUTABLE strategy", "IMMUTABLE strategy"}},
+	} {
+		p.upsert = &Upsert{ExternalID: "mine", Strategy: c.strategy}
+		for i, existing := range []*link.Link{l, &purged} {
+			if d := decide(p, &facts{same: existing}); d.summary() != c.want[i] {
+				t.Errorf("%v, %d: %s, want %s", c.strategy, i, d.summary(), c.want[i])
+			}
+		}
+	}
+}
+
 // TestDecide_ByFields requests links that exist: a plain one, and one with all fields.
 func TestDecide_ByFields(t *testing.T) {
 	t.Parallel()

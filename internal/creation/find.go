@@ -11,15 +11,15 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// existing are the links that items may find, after lookups.
-type existing struct {
+// foundLinks are the links that items may find, after lookups.
+type foundLinks struct {
 	byHash, byCode, byExternalID []*link.Link
 	lookups                      []db.Lookup
 }
 
 // lookUps returns the lookups of what items may find: the deterministic link for the URL, the one with the custom code,
 // and the one with the external id.
-func (b *batch) lookUps(tx bun.Tx, items []*item) *existing {
+func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
 	hashes, codes, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}
 	for _, it := range items {
 		workspaceID := it.call.member.ID()
@@ -33,7 +33,7 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *existing {
 			codes.add(workspaceID, it.codes[0])
 		}
 	}
-	e := &existing{}
+	e := &foundLinks{}
 	e.lookups = []db.Lookup{
 		lookUp(b, tx, &e.byHash, "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes),
 		lookUp(b, tx, &e.byCode, "TRUE", "code", "TEXT", codes),
@@ -42,36 +42,36 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *existing {
 	return e
 }
 
-// findUnresolved looks up the links of the unresolved items, and uses them.
+// findUnresolved looks up the links of the unresolved items, and decides about these.
 func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
 	found := b.lookUps(tx, b.unresolved())
 	if err := b.DB.Pipe(ctx, tx, found.lookups...); err != nil {
 		return fmt.Errorf("selecting links: %w", err)
 	}
-	return b.use(ctx, tx, found)
+	return b.matchAndDecide(ctx, tx, found)
 }
 
-// use decides about the unresolved items, which find their existing links.
-func (b *batch) use(ctx context.Context, tx bun.Tx, e *existing) error {
+// matchAndDecide decides about the unresolved items, which find their existing links.
+func (b *batch) matchAndDecide(ctx context.Context, tx bun.Tx, e *foundLinks) error {
 	// A due change may have given a link another URL.
 	if err := link.Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
 		return err
 	}
 	items := b.unresolved()
 	e.match(items)
-	return b.decide(ctx, tx, items)
+	return b.decideAll(ctx, tx, items)
 }
 
-// decide decides about items by the facts. A shared batch leaves items that it cannot serve. It returns errRetry if a
+// decideAll decides about items by the facts. A shared batch leaves items that it cannot serve. It returns errRetry if a
 // password must be compared first, which takes too long for a transaction.
-func (b *batch) decide(ctx context.Context, tx bun.Tx, items []*item) error {
+func (b *batch) decideAll(ctx context.Context, tx bun.Tx, items []*item) error {
 	if err := b.loadTags(ctx, tx); err != nil {
 		return err
 	}
 	for _, it := range items {
 		it.decide()
 	}
-	if err := b.leave((*item).needsMore); err != nil {
+	if err := b.leaveIf((*item).needsMore); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(b.items, (*item).needsComparison) {
@@ -97,7 +97,7 @@ type place struct{ workspaceID, key string }
 func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 
 // match gives items those of the links that they find.
-func (e *existing) match(items []*item) {
+func (e *foundLinks) match(items []*item) {
 	ofID, ofCode := make(map[place]*link.Link, len(e.byExternalID)), map[place]*link.Link{}
 	for _, l := range e.byExternalID {
 		ofID[place{l.WorkspaceID, *l.ExternalID}] = l
@@ -124,12 +124,15 @@ func (e *existing) match(items []*item) {
 // needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.
 func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
 
-// leave leaves the calls of the workspaces with an item that meets the condition to other batches. Only a shared batch
-// does so, and only before it has written anything: otherwise it returns errRetry.
-func (b *batch) leave(condition func(*item) bool) error {
+// leaveIf leaves the calls of the workspaces with an item that meets the condition to other batches. Only a shared batch
+// does so. It returns errRetry if the batch has written something.
+func (b *batch) leaveIf(condition func(*item) bool) error {
+	if !b.isShared {
+		return nil
+	}
 	gone := map[string]bool{}
 	for _, it := range b.items {
-		if b.isShared && condition(it) {
+		if condition(it) {
 			gone[it.call.member.ID()] = true
 		}
 	}

@@ -25,8 +25,8 @@ const (
 	defaultLanes = 2
 	// maxSharedLinks and maxSharedBytes bound a call that shares a batch: larger ones would delay the others.
 	maxSharedLinks, maxSharedBytes = 10, 64 << 10
-	// maxBatchLinks bounds the links of a shared batch.
-	maxBatchLinks = 200
+	// maxBatchLinks bounds the links of a batch of several calls, and maxBatchCalls how many calls it is formed of.
+	maxBatchLinks, maxBatchCalls = 200, 200
 )
 
 // create creates the links of a call, in a batch with concurrent calls if it is a small one. When the context ends, the
@@ -49,7 +49,7 @@ func (s *Store) lane(workspaceID string) string {
 	return fmt.Sprint("lane ", h.Sum32()%s.lanes)
 }
 
-// firstError returns the error of a batch, after which its calls may still be in use, or that of a call.
+// firstError returns the error of a batch, or that of a call. After the first, the batch may still write the second.
 func firstError(err error, c *call) error {
 	if err != nil {
 		return err

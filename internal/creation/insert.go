@@ -53,7 +53,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	b.begin(refused, link.Refusals(drafts, unsafe()))
-	return b.use(ctx, tx, found)
+	return b.matchAndDecide(ctx, tx, found)
 }
 
 // refresh gives the calls of workspaces that have changed their present state, as it has the defaults and the quota.

@@ -55,7 +55,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 		a.left, isCharged[u.WorkspaceID] = max(0, a.left-u.Links+int64(a.wanted)), true
 	}
 	maps.DeleteFunc(quotas, func(workspaceID string, _ *allowance) bool { return !isCharged[workspaceID] })
-	err = b.leave(func(it *item) bool {
+	err = b.leaveIf(func(it *item) bool {
 		return it.pending() && it.isUndecided() && !isCharged[it.call.member.ID()]
 	})
 	b.quotas = quotas

@@ -63,8 +63,8 @@ func (it *item) needsComparison() bool {
 	return l != nil && it.first().pending() && it.isUnsure(l)
 }
 
-// comparePasswords compares the passwords that decisions must know. One that is the same takes the name of the
-// present one.
+// comparePasswords compares the passwords that decisions must know. One that is the same gets the same
+// PasswordID.
 func (b *batch) comparePasswords(ctx context.Context) error {
 	for _, it := range b.items {
 		if !it.needsComparison() {
@@ -86,7 +86,7 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 	return nil
 }
 
-// sharePassword gives a duplicate with the password of the first item the same name of it.
+// sharePassword gives a duplicate with the password of the first item the same PasswordID.
 func (it *item) sharePassword() {
 	p, first := it.in.Routing.NewPassword(), it.duplicateOf.in.Routing.NewPassword()
 	if p != nil && first != nil && p.Text == first.Text {

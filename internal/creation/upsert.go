@@ -2,7 +2,6 @@ package creation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -233,41 +232,32 @@ func (b *batch) draftUpsert(it *item) error {
 	return it.draft.ChangeRouting(fields.Routing.To)
 }
 
-// changeFound changes the links that the upserts of the batch have found. It returns ErrFailed for an
+// changeFound locks and changes the links that the upserts of the batch have found. It returns ErrFailed for an
 // AllOrNothing batch that has an error.
 func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
-	if err := b.changeUpserted(ctx, tx); err != nil {
-		return err
-	}
-	if b.isAllOrNothing() && b.failed() {
-		return link.ErrFailed
-	}
-	return nil
-}
-
-// changeUpserted locks and changes the links that the upserts of the batch have found.
-func (b *batch) changeUpserted(ctx context.Context, tx bun.Tx) error {
 	var found []*item
 	e := link.Edits{Field: "links", ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
 	for _, it := range b.items {
-		if it.attempt.Link != nil && it.decision.act == changes {
-			found, e.IDs = append(found, it), append(e.IDs, it.attempt.Link.ID)
+		if it.decision.act == changes {
+			found, e.IDs = append(found, it), append(e.IDs, it.decision.link.ID)
 			e.NeedClicks = e.NeedClicks || it.upsert.Fields.MaxClicks.Set
 		}
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	e.Mutate = func(i int, l *link.Link) error { return b.applyUpsert(found[i], l) }
-	results, err := b.EditIn(ctx, tx, b.calls[0].member, e)
-	if err != nil {
-		return err
-	}
-	for i, r := range results {
-		if errors.Is(r.Err, errRetry) || errs.Is(r.Err, errs.NotFound) { // it was purged or changed meanwhile
-			return errRetry
+	if len(found) > 0 {
+		e.Mutate = func(i int, l *link.Link) error { return b.applyUpsert(found[i], l) }
+		results, err := b.EditIn(ctx, tx, b.calls[0].member, e)
+		if err != nil {
+			return err
 		}
-		found[i].attempt = r
+		for i, r := range results {
+			if errs.Is(r.Err, errs.NotFound) { // it was purged meanwhile
+				return errRetry
+			}
+			found[i].attempt = r
+		}
+	}
+	if b.isAllOrNothing() && b.failed() {
+		return link.ErrFailed
 	}
 	return nil
 }

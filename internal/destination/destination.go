@@ -1,5 +1,5 @@
 // Package destination decides which URLs the instance sends visitors to: none at the instance itself,
-// at a verified domain, or at a host that the operator has blocked. Packages link, workspace and domain
+// at a verified domain, or at a host that the operator has blocked. Packages link, creation, workspace and domain
 // check every URL that members set.
 package destination
 

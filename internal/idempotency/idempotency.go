@@ -1,5 +1,5 @@
 // Package idempotency stores the results of calls with an idempotency key, so that a repeated call
-// within 24 hours returns the results of the first. It does not interpret the results. Package link
+// within 24 hours returns the results of the first. It does not interpret the results. Package creation
 // saves them in the transaction that creates links.
 package idempotency
 

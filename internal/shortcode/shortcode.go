@@ -1,5 +1,5 @@
 // Package shortcode computes and checks the codes at the end of short URLs, and lists the reserved
-// words. It is pure: package codecounter issues the codes of counters, package link decides which code
+// words. It is pure: package codecounter issues the codes of counters, package creation decides which code
 // a link gets.
 package shortcode
 

@@ -1,1 +1,0 @@
-ALTER TABLE orphans RENAME TO unmatched_requests;

@@ -1,1 +1,0 @@
-ALTER TABLE unmatched_requests RENAME TO orphans;
