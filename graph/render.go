@@ -128,6 +128,9 @@ const eventsPerPage = page.Default
 func (r *Renderer) readsStats(operation *graphql.OperationContext) (needsStats bool, err error) {
 	fragment := operation.Doc.Fragments.ForName("Selection")
 	for name := range typesIn(operation.Doc, fragment.SelectionSet, map[string]bool{}) {
+		if slices.Contains(auditFields, name) {
+			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the field %s. Leave it out.", name).At("selection")
+		}
 		switch needed := typePermissions[name]; needed {
 		case "", workspace.ReadLinks:
 		case workspace.ReadStats:
@@ -139,13 +142,18 @@ func (r *Renderer) readsStats(operation *graphql.OperationContext) (needsStats b
 	return needsStats, nil
 }
 
-// typesIn returns the names of the types that fields of a selection return; of a connection that of its items.
+// auditFields are those that only the audit log shows.
+var auditFields = []string{"Workspace.auditLog", "Event.details"}
+
+// typesIn returns the names of the types that fields of a selection return, of a connection that of its items, and the
+// names of the fields after those of their types.
 func typesIn(doc *ast.QueryDocument, selections ast.SelectionSet, found map[string]bool) map[string]bool {
 	for _, selection := range selections {
 		switch selection := selection.(type) {
 		case *ast.Field:
 			if selection.Definition != nil {
 				found[strings.TrimSuffix(selection.Definition.Type.Name(), "Connection")] = true
+				found[selection.ObjectDefinition.Name+"."+selection.Name] = true
 			}
 			typesIn(doc, selection.SelectionSet, found)
 		case *ast.InlineFragment:

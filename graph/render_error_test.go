@@ -59,7 +59,7 @@ func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 	must.Value(b.db.NewRaw("ALTER TABLE link_versions RENAME TO link_versions_away").
 		Exec(db.AsOwner(t.Context())))(t)
 	for name, c := range map[string]Config{"database": b.Config, "panic": panicking} {
-		data, problem, err := NewRenderer(c).Events(t.Context(), m, &selection, events)
+		data, problem, err := NewRenderer(c).Events(t.Context(), m, &selection, events[:1]) // others fail because of it
 		if data != nil || problem != "" || !errs.Is(err, errs.Internal) {
 			t.Errorf("%s: %s, %q, %v", name, data, problem, err)
 		}

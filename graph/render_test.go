@@ -35,13 +35,16 @@ func TestRenderer_ChecksSelections(t *testing.T) {
 			"{ id } fragment Other on Event { id }": "refused",
 			"@skip(if: true) { id }":                "refused",
 			"{ link { versions(first: $n) { edges { cursor } } } }": "refused",
-			"{ ...Selection }":                                                                  "refused",
-			"{ __schema { types { name } } }":                                                   "refused",
-			"{ link { createdBy { email } } }":                                                  "refused",
-			"{ link { workspace { apiKeys { edges { node { id } } } } } }":                      "refused",
-			"{ link { workspace { webhooks { edges { node { url } } } } } }":                    "refused",
-			"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }": "refused",
-			"{ id " + strings.Repeat(" ", 2048) + "}":                                           "refused",
+			"{ ...Selection }":                "refused",
+			"{ __schema { types { name } } }": "refused",
+			"{ id details }":                  "refused",
+			"{ link { workspace { auditLog(first: 1) { nodes { id } } } } }":                        "refused",
+			"{ link { workspace { events(first: 1) { nodes { id ... on Event { details } } } } } }": "refused",
+			"{ link { createdBy { email } } }":                                                      "refused",
+			"{ link { workspace { apiKeys { edges { node { id } } } } } }":                          "refused",
+			"{ link { workspace { webhooks { edges { node { url } } } } } }":                        "refused",
+			"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }":     "refused",
+			"{ id " + strings.Repeat(" ", 2048) + "}":                                               "refused",
 		} {
 			needsStats, err := r.Check(text)
 			got := map[bool]string{true: "stats"}[needsStats]
