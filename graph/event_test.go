@@ -3,8 +3,13 @@ package graph
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // TestEvents_AreASelectionOfTheAuditLog: the event log and webhooks refuse types that it does not have, and details
@@ -32,4 +37,33 @@ func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
 			t.Errorf("details for %s: %s, want %s", caller, r.text, want)
 		}
 	}
+}
+
+// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log older ones.
+func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newNodeWorld(t, d)
+		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/old"})
+		must.NoError(t, err)
+		eventID := w.eventOf(t, l.ID)
+		const find = `query ($id: ID!) { node(id: $id) { id } }`
+		for days, want := range map[int]bool{29: true, 31: false} {
+			at := db.Instant(time.Now().AddDate(0, 0, -days))
+			must.Value(d.NewUpdate().Table("audit_events").Set("created_at = ?", at).Where("id = ?", eventID).
+				Exec(db.AsSystem(t.Context())))(t)
+			if got := w.ask(t, w.callers["VIEWER"], find, "id", eventID); strings.Contains(got.text, eventID) != want {
+				t.Errorf("%d days old, for a VIEWER: %s", days, got.text)
+			}
+			if got := w.ask(t, w.callers["ADMIN"], find, "id", eventID); !strings.Contains(got.text, eventID) {
+				t.Errorf("%d days old, for an ADMIN: %s", days, got.text)
+			}
+		}
+		key := w.key(t, workspace.WriteDomains)
+		got := w.ask(t, key, `query ($w: ID!) { workspace(by: {id: $w}) { name routingDefaults { forwardPath } } }`,
+			"w", w.ada.workspace.ID())
+		if !strings.Contains(got.text, `"routingDefaults":{"forwardPath":false}`) {
+			t.Errorf("the defaults for a key of domains: %s", got.text)
+		}
+	})
 }

@@ -39,14 +39,14 @@ var typePermissions = map[string]workspace.Permission{
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads
 // from one object to another that the key may not read is null, or fails with FORBIDDEN if it
 // cannot be null. Root fields are not checked here: the domain method behind each checks the
-// permission and returns FORBIDDEN. A logged-in user needs no such check: each role may read the
+// permission and returns FORBIDDEN. Every key may read the defaults of its workspace. A logged-in user needs no such check: each role may read the
 // objects that its lists lead to.
 func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		f := graphql.GetFieldContext(ctx)
 		needed := typePermissions[f.Field.Definition.Type.Name()]
-		if needed == "" || isRootType(f.Object) {
+		if needed == "" || isRootType(f.Object) || f.Object == "Workspace" && f.Field.Name == "routingDefaults" {
 			return inner(ctx, resolve)
 		}
 		err := workspace.CheckKey(actor.Key, needed)

@@ -185,8 +185,11 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 				t.Run(e.from+"."+e.field+" with "+scope, func(t *testing.T) {
 					// A key belongs to no person: no user's own workspaces and sessions are its.
 					want := reads(scope, e.from) && reads(scope, e.to) && e.from != "User"
-					if e.field == "auditLog" {
+					switch e.field {
+					case "auditLog":
 						want = scope == "AUDIT_READ"
+					case "routingDefaults": // they are the workspace's own
+						want = true
 					}
 					w.holds(t, w.follow(t, w.callers["a key with "+scope], e), e, scope, want)
 				})

@@ -46,8 +46,8 @@ func (s *Store) AuditLog(
 	return logged(m, events), err
 }
 
-// EventsByID returns the events with the ids that the caller finds in the audit log or the event log. Others are
-// missing from the result. It returns Forbidden.
+// EventsByID returns the events with the ids that the caller finds in the audit log, or in the event log, which has those
+// of 30 days. Others are missing from the result. It returns Forbidden.
 func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) (found []*LoggedEvent, err error) {
 	if m.May(ReadAudit) {
 		ctx, err = m.Enter(ctx, ReadAudit)
@@ -58,9 +58,9 @@ func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) (fo
 		return nil, err
 	}
 	events, err := audit.Many(ctx, s.DB, m.ID(), ids...)
-	visible := m.EventActions()
+	visible, first := m.EventActions(), s.Now().Add(-audit.FeedRetention)
 	for _, e := range events {
-		if m.May(ReadAudit) || slices.Contains(visible, e.Action) {
+		if m.May(ReadAudit) || slices.Contains(visible, e.Action) && e.CreatedAt.After(first) {
 			found = append(found, &LoggedEvent{Event: e, In: m})
 		}
 	}
