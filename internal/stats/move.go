@@ -74,7 +74,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 		of         schema.QueryWithArgs
 	}{
 		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
-		{"unmatched_requests", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
+		{"orphans", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
 		{Quarters, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{Days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},

@@ -143,7 +143,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 		for table, columns := range map[string][]string{
 			"clicks": {"workspace_id", "link_id"}, stats.Quarters: {"workspace_id", "subject_id"},
 			stats.Days:     {"workspace_id", "subject_id"},
-			"click_totals": {"workspace_id", "subject_id"}, "unmatched_requests": {"workspace_id"},
+			"click_totals": {"workspace_id", "subject_id"}, "orphans": {"workspace_id"},
 		} {
 			for _, column := range columns {
 				n, err := d.NewSelect().Table(table).Where("? IN (?)", bun.Ident(column), bun.In(own)).
