@@ -46,11 +46,10 @@ const (
 	// that wait for one.
 	maxTakes   = 4
 	maxWaiting = 20_000
-	// visitorWait bounds how long a visitor waits for a hit. takeDeadline bounds a pipeline, floorDeadline the
-	// wait for floors.
-	visitorWait   = 2 * time.Second
-	takeDeadline  = time.Second
-	floorDeadline = time.Second
+	// visitorWait bounds how long a visitor waits for a hit, and for the statement that reads its floor: a slow one is no
+	// outage. takeDeadline bounds a pipeline.
+	visitorWait  = 2 * time.Second
+	takeDeadline = time.Second
 	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
 	retryPause  = 50 * time.Millisecond
 	outageGrace = 500 * time.Millisecond

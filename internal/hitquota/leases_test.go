@@ -852,6 +852,34 @@ func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 	})
 }
 
+// slowClicks are counted by a statement that takes one and a half seconds.
+type slowClicks struct{ clicksFunc }
+
+func (slowClicks) Since(ctx context.Context, _ []string, _ time.Time) (map[string]int64, error) {
+	select {
+	case <-time.After(1500 * time.Millisecond):
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestLeases_SlowFloorIsNoOutage: a visitor who can wait for the statement gets the hit.
+func TestLeases_SlowFloorIsNoOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source)
+		d.Clicks = slowClicks{noClicks}
+		stop := run(t, d.Leases)
+		if got := take(t, d.Leases, linkID, 1, 10); got != 1 {
+			t.Errorf("%d hits given, want 1", got)
+		}
+		stop()
+		source.want(t, "at the end", linkID, 1, 0)
+	})
+}
+
 // TestLeases_BrokenKeyIsNoOutage: neither for hits that are taken nor for those that return.
 func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 	t.Parallel()

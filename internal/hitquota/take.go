@@ -217,7 +217,7 @@ func (l *Leases) isAvailable() bool {
 // readFloors reads the clicks of links in the database, then those in this process's log, then the unused hits of
 // open leases. A click that is ingested between the readings is missed; the bound has it as a recent click.
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
-	ctx, cancel := context.WithTimeout(ctx, floorDeadline)
+	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
 	start, linkIDs := batch[0].Month.Start(), make([]string, len(batch))
 	for i, q := range batch {
