@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // failing runs serve with an environment that must be refused, and returns its output.
@@ -136,8 +137,11 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			t.Errorf("%d short URLs for %d links", len(paths), want)
 		}
 		for path := range paths {
-			for _, node := range nodes {
-				node.expect(t, http.StatusFound, http.MethodGet, path)
+			for _, node := range nodes { // a busy machine answers 503 at first
+				polltest.Until(t, path+" is redirected", func() bool {
+					a, err := node.get(path)
+					return err == nil && a.status == http.StatusFound
+				})
 			}
 		}
 		nodes[0].stop()
