@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
 )
 
 // TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of their connections.
@@ -28,7 +29,7 @@ func TestDeletions_ReturnTheID(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.mutation, deleted.text, want)
 		}
 		refused := w.ask(t, w.ada.token, `mutation ($id: ID!) { it: `+c.mutation+` { deletedId errors { code } } }`,
-			"id", nodeID[:len(nodeID)-1]+"x")
+			"id", id.New(id.Prefix(nodeID[:strings.Index(nodeID, "_")+1])))
 		if !strings.Contains(refused.text, `{"deletedId":null,"errors":[{"code":"NOT_FOUND"}]}`) {
 			t.Errorf("%s of an unknown object: %s", c.mutation, refused.text)
 		}
