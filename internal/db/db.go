@@ -21,7 +21,6 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
-	"github.com/uptrace/bun/schema"
 	"modernc.org/sqlite" // also the driver "sqlite"
 
 	"github.com/linkforge/linkforge/internal/db/pgscope"
@@ -254,13 +253,4 @@ func (d *DB) Contains(q *bun.SelectQuery, column, word string) *bun.SelectQuery 
 		return q.Where("strpos(?, ?) > 0", bun.Ident(column), word)
 	}
 	return q.Where("instr(?, ?) > 0", bun.Ident(column), word)
-}
-
-// Greatest returns the SQL for the greater of a column and a value.
-func (d *DB) Greatest(column string, value int64) schema.QueryWithArgs {
-	word := "max"
-	if d.Kind == Postgres {
-		word = "GREATEST"
-	}
-	return bun.SafeQuery(word+"(?, ?)", bun.Ident(column), value)
 }
