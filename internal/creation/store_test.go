@@ -12,16 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -40,8 +37,6 @@ type bundle struct {
 	mine    workspace.Membership
 	foreign workspace.Membership
 	me      string
-	grants  *hitquota.Grants
-	last    hitquota.Grant
 }
 
 func setup(t testing.TB, d *db.DB) *bundle {
@@ -57,21 +52,10 @@ func setup(t testing.TB, d *db.DB) *bundle {
 		Clicks: clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
-	b.Store, b.grants = NewStore(store), hitquota.NewGrants(d, clicks.Store, log)
-	clicktest.Run(t, b.grants)
+	b.Store = NewStore(store)
 	b.mine, b.foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
 	b.me = b.mine.AccountID()
 	return b
-}
-
-// follow records clicks of the link, and waits until the database has them.
-func (b *bundle) follow(t *testing.T, l *link.Link, times int) {
-	t.Helper()
-	recorder := b.Clicks.(clicktest.Clicks).Recorder
-	for range times {
-		recorder.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now})
-	}
-	must.NoError(t, recorder.Flush(t.Context()))
 }
 
 func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
@@ -104,33 +88,6 @@ func kindOf(err error) string {
 	return errs.From(err).Kind.Code()
 }
 
-// grant requests one redirect of a link with MaxClicks, and expects want grants.
-func (b *bundle) grant(t *testing.T, l *link.Link, want int) {
-	t.Helper()
-	grant, ok, err := b.grants.Grant(t.Context(), l.ID)
-	if err != nil || ok != (want == 1) {
-		t.Fatalf("granted %t, want %d: %v", ok, want, err)
-	}
-	if ok {
-		b.last = grant
-	}
-}
-
-// giveBack returns the last granted redirect.
-func (b *bundle) giveBack(t *testing.T, l *link.Link) {
-	t.Helper()
-	before := b.granted(t, l)
-	for range 2 { // the second time changes nothing
-		b.last.Release()
-	}
-	polltest.Until(t, "the grant has returned", func() bool { return b.granted(t, l) == before-1 })
-}
-
-func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
-	t.Helper()
-	return must.Value(b.Get(t.Context(), b.mine, l.ID))(t).Granted
-}
-
 func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
 	t.Helper()
 	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
@@ -138,32 +95,10 @@ func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
 	}
 }
 
-// set writes a column of the link.
-func (b *bundle) set(t *testing.T, l *link.Link, assignment string, args ...any) {
-	t.Helper()
-	must.Value(b.DB.NewUpdate().Model((*link.Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
-		Exec(db.AsSystem(t.Context())))(t)
-}
-
 func (b *bundle) get(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
 	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 	return got
-}
-
-// routed creates a link with a target and fallback URLs.
-func (b *bundle) routed(t *testing.T, target, ended, pending string) *link.Link {
-	t.Helper()
-	l, _ := b.create(t, link.New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
-	return l
-}
-
-func routingTo(target, ended, pending string) *routing.Change {
-	at := func(path string) *string { return new("https://example.com/" + path) }
-	return &routing.Change{
-		Rules:    optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: at(target)}}}}),
-		EndedURL: optional.Set(at(ended)), PendingURL: optional.Set(at(pending)),
-	}
 }
 
 // cleanUp purges the links that ended longer ago than Tombstones, as package upkeep does.

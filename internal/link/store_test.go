@@ -18,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -151,21 +150,6 @@ func (b *bundle) get(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
 	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
 	return got
-}
-
-// routed creates a link with a target and fallback URLs.
-func (b *bundle) routed(t *testing.T, target, ended, pending string) *link.Link {
-	t.Helper()
-	l, _ := b.create(t, link.New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
-	return l
-}
-
-func routingTo(target, ended, pending string) *routing.Change {
-	at := func(path string) *string { return new("https://example.com/" + path) }
-	return &routing.Change{
-		Rules:    optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: at(target)}}}}),
-		EndedURL: optional.Set(at(ended)), PendingURL: optional.Set(at(pending)),
-	}
 }
 
 // cleanUp purges the links that ended longer ago than Tombstones, as package upkeep does.
