@@ -56,7 +56,7 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 		}
 	}
 	loader.Of(ctx).Expect(found)
-	return &gen.UpsertLinksPayload{Results: results, OperationID: creation.UpsertOperation(upserted)}, err
+	return &gen.UpsertLinksPayload{Results: results, OperationID: link.OperationOf(upserted)}, err
 }
 
 // chargeUpserts is chargeStored for upserts.

@@ -302,13 +302,3 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	}
 	return nil
 }
-
-// UpsertOperation returns the id of the bulk call with these results; nil if it changed nothing.
-func UpsertOperation(upserted []Upserted) *string {
-	for _, u := range upserted {
-		if u.OperationID != "" {
-			return optional.Of(u.OperationID)
-		}
-	}
-	return nil
-}

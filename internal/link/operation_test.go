@@ -351,7 +351,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		if err != nil || upserted[0].Err != nil {
 			t.Fatal(err, upserted)
 		}
-		b.undo(t, *creation.UpsertOperation(upserted))
+		b.undo(t, *link.OperationOf(upserted))
 		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
 			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
 		}

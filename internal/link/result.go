@@ -19,11 +19,14 @@ type Result struct {
 	Err         error
 }
 
+// Operation returns OperationID.
+func (r Result) Operation() string { return r.OperationID }
+
 // OperationOf returns the id of the bulk call with these results; nil if it changed nothing.
-func OperationOf(results []Result) *string {
+func OperationOf[R interface{ Operation() string }](results []R) *string {
 	for _, r := range results {
-		if r.OperationID != "" {
-			return &r.OperationID
+		if operationID := r.Operation(); operationID != "" {
+			return &operationID
 		}
 	}
 	return nil
