@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,9 +54,10 @@ func IsOutage(err error) bool {
 }
 
 // IsTimeout reports whether a deadline or a timeout has ended a call, which says nothing of the state of
-// the dependency. PostgreSQL and SQLite return query_canceled, lock_not_available or SQLITE_INTERRUPT.
+// the dependency. PostgreSQL and SQLite return query_canceled, lock_not_available or SQLITE_INTERRUPT, and
+// connections "i/o timeout".
 func IsTimeout(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
 	if e, ok := errors.AsType[interface {

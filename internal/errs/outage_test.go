@@ -85,6 +85,7 @@ func TestLogLevel_TimeoutIsAWarning(t *testing.T) {
 		"explained":        {New(Unavailable, "too slow").Because(context.DeadlineExceeded), slog.LevelWarn},
 		"SQLITE_INTERRUPT": {result(sqliteInterrupt), slog.LevelWarn},
 		"query canceled":   {&pgconn.PgError{Code: "57014"}, slog.LevelWarn},
+		"i/o timeout":      {&net.OpError{Op: "write", Err: os.ErrDeadlineExceeded}, slog.LevelWarn},
 		"lock timeout":     {&pgconn.PgError{Code: "55P03"}, slog.LevelWarn},
 		"shutdown":         {&pgconn.PgError{Code: "57P01"}, slog.LevelError},
 		"refused":          {syscall.ECONNREFUSED, slog.LevelError},
