@@ -273,7 +273,7 @@ func (n *modelNode) Waiting(time.Time) (map[string]int64, error) {
 
 func (m *model) start() {
 	n := &modelNode{model: m, logID: id.New(id.Log), used: map[int64]int64{}}
-	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now, Clicks: clicksFunc(func() (map[string]int64, error) {
+	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now, Clicks: clicksFunc(func([]string) (map[string]int64, error) {
 		return map[string]int64{m.linkID: m.stored}, nil
 	})}, NewRedis(m.redis, n.logID))
 	m.nodes = append(m.nodes, n)
