@@ -26,13 +26,14 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 func TestAdmin_ServesOperatorRoutes(t *testing.T) {
 	t.Parallel()
 	c := must.Value(config.Parse(map[string]string{
-		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
+		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": proctest.FreeAddress(),
 	}))(t)
 	a := must.Value(newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard))(t)
 	t.Cleanup(func() {
@@ -243,7 +244,7 @@ func testRedisIsAway(t *testing.T, a *app) {
 	if got := up(); got != "1\n" {
 		t.Errorf("Redis is there, and up is %q", got)
 	}
-	unreachable := must.Value(redisx.Open("redis://"+freeAddress(t), 1))(t)
+	unreachable := must.Value(redisx.Open("redis://"+proctest.FreeAddress(), 1))(t)
 	defer unreachable.Close()
 	defer func(there *redisx.Client) { a.kv = there }(a.kv)
 	a.kv = unreachable

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // failing runs serve with an environment that must be refused, and returns its output.
@@ -158,7 +159,7 @@ func TestStart_UsesDataFolder(t *testing.T) {
 	s := start(t, embedded(t))
 	folder := strings.TrimPrefix(s.env[0], "LINKFORGE_DATA_DIR=")
 	for _, args := range [][]string{{"serve"}, {"migrate", "down"}} {
-		env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+freeAddress(t))
+		env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+proctest.FreeAddress())
 		stdout, stderr, status := command(t, env, "", args...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, folder+" is in use by another server") ||
 			!strings.Contains(stderr, "LINKFORGE_DATA_DIR") {
@@ -296,7 +297,7 @@ func TestDevelopment_ShowsTools(t *testing.T) {
 func TestStart_RefusesOldSchemaWhenMigrateIsOff(t *testing.T) {
 	t.Parallel()
 	eachEmptyBackend(t, func(t *testing.T, b backend) {
-		env := append(slices.Clone(b.env), "LINKFORGE_MIGRATE=off", "LINKFORGE_LISTEN="+freeAddress(t))
+		env := append(slices.Clone(b.env), "LINKFORGE_MIGRATE=off", "LINKFORGE_LISTEN="+proctest.FreeAddress())
 		if said := failing(t, env...); strings.Contains(said, "goroutine") {
 			t.Errorf("without tables: %s", said)
 		}

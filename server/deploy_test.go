@@ -435,7 +435,7 @@ func unknown(expression string, shown map[string][]string) (missing []string) {
 // reports from its start on.
 func TestDeploy_WatchesExistingMetrics(t *testing.T) {
 	t.Parallel()
-	admin := freeAddress(t)
+	admin := proctest.FreeAddress()
 	s := start(t, embedded(t), "LINKFORGE_ADMIN_LISTEN="+admin)
 	s.tenant(t, "watched") // kinds and codes are shown once there were operations
 	client{server: s}.must(t, new(any), `{ __typename }`, nil)

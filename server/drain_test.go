@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // TestDrain_IsAnnouncedByReadiness before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready,
@@ -16,7 +17,7 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 	t.Parallel()
 	const delay = 8 * time.Second
 	eachBackend(t, func(t *testing.T, b backend) {
-		admin := freeAddress(t)
+		admin := proctest.FreeAddress()
 		leaving := start(t, b, "LINKFORGE_DRAIN_DELAY="+delay.String(), "LINKFORGE_ADMIN_LISTEN="+admin)
 		staying := leaving
 		if b.nodes > 1 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -15,7 +16,7 @@ func TestCreateLink_CodesExhausted(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const url = "https://example.com/reset?token=secret"
-		admin := freeAddress(t)
+		admin := proctest.FreeAddress()
 		s := start(t, b, "LINKFORGE_ADMIN_LISTEN="+admin)
 		who := s.tenant(t, "exhausted")
 		codes := []string{}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -306,7 +304,7 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
 	for range n {
-		s := &server{t: t, address: freeAddress(t), ownProcess: b.ownProcess, fails: b.fails, http: newClient()}
+		s := &server{t: t, address: proctest.FreeAddress(), ownProcess: b.ownProcess, fails: b.fails, http: newClient()}
 		if s.public = "http://" + s.address; len(all) > 0 {
 			s.public = all[0].public
 		}
@@ -328,18 +326,6 @@ func newClient() *http.Client {
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       patience,
-	}
-}
-
-// freeAddress returns an unused loopback address outside of the ephemeral ports.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
 	}
 }
 

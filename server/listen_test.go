@@ -22,6 +22,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // certify writes a certificate for localhost, and its key, into two files.
@@ -48,7 +49,7 @@ func TestListen_ServesTLS(t *testing.T) {
 	certificateFile, keyFile := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "key.pem")
 	certify(t, certificateFile, keyFile, 1)
 	b := embedded(t)
-	address := freeAddress(t)
+	address := proctest.FreeAddress()
 	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_TLS_CERTIFICATE="+certificateFile,
 		"LINKFORGE_TLS_KEY="+keyFile)
 	process := program(t.Context(), t, env)
@@ -141,9 +142,9 @@ func TestListen_TrustsProxyHeaders(t *testing.T) {
 // TestListen_ReadsPROXYProtocol: the header names the client. Connections without it are refused.
 func TestListen_ReadsPROXYProtocol(t *testing.T) {
 	t.Parallel()
-	b, address := embedded(t), freeAddress(t)
+	b, address := embedded(t), proctest.FreeAddress()
 	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on",
-		"LINKFORGE_ADMIN_LISTEN="+freeAddress(t),
+		"LINKFORGE_ADMIN_LISTEN="+proctest.FreeAddress(),
 		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2")
 	process := program(t.Context(), t, env)
 	must.NoError(t, process.Start())

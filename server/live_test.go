@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -401,7 +402,7 @@ func holdTransactions(t *testing.T, b backend) {
 func TestSubscription_EndsSlowReaders(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		admin := freeAddress(t)
+		admin := proctest.FreeAddress()
 		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_ADMIN_LISTEN="+admin)
 		who := node.tenant(t, "deaf")
 		l := who.shorten(t, "https://example.com/loud").Link

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -51,7 +52,7 @@ func startMembers(t *testing.T, b backend, n int, settings ...string) (all []*me
 		if i > 0 {
 			settings = append(slices.Clone(settings), "LINKFORGE_PUBLIC_URL="+all[0].public)
 		}
-		admin := freeAddress(t)
+		admin := proctest.FreeAddress()
 		s := start(t, cut.inProcesses(), append(slices.Clone(settings), "LINKFORGE_ADMIN_LISTEN="+admin)...)
 		all = append(all, &member{server: s, database: database, redis: redis, admin: admin})
 	}

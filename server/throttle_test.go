@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // TestServer_ThrottlesRedirects: requests on the fast path and through net/http count together, for
@@ -14,7 +15,7 @@ import (
 func TestServer_ThrottlesRedirects(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		admin := freeAddress(t)
+		admin := proctest.FreeAddress()
 		b = b.alone(t)
 		s := start(t, b, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=6", "LINKFORGE_UNKNOWN_CODES=8",
 			"LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8", "LINKFORGE_ADMIN_LISTEN="+admin)

@@ -16,6 +16,8 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // receiver is a collector of spans, by OTLP over HTTP.
@@ -153,7 +155,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 // TestTrace_SurvivesAMissingCollector: the server continues, logs the problem, and stops cleanly.
 func TestTrace_SurvivesAMissingCollector(t *testing.T) {
 	t.Parallel()
-	s := start(t, embedded(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+freeAddress(t), "OTEL_BSP_SCHEDULE_DELAY=10")
+	s := start(t, embedded(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+proctest.FreeAddress(), "OTEL_BSP_SCHEDULE_DELAY=10")
 	s.tenant(t, "ada")
 	s.stop()
 	if !strings.Contains(content(t, s.err), "spans are not sent") {

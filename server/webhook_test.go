@@ -226,7 +226,7 @@ func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T) *exec.Cmd{"Go": goReceiver, "TypeScript": nodeReceiver} {
 		t.Run(name, func(t *testing.T) {
 			process := prepare(t)
-			address := freeAddress(t)
+			address := proctest.FreeAddress()
 			webhookID, secret := who.hook(t, "http://"+address+"/", nil, "LINK_CREATED")
 			process.Env = append(os.Environ(), "WEBHOOK_SECRET="+secret, "ADDRESS="+address)
 			must.NoError(t, process.Start())

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -58,7 +57,7 @@ func redisServer(t testing.TB) string {
 // launch starts a server with the settings and waits until it responds. The caller ends it.
 func launch(path, folder, password string, settings func(n *node) []string, args ...string) (*node, error) {
 	for range 10 {
-		n := &node{address: freeAddress(), bus: freeAddress()}
+		n := &node{address: proctest.FreeAddress(), bus: proctest.FreeAddress()}
 		own, err := os.MkdirTemp(folder, "node")
 		if err != nil {
 			return nil, err
@@ -143,17 +142,6 @@ func poll(yes func() bool) bool {
 		}
 	}
 	return true
-}
-
-// freeAddress returns an unused loopback address outside the range of client ports.
-func freeAddress() string {
-	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 12_000+mathrand.IntN(20_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
 }
 
 func portOf(address string) string {

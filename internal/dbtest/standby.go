@@ -64,7 +64,7 @@ func NewPair(t testing.TB) *Pair {
 		name string
 		at   **postgres
 	}{{"primary", &p.primary}, {"standby", &p.standby}} {
-		*s.at = &postgres{programs: programs, data: filepath.Join(folder, s.name), address: freeAddress(), owner: owner}
+		*s.at = &postgres{programs: programs, data: filepath.Join(folder, s.name), address: proctest.FreeAddress(), owner: owner}
 	}
 	t.Cleanup(func() {
 		p.standby.end()
