@@ -64,7 +64,7 @@ func NewRenderer(c Config) *Renderer {
 	schema := gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
 	e := executor.New(schema)
 	documents := lru.New[*ast.QueryDocument](maxSelections)
-	e.SetParserTokenLimit(c.Bounds.Tokens)
+	e.SetParserTokenLimit(c.Maxima.Tokens)
 	e.SetQueryCache(documents)
 	e.SetDisableSuggestion(!c.Introspection)
 	e.SetDefaultRulesFn(limit.ValidationRules)

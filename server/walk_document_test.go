@@ -11,15 +11,16 @@ type selection struct {
 	step
 	// fragment means that the field is in a fragment, because its parent has an abstract type.
 	fragment bool
+	// aliased means that another type of the fragments has a field of the same name, maybe of another type.
+	aliased bool
 	// variables are the names of its arguments' variables.
 	variables map[string]string
 	children  []*selection
 }
 
-// name is the field's response name. Fields of fragments may have the same name and different
-// types.
+// name is the field's response name.
 func (n *selection) name() string {
-	if n.fragment {
+	if n.aliased {
 		return n.parent.Name + "_" + n.field.Name
 	}
 	return n.field.Name
@@ -113,10 +114,14 @@ func (w *writer) open(way []step, root *selection) {
 		n := queue[0]
 		repeated := n.field.Name == "nodes" && strings.HasSuffix(n.parent.Name, "Connection") // edges have the same objects
 		defaults := n.key() == "Workspace.routingDefaults"
-		for _, d := range w.possible(n.field.Type.named()) {
+		types := w.possible(n.field.Type.named())
+		for _, d := range types {
 			for i := range d.Fields {
 				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(),
 					variables: map[string]string{}}
+				child.aliased = child.fragment && slices.ContainsFunc(types, func(other *definition) bool {
+					return other != d && slices.ContainsFunc(other.Fields, func(f field) bool { return f.Name == d.Fields[i].Name })
+				})
 				kind := child.field.Type.named()
 				if !w.types[kind].leaf() && (opened[d.Name] || defaults) && w.hasLeaves(d) || opened[w.mutation] &&
 					strings.HasSuffix(kind, "Connection") ||

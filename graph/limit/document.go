@@ -32,36 +32,39 @@ type Document struct {
 	passwordCall *regexp.Regexp
 }
 
-// Maxima bound the shape of a request; all but Values are counted with fragments spread. They are no settings: the cost
-// bounds the work of an operation, and larger shapes are slow to validate.
+// Maxima bound the shape of a request; all but Values and Tokens are counted with fragments spread. They are no
+// settings: the cost bounds the work of an operation, and larger shapes are slow to validate.
 type Maxima struct {
-	// Values are those in the JSON of a request.
-	Values int
+	// Values are those in the JSON of a request, Tokens those of a document.
+	Values, Tokens int
 	// Fields are those of an operation, RootFields those at its root, Depth their levels.
 	Fields, RootFields, Depth int
 	// Repeats are occurrences of a response name in one selection set.
 	Repeats int
 	// Fragments are spreads, including inline fragments.
-	Fragments  int
-	Directives int
+	Fragments int
+	// Aliases and Directives are those of an operation.
+	Aliases, Directives int
 }
 
-// The maxima that are no settings.
+// The maxima that are no settings. A document with maxFields fields has up to maxTokens tokens.
 const (
 	maxValues     = 100000
+	maxTokens     = 2000
 	maxFields     = 1000
 	maxRootFields = 100
 	maxDepth      = 20
 	maxRepeated   = 100
 	maxFragments  = 500
+	maxAliases    = 100
 	maxDirectives = 50
 )
 
 // UsualMaxima returns the maxima of every server.
 func UsualMaxima() Maxima {
 	return Maxima{
-		Values: maxValues, Fields: maxFields, RootFields: maxRootFields, Depth: maxDepth, Repeats: maxRepeated,
-		Fragments: maxFragments, Directives: maxDirectives,
+		Values: maxValues, Tokens: maxTokens, Fields: maxFields, RootFields: maxRootFields, Depth: maxDepth,
+		Repeats: maxRepeated, Fragments: maxFragments, Aliases: maxAliases, Directives: maxDirectives,
 	}
 }
 

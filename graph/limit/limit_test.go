@@ -36,10 +36,8 @@ func TestDocument_ChargesPasswords(t *testing.T) {
 	t.Parallel()
 	charged := 0
 	l := &Document{
-		Bounds: config.Bounds{
-			Document: 1000, Tokens: 100, Aliases: 10,
-		},
-		Maxima: Maxima{Fields: 10, RootFields: 10, Depth: 10, Repeats: 10, Fragments: 10, Directives: 10},
+		Bounds: config.Bounds{Document: 1000},
+		Maxima: Maxima{Tokens: 100, Fields: 10, RootFields: 10, Depth: 10, Repeats: 10, Fragments: 10, Aliases: 10, Directives: 10},
 		Valid:  lru.New[*ast.QueryDocument](10),
 		Passwords: Passwords{Fields: []string{"login", "register"}, Charge: func(_ context.Context, attempts int) {
 			charged += attempts

@@ -95,7 +95,7 @@ func New(c Config) *Handler {
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	h.exec.SetErrorPresenter(h.present)
 	h.exec.SetRecoverFunc(func(_ context.Context, p any) error { return errs.Panic(p) })
-	h.exec.SetParserTokenLimit(c.Bounds.Tokens)
+	h.exec.SetParserTokenLimit(c.Maxima.Tokens)
 	h.exec.SetQueryCache(documents)
 	h.exec.SetDisableSuggestion(!c.Introspection)
 	h.exec.SetDefaultRulesFn(limit.ValidationRules)

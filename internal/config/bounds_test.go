@@ -11,7 +11,7 @@ import (
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{
 	Body: 10 << 20, AnonymousBody: 256 << 10, BodiesInFlight: 128 << 20,
-	Document: 64 << 10, Tokens: 1000, Aliases: 100, Cost: 10_000, Deadline: 15 * time.Second,
+	Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second,
 }
 
 // TestLoad_SetsBounds each from a variable of its own.
@@ -21,8 +21,6 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_MAX_BODY"] = "1"
 	f["LINKFORGE_MAX_ANONYMOUS_BODY"] = "2"
 	f["LINKFORGE_MAX_DOCUMENT"] = "4"
-	f["LINKFORGE_MAX_TOKENS"] = "5"
-	f["LINKFORGE_MAX_ALIASES"] = "9"
 	f["LINKFORGE_MAX_COST"] = "13"
 	f["LINKFORGE_OPERATION_DEADLINE"] = "14s"
 	f["LINKFORGE_COST_RATE"] = "15"
@@ -31,8 +29,7 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f)
 	want := Bounds{
-		Body: 1, AnonymousBody: 2, BodiesInFlight: 16, Document: 4, Tokens: 5, Aliases: 9, Cost: 13,
-		Deadline: 14 * time.Second,
+		Body: 1, AnonymousBody: 2, BodiesInFlight: 16, Document: 4, Cost: 13, Deadline: 14 * time.Second,
 	}
 	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
 		c.Documents != "list.json" || !c.DocumentsOnly {

@@ -191,10 +191,6 @@ type Bounds struct {
 	BodiesInFlight int `env:"LINKFORGE_BODIES_IN_FLIGHT" default:"134217728" min:"1" max:"1099511627776"`
 	// Maximum size of a GraphQL document, in bytes.
 	Document int `env:"LINKFORGE_MAX_DOCUMENT" default:"65536" min:"1" max:"16777216"`
-	// Maximum number of tokens in a document.
-	Tokens int `env:"LINKFORGE_MAX_TOKENS" default:"1000" min:"1" max:"1000000"`
-	// Maximum number of aliases.
-	Aliases int `env:"LINKFORGE_MAX_ALIASES" default:"100" min:"1" max:"1000000"`
 	// Maximum cost, with page sizes multiplied.
 	Cost int `env:"LINKFORGE_MAX_COST" default:"10000" min:"1" max:"1099511627776"`
 	// Maximum duration of an operation, 1s to 10m.
