@@ -1,8 +1,10 @@
 package linkforge_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/validator"
 
 	"github.com/linkforge/linkforge"
 	"github.com/linkforge/linkforge/internal/must"
@@ -115,6 +118,39 @@ func TestDocs_OperationsAreValid(t *testing.T) {
 	if operations < 15 {
 		t.Errorf("only %d operations found", operations)
 	}
+}
+
+// TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their variables.
+func TestPlayground_ExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	const file = "internal/playground/ui/src/examples.js"
+	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
+	text := string(must.Value(os.ReadFile(file))(t))
+	queries := regexp.MustCompile("query: `([^`]+)`").FindAllStringSubmatch(text, -1)
+	if n := strings.Count(text, "\n    title: "); n < 25 || len(queries) != n {
+		t.Fatalf("%d of %d examples have a query", len(queries), n)
+	}
+	for _, query := range queries {
+		if _, errs := gqlparser.LoadQuery(schema, query[1]); errs != nil {
+			t.Errorf("%v\n%s", errs, query[1])
+		}
+	}
+	t.Run("variables", func(t *testing.T) {
+		requireNode(t, 20, 0)
+		printed := must.Value(exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval",
+			"import { EXAMPLES } from './"+file+"'; console.log(JSON.stringify(EXAMPLES))").Output())(t)
+		var examples []struct {
+			Title, Query string
+			Variables    map[string]any
+		}
+		must.NoError(t, json.Unmarshal(printed, &examples))
+		for _, e := range examples {
+			operation := gqlparser.MustLoadQuery(schema, e.Query).Operations[0]
+			if _, err := validator.VariableValues(schema, operation, e.Variables); err != nil {
+				t.Errorf("%s: %v", e.Title, err)
+			}
+		}
+	})
 }
 
 // TestDocs_NameOneWorkspace checks that a reader meets one workspace on all pages.
