@@ -386,7 +386,6 @@ type ComplexityRoot struct {
 		HitQuota          func(childComplexity int) int
 		ID                func(childComplexity int) int
 		Kind              func(childComplexity int) int
-		LastCheckedAt     func(childComplexity int) int
 		LastClickedAt     func(childComplexity int) int
 		MaxClicks         func(childComplexity int) int
 		Metadata          func(childComplexity int) int
@@ -1187,7 +1186,6 @@ type LinkResolver interface {
 	LastClickedAt(ctx context.Context, obj *link.Link) (*time.Time, error)
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*Quota, error)
-
 	DestinationState(ctx context.Context, obj *link.Link) (link.DestinationState, error)
 	DestinationChecks(ctx context.Context, obj *link.Link) ([]*link.URLCheck, error)
 
@@ -2533,12 +2531,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.Kind(childComplexity), true
-	case "Link.lastCheckedAt":
-		if e.ComplexityRoot.Link.LastCheckedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.LastCheckedAt(childComplexity), true
 	case "Link.lastClickedAt":
 		if e.ComplexityRoot.Link.LastClickedAt == nil {
 			break
@@ -8918,8 +8910,6 @@ type Link implements Node {
   averageRedirectMs: Float
   "The quota of its redirects."
   hitQuota: Quota!
-  "Time of the last check of the destination; null before the first."
-  lastCheckedAt: Time
   "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
   destinationState: DestinationState!
   """
@@ -10726,8 +10716,6 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_averageRedirectMs(ctx, field)
 	case "hitQuota":
 		return ec.fieldContext_Link_hitQuota(ctx, field)
-	case "lastCheckedAt":
-		return ec.fieldContext_Link_lastCheckedAt(ctx, field)
 	case "destinationState":
 		return ec.fieldContext_Link_destinationState(ctx, field)
 	case "destinationChecks":
@@ -18944,29 +18932,6 @@ func (ec *executionContext) fieldContext_Link_hitQuota(_ context.Context, field 
 		},
 	}
 	return fc, nil
-}
-
-func (ec *executionContext) _Link_lastCheckedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Link_lastCheckedAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.LastCheckedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
-			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Link_lastCheckedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Link_destinationState(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -41399,11 +41364,6 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_hitQuota(ctx, field, obj)
 				})
-		case "lastCheckedAt":
-			out.Values[i] = ec._Link_lastCheckedAt(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
 		case "destinationState":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
