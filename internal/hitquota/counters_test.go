@@ -1,6 +1,7 @@
 package hitquota
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -100,6 +101,35 @@ func TestCounters_TakeBack(t *testing.T) {
 		}
 		if q := ask(t, c, request(linkID, 5, 20, 20, noFloor)); q.Granted != 7 {
 			t.Errorf("%d hits granted, want the other 7", q.Granted)
+		}
+	})
+}
+
+// TestRedis_UsedOfOtherLinksThanBrokenOnes: a key that an operator has broken takes the usage of its link only.
+func TestRedis_UsedOfOtherLinksThanBrokenOnes(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		c, ctx := NewRedis(k, "log_1"), t.Context()
+		links := []string{id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link)}
+		for _, linkID := range links {
+			ask(t, c, request(linkID, 1, 3, 10, 2))
+		}
+		for i, breakKeys := range []func(counter, leases string) error{
+			func(counter, _ string) error { return k.Set(ctx, counter, "text", time.Minute).Err() },
+			func(counter, _ string) error {
+				return errors.Join(k.Del(ctx, counter).Err(), k.HSet(ctx, counter, "a", 1).Err())
+			},
+			func(_, leases string) error { return k.HSet(ctx, leases, "a", "text").Err() },
+			func(_, leases string) error {
+				return errors.Join(k.Del(ctx, leases).Err(), k.RPush(ctx, leases, 1).Err())
+			},
+		} {
+			keys := keysOf(links[i+1], thisMonth())
+			must.NoError(t, breakKeys(keys[0], keys[1]))
+		}
+		used, err := c.Used(ctx, thisMonth(), links)
+		if diff := cmp.Diff(map[string]int64{links[0]: 2, links[5]: 2}, used); diff != "" || err == nil {
+			t.Errorf("%v, used hits (-want +got):\n%s", err, diff)
 		}
 	})
 }

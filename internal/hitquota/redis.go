@@ -163,6 +163,7 @@ func (c *inRedis) isFault(err error) bool {
 	return isReply && !c.IsDown()
 }
 
+// Used leaves out a link whose keys an operator has broken, and returns the hits of the others with the error.
 func (c *inRedis) Used(ctx context.Context, m month.Month, linkIDs []string) (map[string]int64, error) {
 	pipe := c.Pipeline()
 	counters, leases := make([]*redis.StringCmd, len(linkIDs)), make([]*redis.StringSliceCmd, len(linkIDs))
@@ -170,28 +171,38 @@ func (c *inRedis) Used(ctx context.Context, m month.Month, linkIDs []string) (ma
 		keys := keysOf(linkID, m)
 		counters[i], leases[i] = pipe.Get(ctx, keys[0]), pipe.HVals(ctx, keys[1])
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("reading used hits: %w", err)
-	}
+	_, _ = pipe.Exec(ctx)
+	var broken error
 	used := make(map[string]int64, len(linkIDs))
 	for i, linkID := range linkIDs {
-		n, err := counters[i].Int64()
-		if errors.Is(err, redis.Nil) {
-			continue
+		n, err := withoutLeases(counters[i], leases[i])
+		switch {
+		case err == nil:
+			used[linkID] = n
+		case !errors.Is(err, redis.Nil):
+			broken = fmt.Errorf("reading used hits of %s: %w", linkID, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading used hits: %w", err)
-		}
-		for _, text := range leases[i].Val() {
-			hits, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("reading open leases: %w", err)
-			}
-			n -= hits
-		}
-		used[linkID] = max(0, n)
 	}
-	return used, nil
+	return used, broken
+}
+
+// withoutLeases returns the hits of a counter without those of open leases. Without a counter it returns redis.Nil.
+func withoutLeases(counter *redis.StringCmd, leases *redis.StringSliceCmd) (int64, error) {
+	n, err := counter.Int64()
+	if err != nil {
+		return 0, err
+	}
+	if leases.Err() != nil {
+		return 0, leases.Err()
+	}
+	for _, text := range leases.Val() {
+		hits, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		n -= hits
+	}
+	return max(0, n), nil
 }
 
 // leaseField names a lease for all nodes.
