@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -183,101 +182,6 @@ func isUndelivered(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.Where("status IN (?)", bun.In([]DeliveryStatus{Waiting, Failed}))
 }
 
-// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to that of
-// head. It returns InvalidInput or UnsafeURL.
-func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head *Webhook) error {
-	switch {
-	case !c.Status.Set:
-		return nil
-	case c.Status.To == Disabled:
-		return errs.New(errs.InvalidInput, "status must be ACTIVE or PAUSED.").At("status")
-	case w.Blocked:
-		return errs.New(errs.UnsafeURL, "The operator of this service has disabled this webhook. "+
-			"Ask the operator to enable it.").At("status")
-	case c.Status.To == Paused && w.Status == Disabled:
-		return errs.New(errs.InvalidInput, "A disabled webhook sends nothing. To use it again, set the status ACTIVE.").
-			At("status")
-	case c.Status.To == Paused:
-		w.Status = Paused
-		return nil
-	}
-	if err := s.checkCreator(ctx, tx, w); err != nil {
-		return err
-	}
-	if err := s.keep(ctx, tx, w); err != nil {
-		return err
-	}
-	if w.Status == Active && !c.SkipBacklog {
-		return nil
-	}
-	if c.SkipBacklog {
-		w.Status, w.FailingSince, w.Position = Active, nil, head.Position
-		return skipWaiting(ctx, tx, w.ID)
-	}
-	return s.activate(ctx, tx, w)
-}
-
-// activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince and DueAt. The
-// schedule begins again for waiting deliveries, and for deliveries that have failed since FailingSince.
-func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
-	failingSince := w.FailingSince
-	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
-	err := requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		if failingSince == nil {
-			return q.Where("status = ?", Waiting)
-		}
-		return q.Where("status = ? OR status = ? AND first_tried_at >= ?", Waiting, Failed, *failingSince)
-	})
-	if err != nil {
-		return err
-	}
-	return release(ctx, tx, w.ID, s.now())
-}
-
-// checkCreator returns InvalidInput if the webhook belongs to an API key that has ended.
-func (s *Store) checkCreator(ctx context.Context, tx bun.Tx, w *Webhook) error {
-	ended, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).
-		Where("EXISTS (?)", s.endedKey()).Exists(ctx)
-	if err == nil && ended {
-		return errs.New(errs.InvalidInput, "The API key that created this webhook has ended. Create another webhook.").
-			At("status")
-	}
-	return err
-}
-
-// holders are the roles whose accounts may have webhooks.
-var holders = bun.In(workspace.RolesWith(workspace.WriteWebhooks))
-
-// lostAccount is the condition that a webhook depends on an account that has left the workspace, is disabled or deleted,
-// or has none of the roles that are its argument.
-const lostAccount = `substr(coalesce(webhook.kept_by, webhook.created_by), 1, 4) = 'usr_' AND NOT EXISTS (
-	SELECT 1 FROM members JOIN accounts ON accounts.id = members.account_id
-	WHERE members.workspace_id = webhook.workspace_id AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
-		AND members.role IN (?) AND accounts.disabled_at IS NULL)`
-
-// keep has a webhook, which a member sets ACTIVE, depend on the permission of this member if its creator has lost it.
-// It returns Forbidden for an API key.
-func (s *Store) keep(ctx context.Context, tx bun.Tx, w *Webhook) error {
-	lost, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).Where(lostAccount, holders).Exists(ctx)
-	if err != nil || !lost {
-		return err
-	}
-	if w.In.AccountID() == "" {
-		return errs.New(errs.Forbidden, "The user on whom this webhook depends has lost the permission. "+
-			"A member with the role ADMIN has to set it ACTIVE.")
-	}
-	w.KeptBy = new(w.In.AccountID())
-	return nil
-}
-
-// endedKey selects the API key that created a webhook if the key has been revoked or has expired. Keys are
-// deleted with their workspace only.
-func (s *Store) endedKey() *bun.SelectQuery {
-	return s.DB.NewSelect().TableExpr("api_keys AS api_key").ColumnExpr("1").
-		Where("api_key.id = webhook.created_by").
-		Where("api_key.revoked_at IS NOT NULL OR api_key.expires_at <= ?", s.now())
-}
-
 // Delete marks a webhook as deleted, which hides it with its deliveries. CleanUp removes them. It returns NotFound or
 // Forbidden.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
@@ -300,62 +204,6 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID st
 		return nil, db.NoRowsAs(s.Rows().NotFound(), err, "deleting a webhook")
 	}
 	return w, nil
-}
-
-// maxOverlap is how long an old secret may sign, defaultOverlap how long it does.
-const (
-	maxOverlap     = 7 * 24 * time.Hour
-	defaultOverlap = 24 * time.Hour
-)
-
-// Overlap returns how long an old secret signs, too, from a number of seconds; nil means a day. It returns
-// InvalidInput.
-func Overlap(seconds *int) (time.Duration, error) {
-	if seconds == nil {
-		return defaultOverlap, nil
-	}
-	if *seconds < 0 || *seconds > int(maxOverlap.Seconds()) {
-		return 0, errs.New(errs.InvalidInput, "overlapSeconds must be from 0 to %d.", int(maxOverlap.Seconds())).
-			At("overlapSeconds")
-	}
-	return time.Duration(*seconds) * time.Second, nil
-}
-
-// Rotate replaces the secret of a webhook; the old one signs for the overlap, too. It returns the new secret, or
-// NotFound or Forbidden.
-func (s *Store) Rotate(
-	ctx context.Context, m workspace.Membership, webhookID string, overlap time.Duration,
-) (w *Webhook, secret string, err error) {
-	if ctx, err = m.Enter(ctx, workspace.WriteWebhooks); err != nil {
-		return nil, "", err
-	}
-	raw, secret := newSecret()
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
-			return err
-		}
-		if err := checkReads(ctx, m, w); err != nil {
-			return err
-		}
-		sealed, err := s.seal(w.ID, raw)
-		if err != nil {
-			return err
-		}
-		w.OldSecret, w.OldSecretEndsAt, w.Secret = w.Secret, new(s.now().Add(overlap)), sealed
-		if overlap == 0 {
-			w.OldSecret, w.OldSecretEndsAt = nil, nil
-		}
-		_, err = tx.NewUpdate().Model(w).Column("secret", "old_secret", "old_secret_ends_at").WherePK().Exec(ctx)
-		if err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, m.Event(s.now(), audit.WebhookSecretRotated, w.ID, audit.Details{"name": w.Name}).
-			WithChanges([]*audit.FieldChange{{Field: "secret", Omitted: true}}))
-	})
-	if err != nil {
-		return nil, "", db.NoRowsAs(s.Rows().NotFound(), err, "rotating the secret of a webhook")
-	}
-	return w, secret, nil
 }
 
 // lock returns a webhook of the workspace, locked until the transaction ends. Without one it returns

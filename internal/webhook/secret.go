@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
@@ -13,7 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (
@@ -100,4 +106,60 @@ func sign(secrets [][]byte, messageID string, at time.Time, body []byte) string 
 		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
 	return strings.Join(signatures, " ")
+}
+
+// maxOverlap is how long an old secret may sign, defaultOverlap how long it does.
+const (
+	maxOverlap     = 7 * 24 * time.Hour
+	defaultOverlap = 24 * time.Hour
+)
+
+// Overlap returns how long an old secret signs, too, from a number of seconds; nil means a day. It returns
+// InvalidInput.
+func Overlap(seconds *int) (time.Duration, error) {
+	if seconds == nil {
+		return defaultOverlap, nil
+	}
+	if *seconds < 0 || *seconds > int(maxOverlap.Seconds()) {
+		return 0, errs.New(errs.InvalidInput, "overlapSeconds must be from 0 to %d.", int(maxOverlap.Seconds())).
+			At("overlapSeconds")
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+// Rotate replaces the secret of a webhook; the old one signs for the overlap, too. It returns the new secret, or
+// NotFound or Forbidden.
+func (s *Store) Rotate(
+	ctx context.Context, m workspace.Membership, webhookID string, overlap time.Duration,
+) (w *Webhook, secret string, err error) {
+	if ctx, err = m.Enter(ctx, workspace.WriteWebhooks); err != nil {
+		return nil, "", err
+	}
+	raw, secret := newSecret()
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
+			return err
+		}
+		if err := checkReads(ctx, m, w); err != nil {
+			return err
+		}
+		sealed, err := s.seal(w.ID, raw)
+		if err != nil {
+			return err
+		}
+		w.OldSecret, w.OldSecretEndsAt, w.Secret = w.Secret, new(s.now().Add(overlap)), sealed
+		if overlap == 0 {
+			w.OldSecret, w.OldSecretEndsAt = nil, nil
+		}
+		_, err = tx.NewUpdate().Model(w).Column("secret", "old_secret", "old_secret_ends_at").WherePK().Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, m.Event(s.now(), audit.WebhookSecretRotated, w.ID, audit.Details{"name": w.Name}).
+			WithChanges([]*audit.FieldChange{{Field: "secret", Omitted: true}}))
+	})
+	if err != nil {
+		return nil, "", db.NoRowsAs(s.Rows().NotFound(), err, "rotating the secret of a webhook")
+	}
+	return w, secret, nil
 }

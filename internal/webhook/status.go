@@ -1,0 +1,105 @@
+package webhook
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to that of
+// head. It returns InvalidInput or UnsafeURL.
+func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head *Webhook) error {
+	switch {
+	case !c.Status.Set:
+		return nil
+	case c.Status.To == Disabled:
+		return errs.New(errs.InvalidInput, "status must be ACTIVE or PAUSED.").At("status")
+	case w.Blocked:
+		return errs.New(errs.UnsafeURL, "The operator of this service has disabled this webhook. "+
+			"Ask the operator to enable it.").At("status")
+	case c.Status.To == Paused && w.Status == Disabled:
+		return errs.New(errs.InvalidInput, "A disabled webhook sends nothing. To use it again, set the status ACTIVE.").
+			At("status")
+	case c.Status.To == Paused:
+		w.Status = Paused
+		return nil
+	}
+	if err := s.checkCreator(ctx, tx, w); err != nil {
+		return err
+	}
+	if err := s.keep(ctx, tx, w); err != nil {
+		return err
+	}
+	if w.Status == Active && !c.SkipBacklog {
+		return nil
+	}
+	if c.SkipBacklog {
+		w.Status, w.FailingSince, w.Position = Active, nil, head.Position
+		return skipWaiting(ctx, tx, w.ID)
+	}
+	return s.activate(ctx, tx, w)
+}
+
+// activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince and DueAt. The
+// schedule begins again for waiting deliveries, and for deliveries that have failed since FailingSince.
+func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
+	failingSince := w.FailingSince
+	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
+	err := requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		if failingSince == nil {
+			return q.Where("status = ?", Waiting)
+		}
+		return q.Where("status = ? OR status = ? AND first_tried_at >= ?", Waiting, Failed, *failingSince)
+	})
+	if err != nil {
+		return err
+	}
+	return release(ctx, tx, w.ID, s.now())
+}
+
+// checkCreator returns InvalidInput if the webhook belongs to an API key that has ended.
+func (s *Store) checkCreator(ctx context.Context, tx bun.Tx, w *Webhook) error {
+	ended, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).
+		Where("EXISTS (?)", s.endedKey()).Exists(ctx)
+	if err == nil && ended {
+		return errs.New(errs.InvalidInput, "The API key that created this webhook has ended. Create another webhook.").
+			At("status")
+	}
+	return err
+}
+
+// holders are the roles whose accounts may have webhooks.
+var holders = bun.In(workspace.RolesWith(workspace.WriteWebhooks))
+
+// lostAccount is the condition that a webhook depends on an account that has left the workspace, is disabled or deleted,
+// or has none of the roles that are its argument.
+const lostAccount = `substr(coalesce(webhook.kept_by, webhook.created_by), 1, 4) = 'usr_' AND NOT EXISTS (
+	SELECT 1 FROM members JOIN accounts ON accounts.id = members.account_id
+	WHERE members.workspace_id = webhook.workspace_id AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
+		AND members.role IN (?) AND accounts.disabled_at IS NULL)`
+
+// keep has a webhook, which a member sets ACTIVE, depend on the permission of this member if its creator has lost it.
+// It returns Forbidden for an API key.
+func (s *Store) keep(ctx context.Context, tx bun.Tx, w *Webhook) error {
+	lost, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).Where(lostAccount, holders).Exists(ctx)
+	if err != nil || !lost {
+		return err
+	}
+	if w.In.AccountID() == "" {
+		return errs.New(errs.Forbidden, "The user on whom this webhook depends has lost the permission. "+
+			"A member with the role ADMIN has to set it ACTIVE.")
+	}
+	w.KeptBy = new(w.In.AccountID())
+	return nil
+}
+
+// endedKey selects the API key that created a webhook if the key has been revoked or has expired. Keys are
+// deleted with their workspace only.
+func (s *Store) endedKey() *bun.SelectQuery {
+	return s.DB.NewSelect().TableExpr("api_keys AS api_key").ColumnExpr("1").
+		Where("api_key.id = webhook.created_by").
+		Where("api_key.revoked_at IS NOT NULL OR api_key.expires_at <= ?", s.now())
+}
