@@ -16,10 +16,13 @@ const scrapeDeadline = time.Second
 // numbers returns every metric of this node, except those of the runtime and the process.
 // docs/OPERATIONS.md documents each.
 func (a *app) numbers(ctx context.Context) []obs.Number {
-	cache, leases, clicks, live := a.Links.Resolver.CacheStats(), a.Quotas.Hits.Stats(), a.Recorder.Stats(),
-		a.ClickStream.Stats()
-	events := a.EventStream.Stats()
-	all := []obs.Number{
+	return slices.Concat(a.nodeNumbers(ctx), a.linkNumbers(), a.quotaNumbers(), a.clickNumbers(), a.redirectNumbers(),
+		a.operations(), a.jobNumbers())
+}
+
+// nodeNumbers returns the metrics of the node and of the servers that it depends on.
+func (a *app) nodeNumbers(ctx context.Context) []obs.Number {
+	return []obs.Number{
 		obs.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
 			1).By("version", cli.Version()),
 		obs.Gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
@@ -33,7 +36,13 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
 		obs.Gauge("linkforge_redis_breaker_open",
 			"1 while commands to Redis are refused without being sent because it did not answer or took no writes, else 0.", one(a.kv.IsOpen())),
+	}
+}
 
+// linkNumbers returns the metrics of the link cache and of the codes.
+func (a *app) linkNumbers() []obs.Number {
+	cache := a.Links.Resolver.CacheStats()
+	return []obs.Number{
 		obs.Counter("linkforge_link_cache_hits_total", "Look-ups answered by the link cache.",
 			cache.Hits),
 		obs.Counter("linkforge_link_cache_misses_total", "Look-ups that needed the database.", cache.Misses),
@@ -45,7 +54,13 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			a.Creation.Collisions()),
 		obs.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
 			a.Creation.ExhaustedCodes()),
+	}
+}
 
+// quotaNumbers returns the metrics of monthly hits and of maxClicks.
+func (a *app) quotaNumbers() []obs.Number {
+	leases, clicks := a.Quotas.Hits.Stats(), a.Recorder.Stats()
+	return []obs.Number{
 		obs.Gauge("linkforge_quota_unavailable",
 			"1 while Redis grants no hits, so that only leased hits are admitted, else 0.",
 			one(leases.Away)),
@@ -60,7 +75,13 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_grants_outstanding",
 			"Grants of maxClicks without a click: those of redirects in flight, and unused ones that are to be returned. "+
 				"Those of a crashed node stay granted.", a.Quotas.OutstandingGrants()),
+	}
+}
 
+// clickNumbers returns the metrics of the click log and of the subscriptions.
+func (a *app) clickNumbers() []obs.Number {
+	clicks, live, events := a.Recorder.Stats(), a.ClickStream.Stats(), a.EventStream.Stats()
+	return []obs.Number{
 		obs.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
 			clicks.Waiting),
 		obs.Gauge("linkforge_click_log_lag_seconds",
@@ -83,6 +104,10 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			"Records of the click log that were set aside because they cannot be ingested.",
 			clicks.Poison),
 	}
+}
+
+// redirectNumbers returns the metrics of requests for short URLs.
+func (a *app) redirectNumbers() (all []obs.Number) {
 	for status, answers := range a.redirects.Answers() {
 		all = append(all, obs.Counter("linkforge_redirects_total", "Requests for short URLs, by status code.",
 			answers).
@@ -94,7 +119,7 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		all = append(all, obs.Counter("linkforge_redirects_throttled_total",
 			"Requests for short URLs refused because their network exceeded a rate.", refused).By("reason", reason))
 	}
-	return slices.Concat(all, a.operations(), a.jobNumbers())
+	return all
 }
 
 // jobNumbers returns the metrics of the jobs. Their label is "name", because Prometheus sets "job".
