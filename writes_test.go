@@ -78,13 +78,14 @@ func TestWritesLinks_FindsStatements(t *testing.T) {
 	}
 }
 
-// parsePackages parses the Go files below the directories, without tests, by their directory.
+// parsePackages parses the Go files below the directories, without tests and their helper packages, by their directory.
 func parsePackages(t *testing.T, dirs ...string) map[string][]*ast.File {
 	t.Helper()
 	files := map[string][]*ast.File{}
 	for _, dir := range dirs {
 		must.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.HasSuffix(filepath.Dir(path), "test") {
 				return err
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

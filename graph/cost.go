@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -93,7 +94,7 @@ func costObjects(c *gen.ComplexityRoot) {
 // costLinks sets the cost of the lists, history and stats of links.
 func costLinks(c *gen.ComplexityRoot) {
 	c.Link.Versions = func(child int, first *int, _ *string) int { return versionCost + pageCost(child, first, nil) }
-	c.RemoveMemberPayload.ScheduledChanges = func(child int) int { return versionCost + link.MaxScheduledBy*child }
+	c.RemoveMemberPayload.ScheduledChanges = func(child int) int { return versionCost + schedule.MaxByActor*child }
 	c.Link.ScheduledChanges = func(child int) int { return 1 + typicalRules*child }
 	c.Mutation.CancelLinkChange = func(child int, _ gen.CancelLinkChangeInput) int { return scheduleCost + child }
 	c.Query.ResolvedAt = func(child int, _ string, _ time.Time) int { return versionCost + child }

@@ -179,7 +179,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
 		c := link.Change{Title: optional.Set(new("a"))}
-		must.Value(b.Links.Schedule(t.Context(), ada.workspace, l.ID, at, c))(t)
+		must.Value(b.Schedule.Add(t.Context(), ada.workspace, l.ID, at, c))(t)
 	}
 	for _, c := range []struct {
 		name, mutation string

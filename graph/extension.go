@@ -78,7 +78,7 @@ func (c *Config) manyLinks(ctx context.Context, m workspace.Membership, ids ...s
 func (c *Config) sources() loader.Sources {
 	return loader.Sources{
 		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
-		Scheduled: c.Links.Scheduled, QRStyles: c.qrStyles,
+		Scheduled: c.Schedule.ByLink, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,
 	}

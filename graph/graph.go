@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -46,6 +47,7 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	Creation   *creation.Store
+	Schedule   *schedule.Store
 	// Codes checks the styles of QR codes.
 	Codes    *qr.Renderer
 	LinkList *linklist.Store

@@ -36,6 +36,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -81,6 +82,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Keys:       keys,
 		Links:      links,
 		Creation:   creation.NewStore(links),
+		Schedule:   &schedule.Store{Store: links},
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Store,

@@ -28,7 +28,7 @@ func (r *mutationResolver) RemoveMember(
 	if err != nil {
 		return nil, err
 	}
-	changes, err := r.Links.ScheduledBy(ctx, m, in.UserID) // while the caller is a member
+	changes, err := r.Schedule.ByActor(ctx, m, in.UserID) // while the caller is a member
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
 		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
-		id.Scheduled:  nodesOf(c.Links.PendingByID, changeIDs),
+		id.Scheduled:  nodesOf(c.Schedule.ByID, changeIDs),
 		id.Template:   nodesOf(c.UTMTemplates.Rows().ByID, templateIDs),
 		id.Webhook:    c.webhookNodes,
 	}
@@ -103,7 +103,7 @@ func (c *Config) spacesOf(
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
 		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
-		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf, c.Links.Changes().WorkspacesOf,
+		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf, c.Schedule.Changes().WorkspacesOf,
 		c.UTMTemplates.Rows().WorkspacesOf, c.Webhooks.DeliveryRows().WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)

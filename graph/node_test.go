@@ -109,7 +109,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 		Title: &title})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
-	must.Value(w.Links.Schedule(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
+	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
 	w.insert(t, &domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", Token: "token", CreatedAt: now})
 	w.insert(t, &utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",

@@ -24,10 +24,10 @@ func (r *mutationResolver) ScheduleLinkChange(
 		}
 		return workspaceID, err
 	}
-	schedule := func(ctx context.Context, m workspace.Membership, linkID string) (*link.ScheduledChange, error) {
-		return r.Links.Schedule(ctx, m, linkID, in.At, scheduledChange(in.Change))
+	add := func(ctx context.Context, m workspace.Membership, linkID string) (*link.ScheduledChange, error) {
+		return r.Schedule.Add(ctx, m, linkID, in.At, scheduledChange(in.Change))
 	}
-	c, err := forItem(ctx, &r.Config, in.LinkID, workspaceOf, schedule)
+	c, err := forItem(ctx, &r.Config, in.LinkID, workspaceOf, add)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func scheduledChange(in *gen.LinkChangeInput) link.Change {
 func (r *mutationResolver) CancelLinkChange(
 	ctx context.Context, in gen.CancelLinkChangeInput,
 ) (*gen.CancelLinkChangePayload, error) {
-	l, err := forItem(ctx, &r.Config, in.ID, r.Links.Changes().WorkspaceOf, r.Links.Cancel)
+	l, err := forItem(ctx, &r.Config, in.ID, r.Schedule.Changes().WorkspaceOf, r.Schedule.Cancel)
 	return &gen.CancelLinkChangePayload{Link: l, DeletedID: &in.ID}, err
 }
 

@@ -92,7 +92,7 @@ var notCounted = map[string]string{
 	"Link.metadata":                        "parts of the link's row",
 	"LinkVersion.metadata":                 "parts of the version's row",
 	"Link.scheduledChanges":                "rows whose number is bounded, loaded for all links of a page",
-	"RemoveMemberPayload.scheduledChanges": "read by link.ScheduledBy with a fixed number of statements",
+	"RemoveMemberPayload.scheduledChanges": "read by schedule.ByActor with a fixed number of statements",
 	"ScheduledChange.changes":              "computed from the link's row and its scheduled changes",
 }
 

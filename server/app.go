@@ -277,6 +277,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Audit:        a.Audit,
 		Links:        a.Links,
 		Creation:     a.Creation,
+		Schedule:     a.Schedule,
 		Codes:        a.codes,
 		LinkList:     a.LinkList,
 		Moderation:   a.Moderation,

@@ -24,7 +24,7 @@ import (
 
 func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
 	t.Helper()
-	results := must.Value(b.CreateMany(t.Context(), b.mine, Batch{Links: in, OnError: policy}))(t)
+	results := must.Value(b.CreateMany(t.Context(), b.Mine, Batch{Links: in, OnError: policy}))(t)
 	return results
 }
 
@@ -85,7 +85,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 				t.Errorf("%s link at %s", l.Strategy, b.ShortURL(l))
 			}
 		}
-		if got := b.usage(t); got != 6 {
+		if got := b.Used(t); got != 6 {
 			t.Errorf("%d links used, want 6", got)
 		}
 		again := outcomes(b.createMany(t, link.SkipFailed, in[:8]...))
@@ -93,7 +93,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 			again); diff != "" {
 			t.Errorf("again (-want +got):\n%s", diff)
 		}
-		if got := b.usage(t); got != 6 {
+		if got := b.Used(t); got != 6 {
 			t.Errorf("%d links used after the same again, want 6", got)
 		}
 	})
@@ -127,7 +127,7 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 		} {
 			for _, key := range []*string{nil, &name} {
 				written.any = false
-				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: batch, OnError: link.AllOrNothing, IdempotencyKey: key})
+				results, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: batch, OnError: link.AllOrNothing, IdempotencyKey: key})
 				if err != nil || written.any || slices.ContainsFunc(results, func(r link.Result) bool { return r.Err == nil }) {
 					t.Errorf("%s: %v, inserted: %t, error: %v", name, outcomes(results), written.any, err)
 				}
@@ -157,8 +157,8 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 			t.Errorf("beyond the quota: %v", got)
 		}
 		n, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || n != 1 || b.usage(t) != 1 {
-			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.usage(t), err)
+		if err != nil || n != 1 || b.Used(t) != 1 {
+			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.Used(t), err)
 		}
 		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got,
 			func(s string) bool { return s != "created" }) {
@@ -180,7 +180,7 @@ func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 		for i := range 6 {
 			all.Go(func() {
 				// 80 in all, most of them twice
-				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(i*10, i*10+30)})
+				results, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(i*10, i*10+30)})
 				if err != nil {
 					t.Error(err)
 				}
@@ -193,8 +193,8 @@ func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 		}
 		all.Wait()
 		n, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || n != 60 || said["created"] != 60 || b.usage(t) != 60 {
-			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.usage(t), err)
+		if err != nil || n != 60 || said["created"] != 60 || b.Used(t) != 60 {
+			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.Used(t), err)
 		}
 		if got := outcomes(b.createMany(t, link.SkipFailed, urls(0, 80)...)); slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
@@ -221,7 +221,7 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 						for _, one := range in {
 							one.Strategy = new(link.Counter)
 						}
-						results, err := node.CreateMany(t.Context(), b.mine, Batch{Links: in})
+						results, err := node.CreateMany(t.Context(), b.Mine, Batch{Links: in})
 						if err != nil {
 							t.Error(err)
 						}
@@ -262,7 +262,7 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 		if want := shortcode.NewPermutation(b.CodeSecrets[0]).Code(2); !created || l.Code != want {
 			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
 		}
-		if got := b.usage(t); got != 2 {
+		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
 	})
@@ -272,7 +272,7 @@ func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, n := range []int{0, link.MaxBatch + 1} {
-		if _, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%d links: %v", n, err)
 		}
 	}
@@ -293,7 +293,7 @@ func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 					}
 				}
 			}
-			if got := b.usage(t); got != b.LinkQuota {
+			if got := b.Used(t); got != b.LinkQuota {
 				t.Errorf("%d links used, want %d", got, b.LinkQuota)
 			}
 		}
@@ -311,11 +311,11 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
 		must.Value(d.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
 		for _, r := range b.createMany(t, link.SkipFailed, &link.New{URL: "https://example.com/a"}, counted("https://example.com/b")) {
-			if _, err := b.Get(t.Context(), b.mine, r.Link.ID); err != nil || !r.Created {
+			if _, err := b.Get(t.Context(), b.Mine, r.Link.ID); err != nil || !r.Created {
 				t.Errorf("%+v: %v", r, err)
 			}
 		}
-		if got := b.usage(t); got != 3 {
+		if got := b.Used(t); got != 3 {
 			t.Errorf("%d links used, want 3", got)
 		}
 	})
@@ -370,7 +370,7 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 		defer func() { b.DB = d }()
 		plans := dbtest.Plans(t, d, func(watched *db.DB) {
 			b.DB = watched
-			member := b.mine
+			member := b.Mine
 			hashes, codes := wanted[[]byte]{}, wanted[string]{}
 			for i := range 3 {
 				hashes.add(member.ID(), []byte{byte(i)})

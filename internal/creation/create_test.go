@@ -41,9 +41,9 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
-				editor := b.caller(t, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor))
+				editor := b.caller(t, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor))
 				if c.change != "" {
-					must.Value(d.NewRaw(c.change, b.mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())))(t)
+					must.Value(d.NewRaw(c.change, b.Mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())))(t)
 				}
 				in := link.New{URL: "https://www.example.com/a"}
 				if got := editor.create(t, in); got != c.want {
@@ -53,7 +53,7 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 				if got := editor.create(t, in); got != want {
 					t.Errorf("afterwards: %s, want %s", got, want)
 				}
-				if used := b.usage(t); used != int64(len(b.all(t))) {
+				if used := b.Used(t); used != int64(len(b.all(t))) {
 					t.Errorf("%d links are %d of the quota", len(b.all(t)), used)
 				}
 			})
@@ -113,7 +113,7 @@ func describe(r link.Result) string {
 // all returns the ids of all links of the workspace.
 func (b *bundle) all(t *testing.T) (ids []string) {
 	t.Helper()
-	return b.linksOf(t, b.mine.ID())
+	return b.linksOf(t, b.Mine.ID())
 }
 
 func (b *bundle) linksOf(t *testing.T, workspaceID string) (ids []string) {
@@ -155,7 +155,7 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 				release := b.hold(t)
 				var running sync.WaitGroup
 				for i, c := range calls {
-					callers[i] = b.caller(t, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor))
+					callers[i] = b.caller(t, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor))
 					in := link.New{URL: "https://www.example.com/" + c.path}
 					if want = append(want, c.want); c.title != "" {
 						in.Title = &c.title
@@ -174,8 +174,8 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				created := 1 + strings.Count(strings.Join(want, " "), "created")
-				if links := b.all(t); len(links) != created || b.usage(t) != int64(created) {
-					t.Errorf("%d links, %d of the quota, want %d", len(links), b.usage(t), created)
+				if links := b.all(t); len(links) != created || b.Used(t) != int64(created) {
+					t.Errorf("%d links, %d of the quota, want %d", len(links), b.Used(t), created)
 				}
 			})
 		})
@@ -191,7 +191,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 		url := func(name string) link.New { return link.New{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
-		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		disabled, _ := b.create(t, url("disabled"))
 		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).Exec(db.AsSystem(t.Context())))(t)
 		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
@@ -200,7 +200,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 		var callers sync.WaitGroup
 		for i, name := range names {
 			callers.Go(func() {
-				l, created, err := b.Create(t.Context(), b.mine, url(name))
+				l, created, err := b.Create(t.Context(), b.Mine, url(name))
 				switch {
 				case err != nil:
 					got[i] = errs.From(err).Kind.Code()
@@ -221,7 +221,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if used := b.usage(t); used != 5 {
+		if used := b.Used(t); used != 5 {
 			t.Errorf("%d of the quota are used, want 5", used)
 		}
 	})

@@ -74,7 +74,7 @@ func TestEqual_LinkOfTwoRequests(t *testing.T) {
 		b := setup(t, d)
 		in := link.New{URL: "https://example.com/", ExternalID: new("a")}
 		b.create(t, in)
-		callers := []workspace.Membership{b.mine, workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)}
+		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)}
 		links := make([]*link.Link, len(callers))
 		release := b.hold(t)
 		var running sync.WaitGroup
@@ -116,7 +116,7 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 			if path != "new" {
 				l, _ := b.create(t, link.New{URL: url})
 				if want = "there"; path == "deleted" {
-					must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+					must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 				}
 			}
 			got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: url, Routing: blocked}, &link.New{URL: url}))
@@ -150,15 +150,15 @@ func TestEqual_RevivesOnlyTheURL(t *testing.T) {
 	var lock beforeLock
 	b := setup(t, &db.DB{DB: d.WithQueryHook(&lock), Kind: d.Kind})
 	l, _ := b.create(t, custom("https://example.com/before", "code"))
-	must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+	must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 	lock.change = func() {
-		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
-		must.Value(b.Update(t.Context(), b.mine, link.Change{ID: l.ID, URL: to("https://example.com/after")}))(t)
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to("https://example.com/after")}))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 	}
 	lock.isArmed.Store(true)
 	b.refuse(t, custom("https://example.com/before", "code"), errs.CodeTaken)
-	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
+	got := must.Value(b.Get(t.Context(), b.Mine, l.ID))(t)
 	if got.OriginalURL != "https://example.com/after" || got.DeletedAt == nil {
 		t.Errorf("%+v", got)
 	}

@@ -54,7 +54,7 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		there, _ := b.create(t, link.New{URL: "https://example.com/there"})
-		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
+		other := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		release := b.hold(t)
 		type answer struct {
 			member  workspace.Membership
@@ -66,16 +66,16 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 		}
 		promo := "promo"
 		answers := []*answer{
-			{member: b.mine, in: link.New{URL: "https://example.com/there"}, want: "there"},
+			{member: b.Mine, in: link.New{URL: "https://example.com/there"}, want: "there"},
 			{member: other, in: link.New{URL: "https://example.com/there"}, want: "there"},
-			{member: b.mine, in: link.New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
-			{member: b.mine, in: link.New{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
+			{member: b.Mine, in: link.New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
+			{member: b.Mine, in: link.New{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
 				want: "created"},
 			{member: other, in: link.New{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
 				want: errs.CodeTaken.Code()},
 		}
 		for i := range 10 {
-			m := b.mine
+			m := b.Mine
 			if i%2 == 1 {
 				m = other
 			}
@@ -105,10 +105,10 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 			}
 		}
 		var actors []string
-		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.mine.ID()).
+		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.Mine.ID()).
 			Scan(db.AsSystem(t.Context()), &actors)
 		slices.Sort(actors)
-		want := slices.Concat(slices.Repeat([]string{b.mine.ActorID()}, 7), slices.Repeat([]string{other.ActorID()}, 5))
+		want := slices.Concat(slices.Repeat([]string{b.Mine.ActorID()}, 7), slices.Repeat([]string{other.ActorID()}, 5))
 		slices.Sort(want)
 		if diff := cmp.Diff(want, actors); diff != "" || err != nil {
 			t.Errorf("who has made links (-want +got):\n%s%v", diff, err)
@@ -121,13 +121,13 @@ func TestGather_SameURLConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
+		other := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		release := b.hold(t)
 		var mu sync.Mutex
 		var asking sync.WaitGroup
 		made, ids := 0, map[string]bool{}
 		for i := range 20 {
-			m := b.mine
+			m := b.Mine
 			if i%2 == 1 {
 				m = other
 			}
@@ -181,7 +181,7 @@ func TestGather_IsolatesRefusedInput(t *testing.T) {
 			if i == 2 {
 				in.Title = new("refused")
 			}
-			asking.Go(func() { _, _, failed[i] = b.Create(t.Context(), b.mine, in) })
+			asking.Go(func() { _, _, failed[i] = b.Create(t.Context(), b.Mine, in) })
 		}
 		b.awaitRequests(t, len(failed))
 		release()
@@ -210,7 +210,7 @@ func TestGather_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 				ctx = gone
 			}
 			asking.Go(func() {
-				_, _, failed[i] = b.Create(ctx, b.mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				_, _, failed[i] = b.Create(ctx, b.Mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
 			})
 			b.awaitRequests(t, i+1)
 		}

@@ -20,7 +20,7 @@ import (
 
 func (b *bundle) keyed(t *testing.T, key string, in ...*link.New) ([]link.Result, error) {
 	t.Helper()
-	return b.CreateMany(t.Context(), b.mine, Batch{Links: in, IdempotencyKey: &key})
+	return b.CreateMany(t.Context(), b.Mine, Batch{Links: in, IdempotencyKey: &key})
 }
 
 func counted(url string) *link.New { return &link.New{URL: url, Strategy: new(link.Counter)} }
@@ -33,7 +33,7 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 			{URL: "https://example.com/b"}}
 		first := must.Value(b.keyed(t, "key", in...))(t)
 		title := "later"
-		b.update(t, first[0].Link, link.Change{Title: to(&title)})
+		b.Change(t, first[0].Link, link.Change{Title: to(&title)})
 		again := must.Value(b.keyed(t, "key", in...))(t)
 		if diff := cmp.Diff(outcomes(first), outcomes(again)); diff != "" {
 			t.Errorf("(-first +again):\n%s", diff)
@@ -50,7 +50,7 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 		if *again[0].Link.Title != "later" {
 			t.Error("the link is not shown as it is now")
 		}
-		if got := b.usage(t); got != 2 {
+		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
 	})
@@ -65,7 +65,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
-		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*link.New{counted("https://example.com/other")},
+		results, err := b.CreateMany(t.Context(), b.Foreign, Batch{Links: []*link.New{counted("https://example.com/other")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("another workspace: %v", err)
@@ -77,7 +77,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 				}
 			})
 		}
-		if got := b.usage(t); got != 1 {
+		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
 	})
@@ -117,16 +117,16 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		must.Value(b.keyed(t, "key", counted("https://example.com/a")))(t)
-		b.now = noon.Add(24*time.Hour - time.Microsecond)
+		b.Now = noon.Add(24*time.Hour - time.Microsecond)
 		if _, err := b.keyed(t, "key", counted("https://example.com/b")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("before a day has passed: %v", err)
 		}
-		b.now = noon.Add(24 * time.Hour)
+		b.Now = noon.Add(24 * time.Hour)
 		results, err := b.keyed(t, "key", counted("https://example.com/b"))
 		if err != nil || !results[0].Created {
 			t.Fatalf("after a day: %v, %v", results, err)
 		}
-		b.now = noon.Add(48 * time.Hour)
+		b.Now = noon.Add(48 * time.Hour)
 		must.Value(b.idempotency.DeleteExpired(db.AsSystem(t.Context()), 10))(t)
 		if n, err := d.NewSelect().Table("idempotency_keys").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d keys are kept after the clean-up: %v", n, err)
@@ -156,8 +156,8 @@ func TestIdempotencyKey_Concurrently(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(ids) != 1 || b.usage(t) != 2 {
-			t.Errorf("answers %v, %d links used; want one answer and two links", ids, b.usage(t))
+		if len(ids) != 1 || b.Used(t) != 2 {
+			t.Errorf("answers %v, %d links used; want one answer and two links", ids, b.Used(t))
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 		b := setup(t, d)
 		key := "key"
 		must.Value(b.keyed(t, key, counted("https://example.com/a")))(t)
-		theirs := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
+		theirs := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
 		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*link.New{counted("https://example.com/b")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {

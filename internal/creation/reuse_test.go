@@ -107,7 +107,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 				}
 			}
 			for _, one := range kinds(c.in) {
-				l, created, err := b.Create(t.Context(), b.mine, *one)
+				l, created, err := b.Create(t.Context(), b.Mine, *one)
 				if got := outcomes([]link.Result{{Link: l, Created: created, Err: err}})[0]; !strings.HasPrefix(c.want, got) {
 					t.Errorf("%s, alone: %s, want %s", name, got, c.want)
 				}
@@ -125,7 +125,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 		soon := noon.Add(time.Hour)
 		b.create(t, link.New{URL: "https://example.com/there"})
 		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
-		must.Value(b.Delete(t.Context(), b.mine, gone.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, gone.ID))(t)
 		for path, want := range map[string][]string{
 			"there": {"CONFLICT at expiresAt", "there", "there title", "CONFLICT at routing gate password"},
 			"gone":  {"there", "there", "there title", "CONFLICT at routing gate password"},
@@ -168,7 +168,7 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 			wantCreated := 1
 			if strings.HasPrefix(name, "revived") {
 				l, _ := b.create(t, link.New{URL: "https://example.com/" + name})
-				must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+				must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 				wantCreated = 0
 			}
 			results := make([]link.Result, 8)
@@ -181,7 +181,7 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 				in.URL = fmt.Sprintf("https://example.com/%s", name)
 				calls.Go(func() {
 					r := &results[i]
-					r.Link, r.Created, r.Err = b.Create(t.Context(), b.mine, in)
+					r.Link, r.Created, r.Err = b.Create(t.Context(), b.Mine, in)
 				})
 			}
 			calls.Wait()
@@ -230,7 +230,7 @@ func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		names := map[string]string{}
 		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
-			l := must.Value(b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
+			l := must.Value(b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
 			name, isSame := l.Routing.Gate.PasswordID, i == 1
 			if (names[name] == text) != isSame || *l.PasswordHash != "#"+text || passwords.hashed != i+1 {
 				t.Errorf("%d: %s has the name %s, after %v, in %d turns", i, text, name, names, passwords.hashed)

@@ -249,7 +249,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 			if name == "a new quota" {
 				must.Value(d.NewRaw("UPDATE link_usage SET month = '2026-08' WHERE workspace_id <> ?", all["bob"].workspaceID).
 					Exec(db.AsSystem(t.Context())))(t)
-				b.now = time.Date(2026, 8, 15, 0, 0, 0, 0, time.UTC)
+				b.Now = time.Date(2026, 8, 15, 0, 0, 0, 0, time.UTC)
 			}
 			var wait func() map[string]string
 			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {

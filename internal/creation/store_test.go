@@ -1,30 +1,24 @@
 package creation
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // noon is when the tests begin.
@@ -33,94 +27,31 @@ var noon = dbtest.Noon
 // bundle is a store with two workspaces of one person each.
 type bundle struct {
 	*Store
-	now     time.Time
-	mine    workspace.Membership
-	foreign workspace.Membership
-	me      string
+	*linktest.World
 }
 
 func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
-	b := &bundle{now: noon}
-	clock := func() time.Time { return b.now }
-	log := slog.New(slog.DiscardHandler)
-	clicks := clicktest.New(t, d, clock)
-	clicktest.Run(t, clicks.Recorder)
-	store := must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
-		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
-		Now: clock,
-	}))(t)
-	b.Store = NewStore(store)
-	b.mine, b.foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
-	b.me = b.mine.AccountID()
-	return b
+	w := linktest.New(t, d)
+	return &bundle{NewStore(w.Links), w}
 }
+
+var custom, pairs, kindOf = linktest.Custom, linktest.Pairs, linktest.KindOf
 
 func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
 	t.Helper()
-	l, created, err := b.Create(t.Context(), b.mine, in)
+	l, created, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
 	return l, created
 }
 
-func (b *bundle) update(t *testing.T, l *link.Link, c link.Change) *link.Link {
-	t.Helper()
-	c.ID = l.ID
-	return must.Value(b.Update(t.Context(), b.mine, c))(t)
-}
-
-func (b *bundle) deleteMany(t *testing.T, ids ...string) {
-	t.Helper()
-	must.Value(b.DeleteMany(t.Context(), b.mine, ids, link.SkipFailed))(t)
-}
-
 func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
-
-func pairs(key, value string) []*link.Pair { return []*link.Pair{{Key: key, Value: value}} }
-
-// kindOf is the code of an error; empty for none.
-func kindOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return errs.From(err).Kind.Code()
-}
 
 func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
 	t.Helper()
-	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
+	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
 	}
-}
-
-func (b *bundle) get(t *testing.T, l *link.Link) *link.Link {
-	t.Helper()
-	got := must.Value(b.Get(t.Context(), b.mine, l.ID))(t)
-	return got
-}
-
-// cleanUp purges the links that ended longer ago than Tombstones, as package upkeep does.
-func (b *bundle) cleanUp(t *testing.T) {
-	t.Helper()
-	must.NoError(t, b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		var links []*link.Link
-		err := tx.NewSelect().Model(&links).Where("ended_at <= ?", b.now.Add(-b.Tombstones)).Where("purged_at IS NULL").Scan(ctx)
-		if err != nil || len(links) == 0 {
-			return err
-		}
-		return b.Purge(ctx, tx, links...)
-	}))
-}
-
-func custom(url, code string) link.New { return link.New{URL: url, CustomCode: &code} }
-
-func (b *bundle) usage(t *testing.T) int64 {
-	t.Helper()
-	links, _, err := b.Usage(t.Context(), b.mine)
-	must.NoError(t, err)
-	return links
 }
 
 func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
@@ -131,14 +62,14 @@ func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
 		if !created || first.CanonicalURL != "http://example.com/a?a=1&b=2" {
 			t.Errorf("created %t, canonical %s", created, first.CanonicalURL)
 		}
-		if want := shortcode.Deterministic(first.CanonicalURL, b.mine.ID(), 0); first.Code != want {
+		if want := shortcode.Deterministic(first.CanonicalURL, b.Mine.ID(), 0); first.Code != want {
 			t.Errorf("code %s, want %s", first.Code, want)
 		}
 		again, created := b.create(t, link.New{URL: "http://example.com/a?a=1&b=2"})
 		if created || again.ID != first.ID || again.OriginalURL != "HTTP://Example.com:80/a/?b=2&a=1#top" {
 			t.Errorf("created %t, id %s, original %s", created, again.ID, again.OriginalURL)
 		}
-		if got := b.usage(t); got != 1 {
+		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
 	})
@@ -154,7 +85,7 @@ func TestStore_CreateConcurrently(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range askers {
 			all.Go(func() {
-				l, created, err := b.Create(t.Context(), b.mine,
+				l, created, err := b.Create(t.Context(), b.Mine,
 					link.New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
 				mu.Lock()
 				defer mu.Unlock()
@@ -169,8 +100,8 @@ func TestStore_CreateConcurrently(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(ids) != 1 || winners != 1 || b.usage(t) != 1 {
-			t.Errorf("%d ids, %d created, %d used; want one of each", len(ids), winners, b.usage(t))
+		if len(ids) != 1 || winners != 1 || b.Used(t) != 1 {
+			t.Errorf("%d ids, %d created, %d used; want one of each", len(ids), winners, b.Used(t))
 		}
 	})
 }
@@ -180,7 +111,7 @@ func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		mine, _ := b.create(t, custom("https://example.com/mine", "promo"))
-		theirs, created, err := b.Create(t.Context(), b.foreign, custom("https://example.com/theirs", "promo"))
+		theirs, created, err := b.Create(t.Context(), b.Foreign, custom("https://example.com/theirs", "promo"))
 		if err != nil || !created {
 			t.Fatalf("created %t: %v", created, err)
 		}
@@ -196,10 +127,10 @@ func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 		if _, err := b.At(t.Context(), resolve.Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a custom code at the root: %v", err)
 		}
-		if _, err := b.Get(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Get(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a foreign link: %v", err)
 		}
-		if _, err := b.Delete(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Delete(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("deleting a foreign link: %v", err)
 		}
 	})
@@ -220,7 +151,7 @@ func TestStore_CustomCodes(t *testing.T) {
 		b.refuse(t, link.New{URL: "https://example.com/b", Strategy: new(link.Custom)}, errs.InvalidInput)
 		code := "promo2"
 		b.refuse(t, link.New{URL: "https://example.com/b", Strategy: new(link.Deterministic), CustomCode: &code}, errs.InvalidInput)
-		if got := b.usage(t); got != 1 {
+		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
 	})
@@ -239,7 +170,7 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 			return shortcode.Deterministic("the same for all", workspaceID, salt)
 		}
 		for salt := range shortcode.Salts {
-			if code := b.Candidate("", b.mine.ID(), salt); code != "login" {
+			if code := b.Candidate("", b.Mine.ID(), salt); code != "login" {
 				want = append(want, code)
 			}
 		}
@@ -272,7 +203,7 @@ func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 			return shortcode.Deterministic(canonical, "ws_everyone", salt)
 		}
 		mine, _ := b.create(t, link.New{URL: "https://example.com"})
-		theirs, created, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com"})
+		theirs, created, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com"})
 		if err != nil || !created || theirs.Code == mine.Code {
 			t.Errorf("created %t, codes %s and %s: %v", created, mine.Code, theirs.Code, err)
 		}
@@ -285,22 +216,22 @@ func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 		b := setup(t, d)
 		for _, in := range []link.New{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
 			l, _ := b.create(t, in)
-			b.now = b.now.Add(time.Minute)
+			b.Now = b.Now.Add(time.Minute)
 			for range 2 { // deleting twice is deleting once
-				deleted, err := b.Delete(t.Context(), b.mine, l.ID)
-				if err != nil || deleted.Status(b.now) != routing.Deleted {
+				deleted, err := b.Delete(t.Context(), b.Mine, l.ID)
+				if err != nil || deleted.Status(b.Now) != routing.Deleted {
 					t.Fatalf("deleted: %+v: %v", deleted, err)
 				}
 			}
 			title := "again"
 			in.Title = &title
 			revived, created := b.create(t, in)
-			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active ||
+			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.Now) != routing.Active ||
 				*revived.Title != title {
 				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
 			}
 		}
-		if got := b.usage(t); got != 2 {
+		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
 	})
@@ -313,8 +244,8 @@ func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/a"})
 		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
-		_, _, err := b.Create(t.Context(), b.mine, link.New{URL: "https://example.com/a"})
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/a"})
 		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("%v, at (-want +got):\n%s", err, diff)
 		}
@@ -331,7 +262,7 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				_, created, err := b.Create(t.Context(), b.mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				_, created, err := b.Create(t.Context(), b.Mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -346,12 +277,12 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 		}
 		all.Wait()
 		rows, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || made != 7 || refused != 33 || rows != 7 || b.usage(t) != 7 {
-			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.usage(t), err)
+		if err != nil || made != 7 || refused != 33 || rows != 7 || b.Used(t) != 7 {
+			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.Used(t), err)
 		}
-		b.now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+		b.Now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 		b.create(t, link.New{URL: "https://example.com/next-month"})
-		if got := b.usage(t); got != 1 {
+		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used in the new month, want 1", got)
 		}
 	})
@@ -385,7 +316,7 @@ func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { b.refuse(t, c.in, c.want) })
 	}
-	if got := b.usage(t); got != 0 {
+	if got := b.Used(t); got != 0 {
 		t.Errorf("%d links used, want 0", got)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // upsert returns the link and the outcome, or the code of the error.
 func (b *bundle) upsertLink(t *testing.T, u Upsert) (*link.Link, string) {
 	t.Helper()
-	one, err := b.Upsert(t.Context(), b.mine, &u)
+	one, err := b.Upsert(t.Context(), b.Mine, &u)
 	if err != nil {
 		if !errs.From(err).Kind.IsUserError() {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		const url = "https://example.com/a"
-		past, soon := b.now.Add(-time.Hour), b.now.Add(time.Hour)
+		past, soon := b.Now.Add(-time.Hour), b.Now.Add(time.Hour)
 		rules := func(to string) optional.Edit[*routing.Change] {
 			return optional.Set(&routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &to}}}})})
 		}
@@ -79,23 +79,23 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			if l == nil {
 				l = got
 			}
-			stored, err := b.Get(t.Context(), b.mine, got.ID)
+			stored, err := b.Get(t.Context(), b.Mine, got.ID)
 			if err != nil || got.ID != l.ID || got.Version != stored.Version || !got.UpdatedAt.Equal(stored.UpdatedAt) {
 				t.Fatalf("%s: returned %+v, stored %+v: %v", c.name, got, stored, err)
 			}
 		}
-		b.now = b.now.Add(2 * time.Hour) // it has expired
+		b.Now = b.Now.Add(2 * time.Hour) // it has expired
 		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&soon)}}
 		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
 			t.Errorf("an expired link: %s", outcome)
 		}
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
 		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
 			revived.VersionCause != link.CauseRevived {
 			t.Errorf("revived: %s, %+v", outcome, revived)
 		}
-		if n, _, err := b.Usage(t.Context(), b.mine); n != 1 || err != nil {
+		if n, _, err := b.Usage(t.Context(), b.Mine); n != 1 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		b.verifyHistory(t)
@@ -118,7 +118,7 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 		b.create(t, link.New{URL: url("own"), ExternalID: new("own")})
 		b.create(t, link.New{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
 		deleted, _ := b.create(t, link.New{URL: url("deleted")})
-		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		for name, c := range map[string]struct {
 			in      Upsert
 			want    string
@@ -163,13 +163,13 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 			"customCode": {URL: url, CustomCode: new("promo")},
 		} {
 			in.ExternalID = "3"
-			_, err := b.Upsert(t.Context(), b.mine, &in)
+			_, err := b.Upsert(t.Context(), b.Mine, &in)
 			e := errs.From(err)
 			if !strings.Contains(e.Message, "a link with another externalId") || !cmp.Equal(e.Field, []string{field}) {
 				t.Errorf("%s: %v at %v", field, err, e.Field)
 			}
 		}
-		_, _, err := b.Create(t.Context(), b.mine, link.New{URL: "https://example.com/b", CustomCode: new("promo")})
+		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/b", CustomCode: new("promo")})
 		if e := errs.From(err); !errs.Is(err, errs.CodeTaken) || !strings.Contains(e.Message, "another URL") {
 			t.Errorf("another URL: %v", err)
 		}
@@ -195,7 +195,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		}
 		run := func(policy link.Policy) (said []string) {
 			t.Helper()
-			results := must.Value(b.UpsertMany(t.Context(), b.mine, in(), policy))(t)
+			results := must.Value(b.UpsertMany(t.Context(), b.Mine, in(), policy))(t)
 			for i, r := range results {
 				if said = append(said, string(r.Outcome)+kindOf(r.Err)); r.Link != nil && *r.Link.ExternalID != in()[i].ExternalID {
 					t.Errorf("result %d is of %s", i, *r.Link.ExternalID)
@@ -207,7 +207,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		if diff := cmp.Diff(all, run(link.AllOrNothing)); diff != "" {
 			t.Errorf("all or nothing (-want +got):\n%s", diff)
 		}
-		if n, _, err := b.Usage(t.Context(), b.mine); n != 2 || err != nil {
+		if n, _, err := b.Usage(t.Context(), b.Mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
@@ -215,7 +215,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}, {ExternalID: "x", URL: "https://example.com/x"}}
-		if _, err := b.UpsertMany(t.Context(), b.mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("an id that occurs twice: %v", err)
 		}
 		b.verifyHistory(t)
@@ -252,7 +252,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 		for i := range n {
 			all.Go(func() {
 				u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
-				one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.mine, u)
+				one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
 				outcomes[i] = string(one.Outcome)
 				if err != nil {
 					outcomes[i] = fmt.Sprint(err)
@@ -268,7 +268,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		for _, table := range []string{"links", "audit_events"} {
-			q := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID())
+			q := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID())
 			if table == "audit_events" {
 				q = q.Where("action = 'LINK_CREATED'")
 			}
@@ -288,15 +288,15 @@ func BenchmarkStore_UpsertUnchanged(b *testing.B) {
 	d := dbtest.MigratedPostgres(b)
 	store := setup(b, d)
 	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
-	must.Value(store.Upsert(b.Context(), store.mine, u))(b)
+	must.Value(store.Upsert(b.Context(), store.Mine, u))(b)
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			must.Value(store.ByExternalID(b.Context(), store.mine, "1"))(b)
+			must.Value(store.ByExternalID(b.Context(), store.Mine, "1"))(b)
 		}
 	})
 	b.Run("upsert", func(b *testing.B) {
 		for b.Loop() {
-			if one, err := store.Upsert(b.Context(), store.mine, u); err != nil || one.Outcome != UpsertUnchanged {
+			if one, err := store.Upsert(b.Context(), store.Mine, u); err != nil || one.Outcome != UpsertUnchanged {
 				b.Fatal(one.Outcome, err)
 			}
 		}
@@ -309,10 +309,10 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
-		b.deleteMany(t, purged.ID)
-		b.now = noon.Add(b.Tombstones)
-		b.cleanUp(t)
-		starts, expires := b.now.Add(time.Hour), b.now.Add(2*time.Hour)
+		b.Remove(t, purged.ID)
+		b.Now = noon.Add(b.Tombstones)
+		b.CleanUp(t)
+		starts, expires := b.Now.Add(time.Hour), b.Now.Add(2*time.Hour)
 		fields := link.Change{
 			Title: to(new("title")), Note: to(new("note")), Tags: to([]string{"tag"}), StartsAt: to(&starts),
 			ExpiresAt: to(&expires), MaxClicks: to(new(int64(5))), RedirectStatus: to(301), Archived: to(true),
@@ -325,7 +325,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
 				t.Fatalf("%s is %s", url, l.ID)
 			}
-			state := must.Value(b.Versions(t.Context(), b.get(t, l), 1, ""))(t).Items[0].Snapshot
+			state := must.Value(b.Versions(t.Context(), b.Reload(t, l), 1, ""))(t).Items[0].Snapshot
 			state.URL, state.ExternalID = "", nil
 			states[url] = state
 		}

@@ -7,18 +7,17 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
-	"github.com/uptrace/bun"
 )
 
 func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
@@ -80,16 +79,16 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
-		b.follow(t, l, 3)
-		c := b.claimOne(t, b.mine, token)
+		b.Follow(t, l, 3)
+		c := b.claimOne(t, b.Mine, token)
 		if c.Status != link.Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != link.Permanent ||
-			c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.me {
+			c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.Me {
 			t.Fatalf("%+v", c)
 		}
-		b.follow(t, l, 2) // recorded by a node that does not know of the claim
-		counts := b.Clicks.(clicktest.Clicks).Store
+		b.Follow(t, l, 2) // recorded by a node that does not know of the claim
+		counts := b.Clicks.Store
 		for _, of := range []stats.Subject{{LinkID: l.ID}, {}} {
-			stats, err := counts.Stats(t.Context(), b.mine, of, &stats.Range{From: noon.Add(-time.Hour),
+			stats, err := counts.Stats(t.Context(), b.Mine, of, &stats.Range{From: noon.Add(-time.Hour),
 				To: noon.Add(time.Hour)}, "", stats.Filter{})
 			must.NoError(t, err)
 			total, err := stats.Total(t.Context())
@@ -98,25 +97,25 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			}
 		}
 		for _, table := range []string{"clicks", "click_buckets", "click_totals"} {
-			n, err := d.NewSelect().Table(table).Where("workspace_id <> ?", b.mine.ID()).Count(db.AsSystem(t.Context()))
+			n, err := d.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).Count(db.AsSystem(t.Context()))
 			if err != nil || n != 0 {
 				t.Errorf("%d rows of %s stayed behind: %v", n, table, err)
 			}
 		}
-		if got := b.usage(t); got != 1 {
+		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
 		// Again, as after a lost response, and from another workspace.
-		if c := b.claimOne(t, b.mine, token); c.Status != link.AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
+		if c := b.claimOne(t, b.Mine, token); c.Status != link.AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
 			t.Errorf("again: %+v", c)
 		}
-		if c := b.claimOne(t, b.foreign, token); c.Status != link.AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
+		if c := b.claimOne(t, b.Foreign, token); c.Status != link.AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
 			c.Link != nil {
 			t.Errorf("from elsewhere: %+v", c)
 		}
-		b.now = noon.Add(9 * time.Hour)
+		b.Now = noon.Add(9 * time.Hour)
 		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
-			target.Status(b.now) != routing.Active {
+			target.Status(b.Now) != routing.Active {
 			t.Errorf("after the first end: %v, %v", target, err)
 		}
 	})
@@ -130,7 +129,7 @@ func TestStore_ClaimRefusals(t *testing.T) {
 		must.Value(d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		_, blockedToken := b.anonymous(t, "https://bad.example.net/")
-		b.Destinations.Blocklist = blockedHosts{"bad.example.net": true}
+		b.Destinations.Blocklist = linktest.BlockedHosts{"bad.example.net": true}
 		taken, takenToken := b.anonymous(t, "https://example.com/taken")
 		b.create(t, custom("https://example.com/other", taken.Code))
 		_, last := b.anonymous(t, "https://example.com/last")
@@ -149,21 +148,21 @@ func TestStore_ClaimRefusals(t *testing.T) {
 			{"the last of the quota", last, link.Claimed, 0},
 			{"beyond the quota", beyond, link.ClaimRefused, errs.QuotaExceeded},
 		} {
-			got := b.claimOne(t, b.mine, c.token)
+			got := b.claimOne(t, b.Mine, c.token)
 			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) ||
 				(got.Link != nil) != (c.status == link.Claimed) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 		}
-		if got := b.usage(t); got != 2 {
+		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
-		b.LinkQuota, b.now = 100, noon.Add(8*time.Hour)
-		if got := b.claimOne(t, b.mine, beyond); got.Status != link.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
+		b.LinkQuota, b.Now = 100, noon.Add(8*time.Hour)
+		if got := b.claimOne(t, b.Mine, beyond); got.Status != link.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
 			t.Errorf("at its end: %+v", got)
 		}
 		for _, n := range []int{0, link.MaxClaims + 1} {
-			if _, err := b.Claim(t.Context(), b.mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.Claim(t.Context(), b.Mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d tokens: %v", n, err)
 			}
 		}
@@ -177,12 +176,12 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
-		tenants := []workspace.Membership{b.mine, b.foreign}
+		tenants := []workspace.Membership{b.Mine, b.Foreign}
 		for i := range 6 {
 			m := workspacetest.New(t, d, fmt.Sprintf("tenant-%d", i))
 			tenants = append(tenants, m)
 		}
-		recorder := b.Clicks.(clicktest.Clicks).Recorder
+		recorder := b.Clicks.Recorder
 		var mu sync.Mutex
 		var winners []workspace.Membership
 		var all sync.WaitGroup
@@ -229,27 +228,14 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
-		b.claimOne(t, b.mine, token)
-		b.follow(t, l, 1)
+		b.claimOne(t, b.Mine, token)
+		b.Follow(t, l, 1)
 		// its own, and its workspace's
 		for table, want := range map[string]int64{"clicks": 1, "click_buckets": 2, "click_totals": 2} {
-			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID()).
+			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID()).
 				Count(db.AsSystem(t.Context())); err != nil || n != want {
 				t.Errorf("%d rows of %s: %v", n, table, err)
 			}
 		}
 	})
-}
-
-// blockedHosts is a Blocklist of exactly these hosts.
-type blockedHosts map[string]bool
-
-func (b blockedHosts) Blocked(_ bun.IDB, hosts ...string) (db.Lookup, func() map[string]bool) {
-	found := map[string]bool{}
-	for _, host := range hosts {
-		if b[host] {
-			found[host] = true
-		}
-	}
-	return db.Lookup{}, func() map[string]bool { return found }
 }

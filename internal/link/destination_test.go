@@ -39,7 +39,7 @@ func (b *bundle) own(t *testing.T, d *db.DB) {
 	}
 	b.Destinations.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
 	domain := domain.Domain{
-		ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon,
+		ID: id.New(id.Domain), WorkspaceID: b.Foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon,
 		VerifiedAt: &noon,
 	}
 	must.Value(d.NewInsert().Model(&domain).Exec(db.AsSystem(t.Context())))(t)
@@ -56,7 +56,7 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 				continue
 			}
 			l, _ := b.create(t, link.New{URL: url})
-			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+			must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 			_, token := b.anonymous(t, url)
 			deleted, tokens = append(deleted, l), append(tokens, token)
 		}
@@ -67,16 +67,16 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			b.refuseOwn(t, free, url)
 		}
 		for _, l := range deleted {
-			if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
+			if _, err := b.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("restoring a link to %s: %v", l.OriginalURL, err)
 			}
 		}
 		for _, token := range tokens {
-			if c := b.claimOne(t, b.mine, token); c.Status != link.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
+			if c := b.claimOne(t, b.Mine, token); c.Status != link.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
 				t.Errorf("claiming: %+v", c)
 			}
 		}
-		if len(deleted) == 0 || b.update(t, kept, link.Change{Title: to(new("still there"))}).Status(b.now) != routing.Active {
+		if len(deleted) == 0 || b.Change(t, kept, link.Change{Title: to(new("still there"))}).Status(b.Now) != routing.Active {
 			t.Error("an existing link does not stay as it is")
 		}
 		for _, url := range []string{
@@ -101,15 +101,15 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 			t.Errorf("%s %s: %v at %v", operation, url, err, e.Field)
 		}
 	}
-	_, _, err := b.Create(t.Context(), b.mine, link.New{URL: url})
+	_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: url})
 	check("creating", err)
-	_, _, err = b.Create(t.Context(), b.mine, link.New{URL: url, MaxClicks: new(int64(1))})
+	_, _, err = b.Create(t.Context(), b.Mine, link.New{URL: url, MaxClicks: new(int64(1))})
 	check("creating with maxClicks", err)
 	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	check("creating anonymously", err)
-	_, err = b.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)})
+	_, err = b.Update(t.Context(), b.Mine, link.Change{ID: free.ID, URL: to(url)})
 	check("updating", err)
-	if _, err = b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
+	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)
 	}
 	results := b.createMany(t, link.SkipFailed, &link.New{URL: url}, &link.New{URL: url}, &link.New{URL: "https://good.example/?" + url})

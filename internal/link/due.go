@@ -9,37 +9,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/patch"
 )
-
-// sweepBatch is how many links a job locks at once: few enough that a redirect never waits long.
-const sweepBatch = 500
-
-// ApplyScheduledChanges writes the changes that have taken effect, in batches with a transaction each.
-// Redirects and reads do not depend on it. Each change is written exactly once, here or by an edit of its
-// link: the transaction that writes it has locked the link, and deletes the change.
-func (s *Store) ApplyScheduledChanges(ctx context.Context) error {
-	ctx = db.AsSystem(ctx)
-	for {
-		var links []*Link
-		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			links = nil
-			q := tx.NewSelect().Model(&links).Where("next_change_at <= ?", s.now()).Where("next_change_at IS NOT NULL").
-				Order("next_change_at").Limit(sweepBatch)
-			if err := s.DB.SkipLocked(q).Scan(ctx); err != nil {
-				return err
-			}
-			return s.WriteDue(ctx, tx, links...)
-		})
-		if err != nil {
-			return fmt.Errorf("writing scheduled changes: %w", err)
-		}
-		s.Forget(links...)
-		if len(links) < sweepBatch {
-			return nil
-		}
-	}
-}
 
 // WriteDue writes the scheduled changes of links that have taken effect, each as a version of its own, and
 // loads the others, so that Hosts has theirs, and Granted. The caller has locked the links in the transaction.
@@ -70,7 +41,7 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 		if len(written) == 0 {
 			return nil
 		}
-		if err := s.deleteScheduled(ctx, tx, written...); err != nil {
+		if err := s.deletePending(ctx, tx, written...); err != nil {
 			return err
 		}
 		if err := s.Apply(ctx, tx, bySchedule, rewrites); err != nil {
@@ -92,48 +63,13 @@ func (l *Link) takeDue(now time.Time) (due []*ScheduledChange) {
 	return due
 }
 
-// setNextChange sets NextChangeAt as the trigger of the database does.
-func (l *Link) setNextChange() {
-	if l.NextChangeAt = nil; len(l.pending) > 0 {
-		l.NextChangeAt = &l.pending[0].DueAt
-	}
-}
-
-// loadPending loads the pending changes of links. Most links have none, and need no statement.
-func loadPending(ctx context.Context, conn bun.IDB, links ...*Link) error {
-	byID, ids := map[string]*Link{}, []string{}
-	for _, l := range links {
-		if l.NextChangeAt != nil {
-			byID[l.ID], l.pending = l, nil
-			ids = append(ids, l.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	var changes []*ScheduledChange
-	err := conn.NewSelect().Model(&changes).Where("link_id IN (?)", bun.In(ids)).Order("link_id", "due_at", "id").
-		Scan(ctx)
-	if err != nil {
-		return fmt.Errorf("reading scheduled changes: %w", err)
-	}
-	for _, c := range changes {
-		l := byID[c.LinkID]
-		c.DueAt, l.pending = c.DueAt.UTC(), append(l.pending, c)
-	}
-	for _, l := range byID {
-		l.setNextChange()
-	}
-	return nil
-}
-
 // dueRow is the row of a link with one of its due changes, if there is one.
 type dueRow struct {
 	Link `bun:",extend"`
 
-	DueAt         *time.Time      `bun:",scanonly"`
-	ScheduledBy   *string         `bun:",scanonly"`
-	ScheduledWhat *schedule.Patch `bun:",scanonly"`
+	DueAt         *time.Time   `bun:",scanonly"`
+	ScheduledBy   *string      `bun:",scanonly"`
+	ScheduledWhat *patch.Patch `bun:",scanonly"`
 }
 
 // dueState is a state of a link that has begun, and is not written yet.

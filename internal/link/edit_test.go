@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -21,37 +20,31 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-func (b *bundle) tagsOf(t *testing.T, l *link.Link) []string {
-	t.Helper()
-	tags := must.Value(b.TagsOf(t.Context(), l.In, l.ID))(t)
-	return tags[l.ID]
-}
-
 func TestStore_NotesAndTags(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		note := "first line\nsecond"
 		l, _ := b.create(t, link.New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
-		if got := b.tagsOf(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
+		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
 		}
-		l = b.update(t, l, link.Change{Tags: to([]string{"winter"}), Archived: to(true)})
-		if got := b.tagsOf(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
+		l = b.Change(t, l, link.Change{Tags: to([]string{"winter"}), Archived: to(true)})
+		if got := b.Tags(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		l = b.update(t, l, link.Change{Note: to[*string](nil)})
-		if got := b.tagsOf(t, l); l.Note != nil || !cmp.Equal(got, []string{"winter"}) {
+		l = b.Change(t, l, link.Change{Note: to[*string](nil)})
+		if got := b.Tags(t, l); l.Note != nil || !cmp.Equal(got, []string{"winter"}) {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		l = b.update(t, l, link.Change{Tags: to[[]string](nil), Archived: to(false)})
-		if got := b.tagsOf(t, l); l.Archived() || len(got) != 0 {
+		l = b.Change(t, l, link.Change{Tags: to[[]string](nil), Archived: to(false)})
+		if got := b.Tags(t, l); l.Archived() || len(got) != 0 {
 			t.Errorf("%+v, tags %q", l, got)
 		}
 		// A revived link has the fields of the new request.
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 		again, _ := b.create(t, link.New{URL: "https://example.com/", Tags: []string{"new"}})
-		if got := b.tagsOf(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
+		if got := b.Tags(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
 			t.Errorf("%+v, tags %q", again, got)
 		}
 		long, many := strings.Repeat("n", link.MaxNote+1), make([]string, link.MaxTags+1)
@@ -65,7 +58,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
 		} {
 			t.Run(name, func(t *testing.T) {
-				if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
+				if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, errs.InvalidInput) {
 					t.Error(err)
 				}
 			})
@@ -84,41 +77,41 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			changes = append(changes, link.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
 			ids = append(ids, r.Link.ID)
 		}
-		theirs, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/theirs"})
+		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/theirs"})
 		must.NoError(t, err)
 		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
-		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), link.AllOrNothing)
+		results, err := b.UpdateMany(t.Context(), b.Mine, slices.Concat(changes, bad), link.AllOrNothing)
 		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
 			"NOT_FOUND"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
-		if l, err := b.Get(t.Context(), b.mine, ids[7]); err != nil || l.Title != nil || len(b.tagsOf(t, l)) != 0 {
+		if l, err := b.Get(t.Context(), b.Mine, ids[7]); err != nil || l.Title != nil || len(b.Tags(t, l)) != 0 {
 			t.Errorf("nothing was to be done: %+v, %v", l, err)
 		}
 		// A link that is named twice is changed twice.
 		changes = append(changes, link.Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
-		results, err = b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
+		results, err = b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "there", "INVALID_INPUT"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		for i, linkID := range ids {
-			l, err := b.Get(t.Context(), b.mine, linkID)
-			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.tagsOf(t, l), []string{l.Code}) ||
+			l, err := b.Get(t.Context(), b.Mine, linkID)
+			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.Tags(t, l), []string{l.Code}) ||
 				(l.RedirectStatus == 307) != (i == 7) {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
-		results, err = b.DeleteMany(t.Context(), b.mine, append(ids, theirs.ID, ids[0]), link.SkipFailed)
+		results, err = b.DeleteMany(t.Context(), b.Mine, append(ids, theirs.ID, ids[0]), link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "NOT_FOUND", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		for _, linkID := range ids {
-			if l, err := b.Get(t.Context(), b.mine, linkID); err != nil || l.Status(b.now) != routing.Deleted {
+			if l, err := b.Get(t.Context(), b.Mine, linkID); err != nil || l.Status(b.Now) != routing.Deleted {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
 		for _, n := range []int{0, link.MaxBatch + 1} {
-			if _, err := b.DeleteMany(t.Context(), b.mine, make([]string, n), link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d links: %v", n, err)
 			}
 		}
@@ -141,7 +134,7 @@ func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 		for range 10 {
 			for _, changes := range [][]link.Change{there, back} {
 				all.Go(func() {
-					if _, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
+					if _, err := b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				})
@@ -156,20 +149,20 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, link.New{URL: "https://example.com/"})
-		b.follow(t, l, 3)
+		b.Follow(t, l, 3)
 		four, three := int64(4), int64(3)
-		if l = b.update(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.now) != routing.Active || l.Granted != 3 {
-			t.Errorf("%d granted, %s", l.Granted, l.Status(b.now))
+		if l = b.Change(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.Now) != routing.Active || l.Granted != 3 {
+			t.Errorf("%d granted, %s", l.Granted, l.Status(b.Now))
 		}
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.giveBack(t, l)
 		b.grant(t, l, 1)
-		if l = b.update(t, l, link.Change{MaxClicks: to(&three)}); l.Status(b.now) != routing.Exhausted {
-			t.Errorf("with fewer allowed: %s", l.Status(b.now))
+		if l = b.Change(t, l, link.Change{MaxClicks: to(&three)}); l.Status(b.Now) != routing.Exhausted {
+			t.Errorf("with fewer allowed: %s", l.Status(b.Now))
 		}
-		if l = b.update(t, l, link.Change{MaxClicks: to[*int64](nil)}); l.Status(b.now) != routing.Active {
-			t.Errorf("with any number allowed: %s", l.Status(b.now))
+		if l = b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)}); l.Status(b.Now) != routing.Active {
+			t.Errorf("with any number allowed: %s", l.Status(b.Now))
 		}
 	})
 }
@@ -206,17 +199,17 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		b := setup(t, d)
 		click := func(l *link.Link) {
 			t.Helper()
-			b.Clicks.(clicktest.Clicks).Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now})
+			b.Clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.Now})
 		}
 		five := int64(5)
 		edited, _ := b.create(t, link.New{URL: "https://example.com/edited"})
 		click(edited)
-		if got := b.update(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
+		if got := b.Change(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
 			t.Errorf("%d granted, want the one that was answered", got.Granted)
 		}
 		revived, _ := b.create(t, link.New{URL: "https://example.com/revived"})
 		click(revived)
-		must.Value(b.Delete(t.Context(), b.mine, revived.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, revived.ID))(t)
 		if got, _ := b.create(t, link.New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
@@ -241,7 +234,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 			})
 		}
 		before := statements.Load()
-		must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
+		must.Value(b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 		if n := statements.Load() - before; n > 14 {
 			t.Errorf("%d statements", n)
 		}
@@ -257,11 +250,11 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.update(t, l, link.Change{MaxClicks: to(&three)}) // grants count although no click was recorded
+		b.Change(t, l, link.Change{MaxClicks: to(&three)}) // grants count although no click was recorded
 		b.grant(t, l, 1)
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.update(t, l, link.Change{MaxClicks: to[*int64](nil)})
+		b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)})
 		b.grant(t, l, 1)
 	})
 }
@@ -272,15 +265,15 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic), Fields: link.Change{MaxClicks: to(new(int64(1)))}}
-		l := must.Value(b.Upsert(t.Context(), b.mine, in))(t).Link
+		l := must.Value(b.Upsert(t.Context(), b.Mine, in))(t).Link
 		b.grant(t, l, 1)
 		at := must.Value(b.Resolver.ParseShortURL(b.ShortURL(l)))(t)
 		for name, read := range map[string]func() (*link.Link, error){
-			"Get":           func() (*link.Link, error) { return b.Get(t.Context(), b.mine, l.ID) },
+			"Get":           func() (*link.Link, error) { return b.Get(t.Context(), b.Mine, l.ID) },
 			"At":            func() (*link.Link, error) { return b.At(t.Context(), at) },
-			"ByPastAddress": func() (*link.Link, error) { return b.ByPastAddress(t.Context(), at, b.now) },
+			"ByPastAddress": func() (*link.Link, error) { return b.ByPastAddress(t.Context(), at, b.Now) },
 			"Many": func() (*link.Link, error) {
-				links, err := b.Many(t.Context(), b.mine, l.ID)
+				links, err := b.Many(t.Context(), b.Mine, l.ID)
 				return links[l.ID], err
 			},
 			"Find": func() (*link.Link, error) {
@@ -288,24 +281,24 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return &found[0].Link, err
 			},
 			"Create": func() (*link.Link, error) {
-				found, _, err := b.Create(t.Context(), b.mine, link.New{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
+				found, _, err := b.Create(t.Context(), b.Mine, link.New{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
 				return found, err
 			},
 			"Upsert": func() (*link.Link, error) {
-				u, err := b.Upsert(t.Context(), b.mine, in)
+				u, err := b.Upsert(t.Context(), b.Mine, in)
 				return u.Link, err
 			},
 			"Update": func() (*link.Link, error) {
-				return b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Title: to(new("new"))})
+				return b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(new("new"))})
 			},
 			"a due change": func() (*link.Link, error) {
-				b.schedule(t, l, time.Minute, link.Change{Note: to(new("due"))})
-				b.now = b.now.Add(time.Minute)
-				return b.Get(t.Context(), b.mine, l.ID)
+				b.Plan(t, l, time.Minute, link.Change{Note: to(new("due"))})
+				b.Now = b.Now.Add(time.Minute)
+				return b.Get(t.Context(), b.Mine, l.ID)
 			},
 		} {
-			if got := must.Value(read())(t); got.Status(b.now) != routing.Exhausted {
-				t.Errorf("%s: %s, %d granted", name, got.Status(b.now), got.Granted)
+			if got := must.Value(read())(t); got.Status(b.Now) != routing.Exhausted {
+				t.Errorf("%s: %s, %d granted", name, got.Status(b.Now), got.Granted)
 			}
 		}
 	})
@@ -316,8 +309,8 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, link.New{URL: "https://example.com/old", Strategy: new(link.Random)})
-		b.set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon, noon.Add(time.Hour))
-		got := b.update(t, l, link.Change{URL: to("https://example.com/new")})
+		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon, noon.Add(time.Hour))
+		got := b.Change(t, l, link.Change{URL: to("https://example.com/new")})
 		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {
 			t.Errorf("%+v", got)
 		}

@@ -30,7 +30,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 					for _, n := range rand.Perm(len(ids))[:1+rand.IntN(len(ids)/2)] {
 						changes = append(changes, link.Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
 					}
-					if _, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
+					if _, err := b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				}
@@ -39,7 +39,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 		callers.Wait()
 		expected := 0
 		for _, linkID := range ids {
-			expected += b.get(t, &link.Link{ID: linkID}).Version
+			expected += b.Reload(t, &link.Link{ID: linkID}).Version
 		}
 		seen := map[string]int{}
 		for _, e := range b.events(t, expected) {

@@ -10,7 +10,6 @@ import (
 const (
 	MaxNote, MaxTags       = maxNote, maxTags
 	MaxPairs, MaxPairValue = maxPairs, maxPairValue
-	MaxScheduled, MinLead  = maxScheduled, minLead
 )
 
 var (
@@ -36,5 +35,3 @@ func (s *Store) MutateOnce(ctx context.Context, e *Edits, locked map[string]*Lin
 func (l *Link) Snapshot(tags []string) Snapshot { return *l.snapshot(tags) }
 
 func (l *Link) PendingChanges() []*ScheduledChange { return l.pending }
-
-func (c *ScheduledChange) After() *Link { return c.after }

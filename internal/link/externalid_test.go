@@ -17,17 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
-// pairs is metadata with one pair.
-func pairs(key, value string) []*link.Pair { return []*link.Pair{{Key: key, Value: value}} }
-
-// kindOf is the code of an error; empty for none.
-func kindOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return errs.From(err).Kind.Code()
-}
-
 // external is a change of the external id of a link.
 func external(l *link.Link, to string) link.Change {
 	return link.Change{ID: l.ID, ExternalID: optional.Set(optional.Of(to))}
@@ -59,7 +48,7 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 			"taken, of a random code": {in: link.New{URL: url, Strategy: new(link.Random), ExternalID: new("A-1")}, want: taken},
 		} {
 			t.Run(name, func(t *testing.T) {
-				l, created, err := b.Create(t.Context(), b.mine, c.in)
+				l, created, err := b.Create(t.Context(), b.Mine, c.in)
 				if kindOf(err) != c.want || created {
 					t.Errorf("created %t, %v", created, err)
 				}
@@ -71,11 +60,11 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 				}
 			})
 		}
-		l, _, err := b.Create(t.Context(), b.foreign, link.New{URL: url, ExternalID: new("A-1")})
+		l, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: url, ExternalID: new("A-1")})
 		if err != nil || l.ID == own.ID {
 			t.Errorf("in another workspace: %v", err)
 		}
-		if l, err := b.Get(t.Context(), b.mine, plain.ID); err != nil || l.ExternalID != nil || l.Version != 1 {
+		if l, err := b.Get(t.Context(), b.Mine, plain.ID); err != nil || l.ExternalID != nil || l.Version != 1 {
 			t.Errorf("a refused creation has changed %+v: %v", l, err)
 		}
 	})
@@ -127,11 +116,11 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 			{"for a moment", []link.Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
 				[]string{"8", "2", "3"}},
 		} {
-			results, err := b.UpdateMany(t.Context(), b.mine, c.changes, link.SkipFailed)
+			results, err := b.UpdateMany(t.Context(), b.Mine, c.changes, link.SkipFailed)
 			if diff := cmp.Diff(c.want, outcomes(results)); diff != "" || err != nil {
 				t.Errorf("%s: %v (-want +got):\n%s", c.name, err, diff)
 			}
-			links, err := b.Many(t.Context(), b.mine, one.ID, two.ID, three.ID)
+			links, err := b.Many(t.Context(), b.Mine, one.ID, two.ID, three.ID)
 			must.NoError(t, err)
 			got := []string{}
 			for _, l := range []*link.Link{one, two, three} {
@@ -156,7 +145,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 		for i := range n {
 			l, _ := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i)})
 			all.Go(func() {
-				_, err := b.Update(t.Context(), b.mine, external(l, "wanted"))
+				_, err := b.Update(t.Context(), b.Mine, external(l, "wanted"))
 				results[i] = kindOf(err)
 			})
 		}
@@ -179,9 +168,9 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		random, _ := b.create(t, link.New{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
 			Metadata: pairs("k", "v")})
 		for _, one := range []*link.Link{l, random} {
-			must.Value(b.Delete(t.Context(), b.mine, one.ID))(t)
+			must.Value(b.Delete(t.Context(), b.Mine, one.ID))(t)
 		}
-		if got, err := b.ByExternalID(t.Context(), b.mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
+		if got, err := b.ByExternalID(t.Context(), b.Mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
 			t.Errorf("deleted: %+v, %v", got, err)
 		}
 		b.refuse(t, link.New{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
@@ -190,9 +179,9 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
 			t.Errorf("revived: %t, %+v", created, revived)
 		}
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
-		b.now = b.now.Add(b.Tombstones + time.Hour)
-		b.cleanUp(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		b.Now = b.Now.Add(b.Tombstones + time.Hour)
+		b.CleanUp(t)
 		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)
 		}
@@ -240,7 +229,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 			p.Value = strings.Repeat("𝄞", link.MaxPairValue)
 		}
 		l, _ := b.create(t, longest)
-		got, err := b.Get(t.Context(), b.mine, l.ID)
+		got, err := b.Get(t.Context(), b.Mine, l.ID)
 		if err != nil || *got.ExternalID != *longest.ExternalID {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -259,7 +248,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
-		changed := b.update(t, l, link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
+		changed := b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
 		if changed.Version != 2 || changed.ExternalID != nil {
 			t.Fatalf("%+v", changed)
 		}
@@ -271,23 +260,23 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			*fields[1].After != `[{"key":"c","value":"3"}]` {
 			t.Errorf("%+v", fields)
 		}
-		again := b.update(t, l, link.Change{Metadata: optional.Set(pairs("c", "3"))})
+		again := b.Change(t, l, link.Change{Metadata: optional.Set(pairs("c", "3"))})
 		if again.Version != 2 {
 			t.Errorf("equal data has made version %d", again.Version)
 		}
-		reverted, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil)
+		reverted, err := b.Revert(t.Context(), b.Mine, l.ID, 1, nil)
 		if err != nil || optional.Value(reverted.ExternalID) != "1" || reverted.Metadata != l.Metadata {
 			t.Errorf("%+v, %v", reverted, err)
 		}
 		must.Value(b.DB.NewUpdate().Table("link_versions").Set("snapshot = replace(snapshot, '\"externalId\":\"1\"', ?)",
 			"\"externalId\":\"e\u0301\"").Where("link_id = ?", l.ID).Exec(db.AsSystem(t.Context())))(t)
-		reverted, err = b.Revert(t.Context(), b.mine, l.ID, 1, nil)
+		reverted, err = b.Revert(t.Context(), b.Mine, l.ID, 1, nil)
 		if err != nil || optional.Value(reverted.ExternalID) != "\u00e9" {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
-		b.update(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
+		b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
 		b.create(t, link.New{URL: "https://example.com/b", ExternalID: new("\u00e9")})
-		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
+		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
 			t.Errorf("a revert to an id that is taken: %v", err)
 		}
 	})
@@ -311,7 +300,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))
 		}
 		before := statements.Load()
-		results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
+		results := must.Value(b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
@@ -321,7 +310,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 			}
 		}
 		changes = append(changes, external(created[links-1].Link, "free"))
-		results = must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
+		results = must.Value(b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 		for i, r := range results {
 			if r.Err != nil {
 				t.Errorf("with a free id at the end: %d: %v", i, r.Err)

@@ -22,16 +22,6 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// node is another node on the same database, which follows what changes.
-func (b *bundle) node(t *testing.T, d *db.DB) *link.Store {
-	t.Helper()
-	c := b.Config
-	c.DB, c.CacheBytes, c.Now = d, 1<<20, time.Now
-	s := must.Value(link.NewStore(c))(t)
-	must.NoError(t, s.Resolver.CatchUp(t.Context()))
-	return s
-}
-
 // follow lets a node follow until the test's end.
 func follow(t *testing.T, s *link.Store) {
 	t.Helper()
@@ -64,9 +54,9 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.mine.ID()).
+		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.Mine.ID()).
 			Exec(db.AsSystem(t.Context())))(t)
-		other := b.node(t, d)
+		other := b.Node(t, d)
 		follow(t, other)
 		const links, rounds = 50, 10
 		var late atomic.Int64
@@ -78,7 +68,7 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 			all.Go(func() {
 				for round := range rounds {
 					url := fmt.Sprintf("https://example.com/%d/%d", i, round)
-					if _, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, URL: to(url)}); err != nil {
+					if _, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to(url)}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -90,7 +80,7 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 					if round%2 == 1 {
 						change = b.Restore
 					}
-					if _, err := change(t.Context(), b.mine, l.ID); err != nil {
+					if _, err := change(t.Context(), b.Mine, l.ID); err != nil {
 						t.Error(err)
 						return
 					}
@@ -116,7 +106,7 @@ func TestFeed_DoesNotWaitForWriters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.mine.ID()).
+			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.Mine.ID()).
 				Exec(ctx); err != nil {
 				return err
 			}
@@ -142,12 +132,12 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
-		b.update(t, l, link.Change{URL: to("https://example.com/new")})
+		b.Change(t, l, link.Change{URL: to("https://example.com/new")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Status(noon) != routing.Deleted {
 			t.Errorf("after it is deleted: %v", err)
@@ -161,7 +151,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := b.node(t, d)
+		other := b.Node(t, d)
 		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		system := db.AsSystem(t.Context())
 		tomorrow := time.Now().Add(24 * time.Hour).UTC()
@@ -178,7 +168,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 				}
 				where, what := "id = ?", l.ID
 				if c.table == "workspaces" {
-					what = b.mine.ID()
+					what = b.Mine.ID()
 				}
 				q := d.NewUpdate().Table(c.table).Where(where, what)
 				if c.set[len(c.set)-1] == '?' {
@@ -192,7 +182,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 				must.NoError(t, other.Resolver.CatchUp(t.Context()))
 				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
 					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now(), nil)
-					want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now(), nil)
+					want, wantErr := b.Node(t, d).Resolver.Resolve(t.Context(), a, time.Now(), nil)
 					got.ReadAt, want.ReadAt = 0, 0
 					if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
 						t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
@@ -212,7 +202,7 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 			return // it has one writer
 		}
 		b := setup(t, d)
-		other := b.node(t, d)
+		other := b.Node(t, d)
 		slow, _ := b.create(t, link.New{URL: "https://example.com/slow"})
 		fast, _ := b.create(t, link.New{URL: "https://example.com/fast"})
 		for _, l := range []*link.Link{slow, fast} {
@@ -223,7 +213,7 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 				Exec(ctx); err != nil {
 				return err
 			}
-			_, err := b.Delete(t.Context(), b.mine, fast.ID)
+			_, err := b.Delete(t.Context(), b.Mine, fast.ID)
 			return errors.Join(err, other.Resolver.CatchUp(t.Context()))
 		})
 		must.NoError(t, err)

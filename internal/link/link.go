@@ -1,7 +1,7 @@
-// Package link changes, deletes and claims short links, keeps their versions and scheduled changes, and looks them up by ID
+// Package link changes, deletes and claims short links, keeps their versions and pending changes, and looks them up by ID
 // or address. It owns their rows and rules: write.go writes them; writes_test.go lists the exceptions. Package creation
-// decides which new links it inserts, package linklist lists and searches them, and package routing decides their
-// responses. The GraphQL resolvers, the jobs and the commands call it.
+// decides which new links it inserts, package schedule which changes wait for an instant, package linklist lists and
+// searches them, and package routing decides their responses. The GraphQL resolvers, the jobs and the commands call it.
 package link
 
 import (

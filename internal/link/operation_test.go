@@ -23,25 +23,19 @@ import (
 // operate creates links in one operation.
 func (b *bundle) operate(t *testing.T, operationID string, in ...*link.New) []link.Result {
 	t.Helper()
-	results := must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{Links: in, OperationID: operationID}))(t)
+	results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OperationID: operationID}))(t)
 	return results
 }
 
 func (b *bundle) updateMany(t *testing.T, changes ...link.Change) []link.Result {
 	t.Helper()
-	results := must.Value(b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed))(t)
-	return results
-}
-
-func (b *bundle) deleteMany(t *testing.T, ids ...string) []link.Result {
-	t.Helper()
-	results := must.Value(b.DeleteMany(t.Context(), b.mine, ids, link.SkipFailed))(t)
+	results := must.Value(b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 	return results
 }
 
 func (b *bundle) undo(t *testing.T, operationID string) link.Undo {
 	t.Helper()
-	undo := must.Value(b.RevertOperation(t.Context(), b.mine, operationID))(t)
+	undo := must.Value(b.RevertOperation(t.Context(), b.Mine, operationID))(t)
 	return undo
 }
 
@@ -60,7 +54,7 @@ func undone(u link.Undo) map[string]string {
 // state describes a link in the database with its tags.
 func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 	t.Helper()
-	return b.get(t, l).Snapshot(b.tagsOf(t, l))
+	return b.Reload(t, l).Snapshot(b.Tags(t, l))
 }
 
 // TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
@@ -85,9 +79,9 @@ func TestOperation_IsRecorded(t *testing.T) {
 		if got := link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: "unknown"})); got != nil {
 			t.Errorf("an update without effect: operation %q", *got)
 		}
-		b.update(t, l, link.Change{Title: to(new("c"))})
-		third := optional.Value(link.OperationOf(b.deleteMany(t, l.ID, other.ID)))
-		if got := link.OperationOf(b.deleteMany(t, l.ID, other.ID)); got != nil {
+		b.Change(t, l, link.Change{Title: to(new("c"))})
+		third := optional.Value(link.OperationOf(b.Remove(t, l.ID, other.ID)))
+		if got := link.OperationOf(b.Remove(t, l.ID, other.ID)); got != nil {
 			t.Errorf("a deletion without effect: operation %q", *got)
 		}
 		revival := id.New(id.Operation)
@@ -100,7 +94,7 @@ func TestOperation_IsRecorded(t *testing.T) {
 		}{
 			{single, []string{""}}, {l, []string{first, second, "", third, revival}}, {other, []string{first, third}},
 		} {
-			versions := b.versions(t, c.link)
+			versions := b.AllVersions(t, c.link)
 			var got []string
 			for i := range versions {
 				got = append(got, optional.Value(versions[len(versions)-1-i].OperationID))
@@ -129,7 +123,7 @@ func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
 		for _, n := range []int{1, 3} {
 			key, operations := fmt.Sprint("key ", n), map[string]bool{}
 			for range 3 {
-				results := must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{
+				results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{
 					Links: urls(10*n, 10*n+n), IdempotencyKey: &key, OperationID: id.New(id.Operation),
 				}))(t)
 				operations[optional.Value(link.OperationOf(results))] = true
@@ -158,20 +152,20 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 				ID: r.Link.ID, Title: to(new("changed")), Tags: to([]string{"changed"}), MaxClicks: to(new(int64(7))),
 			})
 		}
-		b.tick()
+		b.Tick()
 		operationID := *link.OperationOf(b.updateMany(t, changes...))
-		b.tick()
+		b.Tick()
 		since := map[string]string{}
 		for _, l := range []*link.Link{links[0], links[500]} {
-			b.update(t, l, link.Change{Title: to(new("changed again"))})
+			b.Change(t, l, link.Change{Title: to(new("changed again"))})
 			since[l.ID] = "CONFLICT"
 		}
-		b.deleteMany(t, links[999].ID)
+		b.Remove(t, links[999].ID)
 		since[links[999].ID] = "CONFLICT"
 		for _, l := range []*link.Link{links[0], links[500], links[999]} {
 			before[l.ID] = b.state(t, l)
 		}
-		b.tick()
+		b.Tick()
 		for round := range 2 {
 			undo := b.undo(t, operationID)
 			failed := map[string]string{}
@@ -184,7 +178,7 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 				t.Errorf("undo %d: %d results, %d remain; failures (-want +got):\n%s", round, len(undo.Results), undo.Remaining, diff)
 			}
 			for _, l := range links {
-				if got := b.get(t, l); got.Version != 3 {
+				if got := b.Reload(t, l); got.Version != 3 {
 					t.Fatalf("undo %d: version %d of %s", round, got.Version, l.ID)
 				}
 			}
@@ -194,11 +188,11 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
-		undone := b.versions(t, links[1])[0]
-		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.me {
+		undone := b.AllVersions(t, links[1])[0]
+		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.Me {
 			t.Errorf("%+v", undone)
 		}
-		if all := b.differences(t); len(all) > 0 {
+		if all := b.Differences(t); len(all) > 0 {
 			t.Errorf("differences: %v", all)
 		}
 	})
@@ -214,24 +208,24 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 		l := b.operate(t, creating, urls(0, 1)...)[0].Link
 		expect := func(when string, action audit.Action, version int, deleted bool) {
 			t.Helper()
-			got := b.get(t, l)
+			got := b.Reload(t, l)
 			events := b.events(t, version)
 			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
 				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt, events[version-1].Action)
 			}
 		}
-		b.tick()
+		b.Tick()
 		b.undo(t, creating)
 		expect("undone creation", audit.LinkDeleted, 2, true)
 		revival := id.New(id.Operation)
 		b.operate(t, revival, urls(0, 1)...)
 		b.undo(t, revival)
 		expect("undone revival", audit.LinkDeleted, 4, true)
-		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
-		deletion := *link.OperationOf(b.deleteMany(t, l.ID))
+		must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
+		deletion := *link.OperationOf(b.Remove(t, l.ID))
 		b.undo(t, deletion)
 		expect("undone deletion", audit.LinkRestored, 7, false)
-		b.update(t, l, link.Change{Title: to(new("later"))})
+		b.Change(t, l, link.Change{Title: to(new("later"))})
 		for _, operationID := range []string{creating, revival, deletion} {
 			if code := undone(b.undo(t, operationID))[l.ID]; code != "" {
 				t.Errorf("undone before, and changed since: %s", code)
@@ -260,9 +254,9 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 			ids = append(ids, l.ID)
 		}
 		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
-		deletion := *link.OperationOf(b.deleteMany(t, ids[1:]...))
+		deletion := *link.OperationOf(b.Remove(t, ids[1:]...))
 		b.Destinations.Blocklist = blockedHost("blocked.example.com")
-		b.set(t, &link.Link{ID: ids[2]}, "disabled_at = ?", noon)
+		b.Set(t, &link.Link{ID: ids[2]}, "disabled_at = ?", noon)
 		got := undone(b.undo(t, moved))
 		for linkID, code := range undone(b.undo(t, deletion)) {
 			got[linkID] = code
@@ -287,15 +281,15 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		refuse("of another workspace", b.foreign, operationID)
-		refuse("unknown", b.mine, id.New(id.Operation))
-		refuse("no id", b.mine, "opn_x\x00")
-		refuse("the largest id", b.mine, "opn_7zzzzzzzzzzzzzzzzzzzzzzzzz")
-		refuse("an event's id", b.mine, b.events(t, 1)[0].ID)
-		b.now = noon.Add(audit.FeedRetention)
-		refuse("30 days old", b.mine, operationID)
-		b.now = b.now.Add(-time.Second)
-		if got := undone(b.undo(t, operationID)); got[l.ID] != "" || b.get(t, l).DeletedAt == nil {
+		refuse("of another workspace", b.Foreign, operationID)
+		refuse("unknown", b.Mine, id.New(id.Operation))
+		refuse("no id", b.Mine, "opn_x\x00")
+		refuse("the largest id", b.Mine, "opn_7zzzzzzzzzzzzzzzzzzzzzzzzz")
+		refuse("an event's id", b.Mine, b.events(t, 1)[0].ID)
+		b.Now = noon.Add(audit.FeedRetention)
+		refuse("30 days old", b.Mine, operationID)
+		b.Now = b.Now.Add(-time.Second)
+		if got := undone(b.undo(t, operationID)); got[l.ID] != "" || b.Reload(t, l).DeletedAt == nil {
 			t.Errorf("within 30 days: %v", got)
 		}
 	})
@@ -329,10 +323,10 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, link.New{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
 		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
-		b.deleteMany(t, purged.ID)
-		b.now = noon.Add(b.Tombstones)
-		b.cleanUp(t)
-		b.deleteMany(t, l.ID)
+		b.Remove(t, purged.ID)
+		b.Now = noon.Add(b.Tombstones)
+		b.CleanUp(t)
+		b.Remove(t, l.ID)
 		before := b.state(t, l)
 		creating := id.New(id.Operation)
 		b.operate(t, creating, &link.New{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
@@ -343,10 +337,10 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
 			t.Errorf("after createLinks (-want +got):\n%s", diff)
 		}
-		if b.get(t, purged).DeletedAt == nil {
+		if b.Reload(t, purged).DeletedAt == nil {
 			t.Error("the link that was purged is not deleted")
 		}
-		upserted, err := b.UpsertMany(t.Context(), b.mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
+		upserted, err := b.UpsertMany(t.Context(), b.Mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
 			Fields: link.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}}, link.SkipFailed)
 		if err != nil || upserted[0].Err != nil {
 			t.Fatal(err, upserted)
@@ -355,7 +349,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
 			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
 		}
-		if got := b.differences(t); len(got) > 0 {
+		if got := b.Differences(t); len(got) > 0 {
 			t.Errorf("differences: %v", got)
 		}
 	})

@@ -25,7 +25,7 @@ func TestStore_Find(t *testing.T) {
 		one, _ := b.create(t, link.New{URL: "https://example.com/One?b=2&a=1", Title: &title})
 		custom := "promo"
 		two, _ := b.create(t, link.New{URL: "https://example.com/two", CustomCode: &custom})
-		theirs, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/two", CustomCode: &custom})
+		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/two", CustomCode: &custom})
 		must.NoError(t, err)
 		for what, want := range map[string][]string{
 			one.ID:                                {one.ID},
@@ -86,23 +86,23 @@ func TestStore_Holders(t *testing.T) {
 			return shortcode.Deterministic(canonical, workspaceID, salt)
 		}
 		const url = "https://example.com/wanted"
-		own, _ := b.create(t, custom("https://example.com/own", b.Candidate(url, b.mine.ID(), 2)))
-		foreign, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/foreign"})
+		own, _ := b.create(t, custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
+		foreign, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
 		both, _ := b.create(t, custom("https://example.com/both", foreign.Code))
-		if _, _, err := b.Create(t.Context(), b.foreign, custom("https://example.com/other", own.Code)); err != nil {
+		if _, _, err := b.Create(t.Context(), b.Foreign, custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
 		}
 		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
 		err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			return b.Write(ctx, tx, []link.Rewrite{{Before: purged, After: link.Scrub(purged, b.now)}})
+			return b.Write(ctx, tx, []link.Rewrite{{Before: purged, After: link.Scrub(purged, b.Now)}})
 		})
 		must.NoError(t, err)
 		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"
-		code := b.Candidate(url, b.mine.ID(), 3)
+		code := b.Candidate(url, b.Mine.ID(), 3)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID))(t)
 
-		candidates, err := b.Holders(t.Context(), b.mine.ID(), strings.ToUpper("https")+url[len("https"):])
+		candidates, err := b.Holders(t.Context(), b.Mine.ID(), strings.ToUpper("https")+url[len("https"):])
 		must.NoError(t, err)
 		var got []string
 		for _, c := range candidates {
@@ -124,12 +124,12 @@ func TestStore_Holders(t *testing.T) {
 			code + " " + purged.ID + " of mine purged",
 		}
 		for salt := 4; salt < shortcode.Salts; salt++ {
-			want = append(want, b.Candidate(url, b.mine.ID(), salt))
+			want = append(want, b.Candidate(url, b.Mine.ID(), salt))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if _, err := b.Holders(t.Context(), b.mine.ID(), "nothing"); !errs.Is(err, errs.InvalidURL) {
+		if _, err := b.Holders(t.Context(), b.Mine.ID(), "nothing"); !errs.Is(err, errs.InvalidURL) {
 			t.Errorf("no URL: %v", err)
 		}
 	})

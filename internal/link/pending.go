@@ -2,15 +2,20 @@ package link
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/routing/check"
-	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/patch"
 )
+
+// maxPending is how many changes of a link may be pending.
+const maxPending = 20
 
 // ScheduledChange is a change of a link at an instant.
 type ScheduledChange struct {
@@ -21,7 +26,7 @@ type ScheduledChange struct {
 	WorkspaceID string
 	// DueAt is when it takes effect.
 	DueAt time.Time
-	Patch schedule.Patch
+	Patch patch.Patch
 	// ActorID is the account or API key that scheduled it.
 	ActorID   string
 	CreatedAt time.Time
@@ -33,125 +38,6 @@ type ScheduledChange struct {
 
 // isDue reports whether the change has taken effect.
 func (c *ScheduledChange) isDue(now time.Time) bool { return !c.DueAt.After(now) }
-
-// Changes returns the fields that it sets, with their values now and after it. The link has the tags now.
-func (c *ScheduledChange) Changes(tags []string) []*audit.FieldChange {
-	return audit.Pick(c.Link.snapshotWith(tags).fields(), c.after.snapshotWith(tags).fields(), c.Patch.Names()...)
-}
-
-// applyPatch changes the link as the patch says. The patch has been validated, so that it cannot fail.
-func (l *Link) applyPatch(p *schedule.Patch, now time.Time) {
-	before := l.OriginalURL
-	p.Apply(&l.OriginalURL, &l.Settings)
-	p.Title.Apply(&l.Title)
-	p.Note.Apply(&l.Note)
-	if p.Tags.Set {
-		l.NewTags = append([]string{}, p.Tags.To...)
-	}
-	if l.OriginalURL != before {
-		_ = l.setDestination(l.OriginalURL) // its URL is valid
-		l.Check = Check{CheckAt: &now}
-	}
-}
-
-// states returns the pending changes of the link with the states after them: each with all changes that are
-// due before.
-func (l *Link) states() []*ScheduledChange {
-	states, state := make([]*ScheduledChange, 0, len(l.pending)), l
-	for _, c := range l.pending {
-		after := *state
-		after.applyPatch(&c.Patch, c.DueAt)
-		state = &after
-		copied := *c
-		copied.Link, copied.after = l, state
-		states = append(states, &copied)
-	}
-	return states
-}
-
-// revalidate returns the error of the first state after a pending change of a link that an edit breaks.
-func (s *Store) revalidate(ctx context.Context, before, after *Link) error {
-	if len(after.pending) == 0 || after.OriginalURL == before.OriginalURL && after.Settings == before.Settings {
-		return nil
-	}
-	_, err := s.validStates(ctx, after, after.Routing == before.Routing)
-	return err
-}
-
-// validStates is states. It returns the error of the first one that is not valid. The link's own state is
-// valid; if isRoutingSame, the routings of the others are known to be.
-func (s *Store) validStates(ctx context.Context, l *Link, isRoutingSame bool) ([]*ScheduledChange, error) {
-	states, previous := l.states(), l.Routing
-	for _, c := range states {
-		if err := ctx.Err(); err != nil { // the tests of routings take long
-			return nil, err
-		}
-		if err := s.checkState(c.after, c.DueAt, isRoutingSame || c.after.Routing == previous); err != nil {
-			return nil, c.errBroken(err)
-		}
-		previous = c.after.Routing
-	}
-	return states, nil
-}
-
-// checkState validates a state that begins at an instant. The routing may be known to be valid; its tests
-// depend on the instant and on other fields.
-func (s *Store) checkState(l *Link, at time.Time, isRoutingKnown bool) error {
-	if err := l.check(); err != nil {
-		return err
-	}
-	if !isRoutingKnown {
-		if err := check.Routing(l.Routing); err != nil {
-			return err
-		}
-	}
-	return s.runTestsAt(l, at)
-}
-
-// errBroken is the error of an operation after which the state after the change is not valid.
-func (c *ScheduledChange) errBroken(err error) error {
-	e := errs.From(err)
-	if !e.Kind.IsUserError() {
-		return err
-	}
-	return errs.New(e.Kind, "This would break the scheduled change %s, due at %s: %s Cancel it first.", c.ID,
-		c.DueAt.UTC().Format(time.RFC3339), e.Message)
-}
-
-// refuseStates returns an UnsafeURL error if one of the states has a URL that is refused by package
-// destination. The field of the state after the change with the id is that of the input.
-func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*ScheduledChange, ownID string) error {
-	links := make([]*Link, 0, len(states))
-	for _, state := range states {
-		links = append(links, state.after)
-	}
-	refused, err := s.refused(ctx, conn, links)
-	if err != nil || len(refused) == 0 {
-		return err
-	}
-	for _, state := range states {
-		switch e := refused[state.after]; {
-		case e == nil:
-		case state.ID != ownID:
-			return state.errBroken(e)
-		case len(e.Field) == 0:
-			return e.At("change", "url")
-		default:
-			return e.Under("change")
-		}
-	}
-	return nil
-}
-
-// RefusePending returns an error if a state after a pending change of the link is not valid, or has a URL
-// that is refused.
-func (s *Store) RefusePending(ctx context.Context, conn bun.IDB, l *Link) error {
-	states, err := s.validStates(ctx, l, false)
-	if err != nil {
-		return err
-	}
-	return s.refuseStates(ctx, conn, states, "")
-}
 
 func (c *ScheduledChange) event(actorID string, action audit.Action, now time.Time) *audit.Event {
 	details := audit.Details{"id": c.ID, "at": c.DueAt.UTC().Format(time.RFC3339Nano), "fields": c.Patch.Names()}
@@ -178,8 +64,178 @@ func (c *ScheduledChange) urlRows(now time.Time) (rows []URLRow) {
 	return rows
 }
 
-// EffectiveTags returns the tags of a link that Complete has applied changes to; ok is false if they are as
-// stored.
-func (l *Link) EffectiveTags() (tags []string, ok bool) {
-	return l.NewTags, l.stored != nil && l.NewTags != nil
+// loadPending loads the pending changes of links. Most links have none, and need no statement.
+func loadPending(ctx context.Context, conn bun.IDB, links ...*Link) error {
+	byID, ids := map[string]*Link{}, []string{}
+	for _, l := range links {
+		if l.NextChangeAt != nil {
+			byID[l.ID], l.pending = l, nil
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var changes []*ScheduledChange
+	err := conn.NewSelect().Model(&changes).Where("link_id IN (?)", bun.In(ids)).Order("link_id", "due_at", "id").
+		Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading scheduled changes: %w", err)
+	}
+	for _, c := range changes {
+		l := byID[c.LinkID]
+		c.DueAt, l.pending = c.DueAt.UTC(), append(l.pending, c)
+	}
+	for _, l := range byID {
+		l.setNextChange()
+	}
+	return nil
+}
+
+// setNextChange sets NextChangeAt as the trigger of the database does.
+func (l *Link) setNextChange() {
+	if l.NextChangeAt = nil; len(l.pending) > 0 {
+		l.NextChangeAt = &l.pending[0].DueAt
+	}
+}
+
+// AddPending adds a change to the pending ones of a link and writes it. patchOf returns what it sets of the link as that
+// will be at its instant. The caller has locked the link by Lock. It returns QuotaExceeded, and the error of the first
+// state that is not valid, or has a URL that is refused.
+func (s *Store) AddPending(
+	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (patch.Patch, error),
+) error {
+	if len(l.pending) >= maxPending {
+		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.", maxPending).
+			At("linkId")
+	}
+	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(c *ScheduledChange, at time.Time) int {
+		if c.isDue(at) {
+			return -1
+		}
+		return 1
+	})
+	then := *l
+	for _, pending := range l.pending[:earlier] {
+		then.applyPatch(&pending.Patch, pending.DueAt)
+	}
+	var err error
+	if added.Patch, err = patchOf(then); err == nil {
+		then.applyPatch(&added.Patch, added.DueAt)
+		err = s.checkState(&then, added.DueAt, false)
+	}
+	if err != nil {
+		return errs.From(err).Under("change")
+	}
+	l.pending = slices.Insert(slices.Clone(l.pending), earlier, added)
+	states, err := s.validStates(ctx, l, false)
+	if err != nil {
+		return err
+	}
+	l.setNextChange()
+	*added = *states[earlier]
+	if err := s.refuseStates(ctx, tx, states[earlier:], added.ID); err != nil {
+		return err
+	}
+	return s.insertPending(ctx, tx, added)
+}
+
+// insertPending writes a new change, its URLs, the maxima of its targets, and its event. It is no change of the link, so
+// that it has no version.
+func (s *Store) insertPending(ctx context.Context, tx bun.Tx, c *ScheduledChange) error {
+	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
+		return fmt.Errorf("writing a scheduled change: %w", err)
+	}
+	if err := db.InsertRows(ctx, tx, db.Insert{}, c.urlRows(s.now())); err != nil {
+		return fmt.Errorf("adding the URLs of a scheduled change: %w", err)
+	}
+	var rows []grantRow
+	for target, maxClicks := range c.after.Routing.MaxClicks() {
+		rows = append(rows, grantRow{SubjectID: target, LinkID: c.LinkID, WorkspaceID: c.WorkspaceID, MaxClicks: maxClicks})
+	}
+	// Targets that exist have the present maximum until the change is written.
+	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT DO NOTHING"}, rows); err != nil {
+		return fmt.Errorf("writing the maxima of targets: %w", err)
+	}
+	return audit.Write(ctx, tx, c.event(c.Link.In.ActorID(), audit.LinkChangeScheduled, s.Now()))
+}
+
+// RemovePending cancels one of the pending changes of a link, and reports whether it is one. The caller has locked the
+// link by Lock. It returns InvalidInput if a later change depends on it.
+func (s *Store) RemovePending(ctx context.Context, tx bun.Tx, l *Link, changeID string) (found bool, err error) {
+	at := slices.IndexFunc(l.pending, func(c *ScheduledChange) bool { return c.ID == changeID })
+	if at < 0 {
+		return false, nil
+	}
+	canceled := l.pending[at]
+	l.pending = slices.Delete(slices.Clone(l.pending), at, at+1)
+	if _, err := s.validStates(ctx, l, false); err != nil {
+		return true, errs.From(err).At("id")
+	}
+	l.setNextChange()
+	if err := s.deletePending(ctx, tx, canceled); err != nil {
+		return true, err
+	}
+	return true, audit.Write(ctx, tx, canceled.event(l.In.ActorID(), audit.LinkChangeCanceled, s.Now()))
+}
+
+// CancelPending cancels, for the operator, the pending changes of links that set a URL whose host matches, and the
+// later ones that are not valid without them. It returns how many. The caller has locked the links in the transaction, and
+// has loaded their changes by WriteDue.
+func (s *Store) CancelPending(
+	ctx context.Context, tx bun.Tx, matches func(host string) bool, links ...*Link,
+) (n int, err error) {
+	var canceled []*ScheduledChange
+	var events []*audit.Event
+	for _, l := range links {
+		pending := l.pending
+		l.pending = slices.DeleteFunc(slices.Clone(pending), func(c *ScheduledChange) bool {
+			return slices.ContainsFunc(c.urlRows(time.Time{}), func(u URLRow) bool { return matches(u.Host) })
+		})
+		if len(l.pending) < len(pending) {
+			s.dropBroken(l)
+		}
+		for _, c := range pending {
+			if !slices.Contains(l.pending, c) {
+				canceled, events = append(canceled, c), append(events, c.event("", audit.LinkChangeCanceled, s.Now()))
+			}
+		}
+		l.setNextChange()
+	}
+	if len(canceled) == 0 {
+		return 0, nil
+	}
+	if err := s.deletePending(ctx, tx, canceled...); err != nil {
+		return 0, err
+	}
+	return len(canceled), audit.Write(ctx, tx, events...)
+}
+
+// dropBroken removes pending changes of a link until the states after the others are valid.
+func (s *Store) dropBroken(l *Link) {
+	isBroken := func(c *ScheduledChange) bool { return s.checkState(c.after, c.DueAt, false) != nil }
+	for {
+		i := slices.IndexFunc(l.states(), isBroken)
+		if i < 0 {
+			return
+		}
+		l.pending = slices.Delete(l.pending, i, i+1)
+	}
+}
+
+// deletePending deletes changes and their URLs. A trigger updates the rows of their links.
+func (s *Store) deletePending(ctx context.Context, tx bun.Tx, changes ...*ScheduledChange) error {
+	ids, linkIDs := make([]string, 0, len(changes)), make([]string, 0, len(changes))
+	for _, c := range changes {
+		ids, linkIDs = append(ids, c.ID), append(linkIDs, c.LinkID)
+	}
+	_, err := tx.NewDelete().Model((*URLRow)(nil)).Where("link_id IN (?)", bun.In(linkIDs)).
+		Where("substr(field, 1, ?) IN (?)", len(changes[0].ID), bun.In(ids)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("removing the URLs of scheduled changes: %w", err)
+	}
+	if _, err := tx.NewDelete().Model((*ScheduledChange)(nil)).Where("id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
+		return fmt.Errorf("removing scheduled changes: %w", err)
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func TestStore_AtRejectsHostileCodes(t *testing.T) {
 					t.Errorf("%+v: %v", a, err)
 				}
 			}
-			if _, err := b.Get(t.Context(), b.mine, code); !errs.Is(err, errs.NotFound) {
+			if _, err := b.Get(t.Context(), b.Mine, code); !errs.Is(err, errs.NotFound) {
 				t.Errorf("id %q: %v", code, err)
 			}
 		}
@@ -43,7 +43,7 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/a", CustomCode: new("promo")})
 		began := noon.Add(time.Hour)
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.mine.ID(), began))(t)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.Mine.ID(), began))(t)
 		a := resolve.Address{Slug: "renamed", Code: "promo"}
 		if _, err := b.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err, errs.NotFound) {
 			t.Errorf("before the slug: %v", err)

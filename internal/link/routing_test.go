@@ -27,14 +27,14 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
 		}})
 		for _, title := range []string{"a", "b", "c"} {
-			b.update(t, l, link.Change{Title: to(new(title))})
-			got := b.get(t, l).Routing
+			b.Change(t, l, link.Change{Title: to(new(title))})
+			got := b.Reload(t, l).Routing
 			if *got.Rules[0].Name != text || *got.UTM.Source != text {
 				t.Fatalf("%q and %q, want %q", *got.Rules[0].Name, *got.UTM.Source, text)
 			}
 		}
 		change := &routing.Change{Query: optional.Set(&routing.Forwarding{Mode: routing.Add, Only: []string{"a\x00"}})}
-		_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
+		_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
 		e := errs.From(err)
 		if e == nil || e.Kind != errs.InvalidInput || strings.Join(e.Field, ".") != "routing.query.only.0" {
 			t.Errorf("U+0000: %v", err)
@@ -64,10 +64,10 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 				Visit: &routing.Sample{Address: new("192.0.2.1")}, Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
 			l, _ := b.create(t, link.New{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
-			b.update(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
+			b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 		}
 		test := &routing.Test{Visit: &routing.Sample{}, Location: new("https://example.com/c")}
-		_, _, err := b.Create(t.Context(), b.mine, link.New{URL: "https://example.com/own", Routing: split(test)})
+		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/own", Routing: split(test)})
 		if e := errs.From(err); e == nil || strings.Join(e.Field, ".") != "routing.tests.0" {
 			t.Errorf("a location that no candidate has: %v", err)
 		}
@@ -90,7 +90,7 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 				EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
 				Tests:    optional.Set([]*routing.Test{test}),
 			}})
-		b.update(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
+		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 	})
 }
 
@@ -105,7 +105,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
-			e := must.Value(b.Explain(t.Context(), link.ExplainRequest{Link: b.get(t, l), Change: change}))(t)
+			e := must.Value(b.Explain(t.Context(), link.ExplainRequest{Link: b.Reload(t, l), Change: change}))(t)
 			return *e.Location
 		}
 		if got := explain(nil); got != "https://example.com/capped" {
@@ -151,15 +151,15 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 		b := setup(t, d)
 		ended := optional.Set(new("https://bad.example/"))
 		l, _ := b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
-		b.set(t, l, "disabled_at = ?", noon)
+		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
-			_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
+			_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
 			if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, []string{"routing"}) {
 				t.Errorf("%+v: %v", change, err)
 			}
 		}
-		b.update(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
-		if diff := cmp.Diff([]string{"example.com", "bad.example"}, b.get(t, l).Hosts()); diff != "" {
+		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
+		if diff := cmp.Diff([]string{"example.com", "bad.example"}, b.Reload(t, l).Hosts()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

@@ -20,26 +20,19 @@ import (
 // to is an edit.
 func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
 
-func (b *bundle) update(t *testing.T, l *link.Link, c link.Change) *link.Link {
-	t.Helper()
-	c.ID = l.ID
-	updated := must.Value(b.Update(t.Context(), b.mine, c))(t)
-	return updated
-}
-
 func TestStore_UpdateChangesSetFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		title, code, soon := "before", "promo", b.now.Add(time.Hour)
+		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
 		l, _ := b.create(t, link.New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
-		got := b.update(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
+		got := b.Change(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
 		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
 			!got.UpdatedAt.After(l.UpdatedAt) {
 			t.Errorf("%+v", got)
 		}
-		got = b.update(t, l, link.Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
+		got = b.Change(t, l, link.Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
 			URL: to("https://example.com/b")})
 		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" ||
 			got.RedirectStatus != 301 {
@@ -63,9 +56,9 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		b := setup(t, d)
 		fixed, _ := b.create(t, link.New{URL: "https://example.com/fixed"})
 		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
-		foreign, _, err := b.Create(t.Context(), b.foreign, link.New{URL: "https://example.com/"})
+		foreign, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/"})
 		must.NoError(t, err)
-		past, later, lines := b.now, b.now.Add(time.Hour), "two\nlines"
+		past, later, lines := b.Now, b.Now.Add(time.Hour), "two\nlines"
 		for name, c := range map[string]struct {
 			linkID string
 			change link.Change
@@ -84,16 +77,16 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				c.change.ID = c.linkID
-				if _, err := b.Update(t.Context(), b.mine, c.change); !errs.Is(err, c.want) {
+				if _, err := b.Update(t.Context(), b.Mine, c.change); !errs.Is(err, c.want) {
 					t.Errorf("%v, want %s", err, c.want)
 				}
 			})
 		}
-		got, err := b.Get(t.Context(), b.mine, free.ID)
+		got, err := b.Get(t.Context(), b.Mine, free.ID)
 		if err != nil || !got.UpdatedAt.Equal(free.UpdatedAt) || got.OriginalURL != free.OriginalURL {
 			t.Errorf("what was refused has changed the link: %+v, %v", got, err)
 		}
-		if same := b.update(t, fixed, link.Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
+		if same := b.Change(t, fixed, link.Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
 			t.Error("the URL that it has was refused")
 		}
 	})
@@ -111,7 +104,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				title := fmt.Sprint(i)
-				_, err := b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
+				_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -137,20 +130,20 @@ func TestStore_Restore(t *testing.T) {
 		b := setup(t, d)
 		title := "kept"
 		l, _ := b.create(t, link.New{URL: "https://example.com/", Title: &title})
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
-			got, err := b.Restore(t.Context(), b.mine, l.ID)
-			if err != nil || got.Status(b.now) != routing.Active || *got.Title != title {
+			got, err := b.Restore(t.Context(), b.Mine, l.ID)
+			if err != nil || got.Status(b.Now) != routing.Active || *got.Title != title {
 				t.Errorf("%+v: %v", got, err)
 			}
 		}
-		if _, err := b.Restore(t.Context(), b.foreign, l.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Restore(t.Context(), b.Foreign, l.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a foreign link: %v", err)
 		}
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
-		if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
+		if _, err := b.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("a link that the operator has disabled: %v", err)
 		}
 	})

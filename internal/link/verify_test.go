@@ -11,14 +11,6 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 )
 
-// differences returns what Verify finds, by the link.
-func (b *bundle) differences(t *testing.T) map[string][]string {
-	t.Helper()
-	all := map[string][]string{}
-	must.Value(b.Verify(t.Context(), func(d link.HistoryDifference) { all[d.LinkID] = append(all[d.LinkID], d.Text) }))(t)
-	return all
-}
-
 // TestStore_VerifyFindsDifferences damages the history of a link in every way that Verify is for.
 func TestStore_VerifyFindsDifferences(t *testing.T) {
 	t.Parallel()
@@ -45,18 +37,18 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 			for _, c := range []link.Change{
 				{Title: to(new("First"))}, {Note: to(new("Second"))}, {Tags: to([]string{"third"})},
 			} {
-				b.tick()
-				b.update(t, l, c)
+				b.Tick()
+				b.Change(t, l, c)
 			}
 			links = append(links, l)
 		}
-		if got := b.differences(t); len(got) > 0 {
+		if got := b.Differences(t); len(got) > 0 {
 			t.Fatalf("intact histories: %v", got)
 		}
 		for i, damage := range damages {
 			must.Value(d.NewRaw(damage.statement, links[i].ID).Exec(db.AsSystem(t.Context())))(t)
 		}
-		got := b.differences(t)
+		got := b.Differences(t)
 		for i, damage := range damages {
 			if found := strings.Join(got[links[i].ID], "\n"); !strings.Contains(found, damage.want) {
 				t.Errorf("after %q: %q, want %q", damage.statement, found, damage.want)

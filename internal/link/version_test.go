@@ -23,24 +23,6 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-// versions returns all versions of a link, newest first, page by page.
-func (b *bundle) versions(t *testing.T, l *link.Link) (all []*link.Version) {
-	t.Helper()
-	l = b.get(t, l)
-	l.In = b.mine
-	for after := ""; ; {
-		p := must.Value(b.Versions(t.Context(), l, 3, after))(t)
-		all = append(all, p.Items...)
-		if !p.HasNext {
-			return all
-		}
-		after = p.Cursors[len(p.Cursors)-1]
-	}
-}
-
-// tick moves the clock.
-func (b *bundle) tick() { b.now = b.now.Add(time.Minute) }
-
 // randomChange returns a change of up to three fields, perhaps to their present values.
 func randomChange(random *rand.Rand, l *link.Link) link.Change {
 	c := link.Change{ID: l.ID}
@@ -76,18 +58,18 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
 		states := map[time.Time]link.Snapshot{}
 		for range 40 {
-			b.tick()
-			switch at := b.get(t, l); {
+			b.Tick()
+			switch at := b.Reload(t, l); {
 			case at.DeletedAt != nil:
-				must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
+				must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
 			case random.IntN(10) == 0:
-				must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+				must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 			default:
-				b.update(t, l, randomChange(random, l))
+				b.Change(t, l, randomChange(random, l))
 			}
-			states[b.now] = b.versions(t, l)[0].Snapshot
+			states[b.Now] = b.AllVersions(t, l)[0].Snapshot
 		}
-		all := b.versions(t, l)
+		all := b.AllVersions(t, l)
 		for i, v := range all {
 			if v.Number != len(all)-i || (v.To == nil) != (i == 0) || i > 0 && !v.To.Equal(all[i-1].From) {
 				t.Errorf("version %d of %d from %s to %v", v.Number, len(all), v.From, v.To)
@@ -96,8 +78,8 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 				t.Errorf("version %d changes nothing", v.Number)
 			}
 		}
-		now := b.get(t, l)
-		now.In = b.mine
+		now := b.Reload(t, l)
+		now.In = b.Mine
 		for at, want := range states {
 			got := must.Value(b.AsOf(t.Context(), now, at))(t)
 			if diff := cmp.Diff(want, got.Snapshot); diff != "" {
@@ -109,7 +91,7 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 				t.Errorf("event %d is %s of version %v", i, e.Action, e.Version)
 			}
 		}
-		if got := b.differences(t); len(got) > 0 {
+		if got := b.Differences(t); len(got) > 0 {
 			t.Errorf("links verify: %v", got)
 		}
 	})
@@ -130,9 +112,9 @@ func (b *bundle) events(t *testing.T, n int) (all []*audit.Event) {
 func (b *bundle) feed(t *testing.T) (all []*audit.Event) {
 	t.Helper()
 	for after := ""; ; {
-		p, head, err := audit.Feed(db.AsSystem(t.Context()), b.DB, b.mine.ID(), audit.FeedRequest{
+		p, head, err := audit.Feed(db.AsSystem(t.Context()), b.DB, b.Mine.ID(), audit.FeedRequest{
 			Actions: audit.LinkActions, After: after, Size: 7,
-		}, b.now)
+		}, b.Now)
 		must.NoError(t, err)
 		all = append(all, p.Items...)
 		if !p.HasNext {
@@ -152,12 +134,12 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, link.New{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
-		b.tick()
-		same := b.update(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
-		if stored := b.get(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
+		b.Tick()
+		same := b.Change(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
+		if stored := b.Reload(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
 			t.Errorf("updated at %s, stored as %s, want %s", same.UpdatedAt, stored.UpdatedAt, l.UpdatedAt)
 		}
-		if n := len(b.versions(t, l)); n != 1 {
+		if n := len(b.AllVersions(t, l)); n != 1 {
 			t.Errorf("%d versions", n)
 		}
 		b.events(t, 1)
@@ -172,38 +154,38 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
 		l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
 			Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
-		b.tick()
-		expires := b.now.Add(time.Hour)
-		b.update(t, l, link.Change{
+		b.Tick()
+		expires := b.Now.Add(time.Hour)
+		b.Change(t, l, link.Change{
 			URL: to("https://example.com/1"), Title: to(new("second")), Tags: to([]string{}), ExpiresAt: to(&expires),
 			Routing: to[*routing.Change](nil), MaxClicks: to(new(int64(3))),
 		})
 		for _, number := range []int{1, 2} {
-			b.tick()
-			got := must.Value(b.Revert(t.Context(), b.mine, l.ID, number, nil))(t)
-			all := b.versions(t, l)
+			b.Tick()
+			got := must.Value(b.Revert(t.Context(), b.Mine, l.ID, number, nil))(t)
+			all := b.AllVersions(t, l)
 			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != link.CauseReverted {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
 			}
 			if got.Version != all[0].Number {
 				t.Errorf("version %d, want %d", got.Version, all[0].Number)
 			}
-			if number == 1 && got.CheckAt.After(b.now) {
+			if number == 1 && got.CheckAt.After(b.Now) {
 				t.Error("the restored URLs are not checked")
 			}
 		}
-		before := len(b.versions(t, l))
-		if _, err := b.Revert(t.Context(), b.mine, l.ID, 2, nil); err != nil || len(b.versions(t, l)) != before {
-			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.versions(t, l)), before, err)
+		before := len(b.AllVersions(t, l))
+		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 2, nil); err != nil || len(b.AllVersions(t, l)) != before {
+			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.AllVersions(t, l)), before, err)
 		}
-		if _, err := b.Revert(t.Context(), b.mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
 			t.Errorf("an unknown version: %v", err)
 		}
 		stale := noon
-		if _, err := b.Revert(t.Context(), b.mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
+		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a stale updatedAt: %v", err)
 		}
-		if _, err := b.Revert(t.Context(), b.foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Revert(t.Context(), b.Foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
 			t.Errorf("of another workspace: %v", err)
 		}
 	})
@@ -216,21 +198,21 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		b := setup(t, d)
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
 			l, _ := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
-			b.update(t, l, link.Change{Title: to(new("secret"))})
-			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+			b.Change(t, l, link.Change{Title: to(new("secret"))})
+			must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
-		b.now = b.now.Add(b.Tombstones)
-		b.cleanUp(t)
+		b.Now = b.Now.Add(b.Tombstones)
+		b.CleanUp(t)
 		var left int
 		err := d.NewSelect().Table("link_versions").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &left)
 		if err != nil || left != 0 {
 			t.Errorf("%d versions are left: %v", left, err)
 		}
 		again, _ := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})
-		if all := b.versions(t, again); len(all) != 1 || all[0].Number != 1 {
+		if all := b.AllVersions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
 		}
-		if got := b.differences(t); len(got) > 0 {
+		if got := b.Differences(t); len(got) > 0 {
 			t.Errorf("links verify: %v", got)
 		}
 	})
@@ -247,19 +229,19 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,
 			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
 		})
-		b.tick()
-		b.update(t, l, link.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
-		b.now = noon.AddDate(0, 6, 0) // much longer than the tombstone
-		got, err := b.Revert(t.Context(), b.mine, l.ID, 1, nil)
-		if err != nil || got.Status(b.now) != routing.Expired {
-			t.Fatalf("%s, %v", got.Status(b.now), err)
+		b.Tick()
+		b.Change(t, l, link.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
+		b.Now = noon.AddDate(0, 6, 0) // much longer than the tombstone
+		got, err := b.Revert(t.Context(), b.Mine, l.ID, 1, nil)
+		if err != nil || got.Status(b.Now) != routing.Expired {
+			t.Fatalf("%s, %v", got.Status(b.Now), err)
 		}
-		b.cleanUp(t)
-		if n := len(b.versions(t, l)); n != 3 {
+		b.CleanUp(t)
+		if n := len(b.AllVersions(t, l)); n != 3 {
 			t.Errorf("%d versions are left after a clean-up", n)
 		}
-		b.set(t, l, "disabled_at = ?", noon)
-		_, err = b.Revert(t.Context(), b.mine, l.ID, 2, nil)
+		b.Set(t, l, "disabled_at = ?", noon)
+		_, err = b.Revert(t.Context(), b.Mine, l.ID, 2, nil)
 		if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL {
 			t.Errorf("other URLs of a disabled link: %v", err)
 		}
@@ -275,7 +257,7 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
 		must.NoError(t, err)
 		for _, at := range []*time.Time{&noon, nil} {
-			b.tick()
+			b.Tick()
 			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				locked, err := b.At(ctx, resolve.Address{Code: l.Code})
 				if err != nil {
@@ -284,12 +266,12 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 				return b.SetDisabledAt(ctx, tx, at, locked)
 			}))
 		}
-		b.tick()
-		claims, err := b.Claim(t.Context(), b.mine, []string{token})
+		b.Tick()
+		claims, err := b.Claim(t.Context(), b.Mine, []string{token})
 		if err != nil || claims[0].Err != nil {
 			t.Fatal(err, claims)
 		}
-		all := b.versions(t, l)
+		all := b.AllVersions(t, l)
 		if len(all) != 2 || all[0].Cause != link.CauseClaimed || all[1].Cause != link.CauseCreated || !all[1].From.Equal(l.CreatedAt) {
 			t.Errorf("%+v", all)
 		}

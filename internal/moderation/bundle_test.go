@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -26,6 +27,7 @@ type bundle struct {
 	*creation.Store
 	blocklist  *moderation.Blocklist
 	moderation *moderation.Store
+	schedule   *schedule.Store
 	now        time.Time
 	mine       workspace.Membership
 }
@@ -45,7 +47,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
 	})
 	must.NoError(t, err)
-	b.Store = creation.NewStore(links)
+	b.Store, b.schedule = creation.NewStore(links), &schedule.Store{Store: links}
 	b.moderation = &moderation.Store{DB: d, Links: links, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")
 	return b

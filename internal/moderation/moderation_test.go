@@ -72,7 +72,7 @@ func TestStore_CancelHost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		schedule := func(l *link.Link, in time.Duration, c link.Change) string {
-			return must.Value(b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t).ID
+			return must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t).ID
 		}
 		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random)})
 		other, _ := b.create(t, link.New{URL: "https://example.com/2", Strategy: new(link.Random)})
@@ -87,7 +87,7 @@ func TestStore_CancelHost(t *testing.T) {
 				t.Errorf("canceled %d, want %d: %v", n, want, err)
 			}
 		}
-		changes := must.Value(b.Scheduled(t.Context(), b.mine, l.ID, other.ID))(t)
+		changes := must.Value(b.schedule.ByLink(t.Context(), b.mine, l.ID, other.ID))(t)
 		if len(changes[l.ID]) != 1 || changes[l.ID][0].ID != title || len(changes[other.ID]) != 1 ||
 			changes[other.ID][0].ID != stays {
 			t.Errorf("%+v", changes)
@@ -323,7 +323,7 @@ func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
 			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},
 		} {
 			l, _ := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Random)})
-			must.Value(b.Schedule(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change))(t)
+			must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change))(t)
 			for _, disabled := range []bool{true, false} {
 				do := b.moderation.EnableHost
 				if disabled {

@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/patch"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -139,8 +139,8 @@ func whereSubject(q *bun.SelectQuery, at subject) *bun.SelectQuery {
 type scheduledRow struct {
 	row `bun:",extend"`
 
-	DueAt *time.Time      `bun:",scanonly"`
-	Patch *schedule.Patch `bun:",scanonly"`
+	DueAt *time.Time   `bun:",scanonly"`
+	Patch *patch.Patch `bun:",scanonly"`
 }
 
 // queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.

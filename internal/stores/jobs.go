@@ -26,7 +26,7 @@ const (
 func (s *Stores) Jobs() []jobs.Job {
 	all := []jobs.Job{
 		{Name: "transitions", Every: transitionInterval, Run: s.Upkeep.RecordTransitions},
-		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Links.ApplyScheduledChanges},
+		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Schedule.ApplyDue},
 		{Name: "clean-up", Every: jobInterval, Run: s.Upkeep.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},

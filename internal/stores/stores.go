@@ -34,6 +34,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/upkeep"
@@ -73,6 +74,7 @@ type Stores struct {
 	Domains    *domain.Store
 	Links      *link.Store
 	Creation   *creation.Store
+	Schedule   *schedule.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
 	LinkPasswords *account.LinkPasswords
@@ -238,7 +240,8 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Creation, s.Upkeep = creation.NewStore(s.Links), &upkeep.Store{Store: s.Links}
+	s.Creation, s.Schedule = creation.NewStore(s.Links), &schedule.Store{Store: s.Links}
+	s.Upkeep = &upkeep.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,

@@ -1,4 +1,4 @@
-package link_test
+package schedule_test
 
 import (
 	"fmt"
@@ -55,8 +55,8 @@ type scheduleModel struct {
 
 // advance moves the clock, and lets changes take effect.
 func (m *scheduleModel) advance(by time.Duration) {
-	m.now = m.now.Add(by)
-	for len(m.pending) > 0 && !m.pending[0].at.After(m.now) {
+	m.Now = m.Now.Add(by)
+	for len(m.pending) > 0 && !m.pending[0].at.After(m.Now) {
 		m.state = m.state.with(m.pending[0].set)
 		m.remember(m.pending[0].at)
 		m.pending = m.pending[1:]
@@ -101,39 +101,39 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 	var err error
 	switch set := randomModelChange(random); random.IntN(7) {
 	case 0, 1:
-		at := m.now.Add(time.Duration(5+random.IntN(4)*30) * time.Second)
+		at := m.Now.Add(time.Duration(5+random.IntN(4)*30) * time.Second)
 		var c *link.ScheduledChange
-		if c, err = m.Schedule(t.Context(), m.mine, m.link.ID, at, set.change()); err == nil {
+		if c, err = m.Schedule.Add(t.Context(), m.Mine, m.link.ID, at, set.change()); err == nil {
 			m.pending = append(m.pending, modelChange{c.ID, at, set})
 			slices.SortStableFunc(m.pending, func(a, b modelChange) int { return a.at.Compare(b.at) })
-		} else if errs.Is(err, errs.QuotaExceeded) && len(m.pending) == link.MaxScheduled {
+		} else if errs.Is(err, errs.QuotaExceeded) && len(m.pending) == maxPending {
 			err = nil
 		}
 	case 2:
 		in := set.change()
 		in.ID = m.link.ID
-		_, err = m.Update(t.Context(), m.mine, in)
+		_, err = m.Update(t.Context(), m.Mine, in)
 		m.state = m.state.with(set)
 	case 3:
 		if len(m.pending) == 0 {
 			return
 		}
 		i := random.IntN(len(m.pending))
-		_, err = m.Cancel(t.Context(), m.mine, m.pending[i].id)
+		_, err = m.Schedule.Cancel(t.Context(), m.Mine, m.pending[i].id)
 		m.pending = slices.Delete(m.pending, i, i+1)
 	case 4:
-		err = m.ApplyScheduledChanges(t.Context())
+		err = m.Schedule.ApplyDue(t.Context())
 	case 5:
 		if m.state.deleted = !m.state.deleted; m.state.deleted {
-			_, err = m.Store.Delete(t.Context(), m.mine, m.link.ID)
+			_, err = m.Store.Delete(t.Context(), m.Mine, m.link.ID)
 		} else {
-			_, err = m.Restore(t.Context(), m.mine, m.link.ID)
+			_, err = m.Restore(t.Context(), m.Mine, m.link.ID)
 		}
 	case 6:
 		m.advance(time.Duration(random.IntN(60)) * time.Second)
 	}
 	must.NoError(t, err)
-	m.remember(m.now)
+	m.remember(m.Now)
 }
 
 // TestSchedule_AgreesWithModel schedules, cancels, edits, deletes and waits at random: reads, redirects and
@@ -144,13 +144,13 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 		b := setup(t, d)
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
-			l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
+			l := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
 			m := &scheduleModel{bundle: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
-			m.remember(m.now)
+			m.remember(m.Now)
 			for range 80 {
 				m.advance(time.Second)
 				m.step(t, random)
-				got := m.mustGet(t, l)
+				got := m.Reload(t, l)
 				is := modelState{got.OriginalURL, optional.Value(got.Title), got.RedirectStatus, got.DeletedAt != nil}
 				if is != m.state {
 					t.Fatalf("seed %d: %+v, want %+v", seed, is, m.state)
@@ -160,7 +160,7 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 					want = ""
 				}
 				must.NoError(t, m.Resolver.CatchUp(t.Context()))
-				if got := m.location(t, l); got != want {
+				if got := m.Location(t, l); got != want {
 					t.Fatalf("seed %d: redirects to %q, want %q", seed, got, want)
 				}
 			}
@@ -177,9 +177,9 @@ func (m *scheduleModel) checkPast(t *testing.T, seed uint64) {
 			if i+1 < len(m.past) && m.past[i+1].at.Sub(then.at) < time.Millisecond {
 				continue // several changes at one instant begin a microsecond after each other
 			}
-			v, err := m.AsOf(t.Context(), m.mustGet(t, m.link), then.at.Add(100*time.Microsecond))
+			v, err := m.AsOf(t.Context(), m.Reload(t, m.link), then.at.Add(100*time.Microsecond))
 			if i+1 == len(m.past) {
-				v, err = m.AsOf(t.Context(), m.mustGet(t, m.link), m.now)
+				v, err = m.AsOf(t.Context(), m.Reload(t, m.link), m.Now)
 			}
 			must.NoError(t, err)
 			is := modelState{v.URL, optional.Value(v.Title), v.RedirectStatus, v.Deleted}
@@ -187,9 +187,9 @@ func (m *scheduleModel) checkPast(t *testing.T, seed uint64) {
 				t.Errorf("seed %d: at %s: %+v, want %+v", seed, then.at.Sub(noon), is, then.set)
 			}
 		}
-		m.applyScheduled(t)
+		m.ApplyDue(t)
 	}
-	if got := m.differences(t); len(got) > 0 {
+	if got := m.Differences(t); len(got) > 0 {
 		t.Errorf("seed %d: %v", seed, got)
 	}
 }

@@ -1,7 +1,7 @@
-// Package schedule owns what a scheduled change sets of a link, and how it is applied: packages link and
+// Package patch owns what a scheduled change sets of a link, and how it is applied: packages link and
 // resolve apply it to rows, so that the API and redirects agree. It does not decide when, and validates
-// nothing: package link validates a patch, and completes it, before it stores it.
-package schedule
+// nothing: package schedule completes a patch, and package link validates it, before it is stored.
+package patch
 
 import (
 	"github.com/linkforge/linkforge/internal/optional"

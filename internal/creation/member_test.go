@@ -1,16 +1,13 @@
-package link_test
+package creation
 
 import (
 	"testing"
-	"time"
 
-	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -20,20 +17,20 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		member := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
+		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
 		two := []*link.New{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
 		routed := []*link.New{{URL: "https://example.com/r", Metadata: []*link.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
 		key := "a key"
 		calls := map[string]func() error{
 			"one":       func() error { _, _, err := b.Create(t.Context(), member, *two[0]); return err },
-			"many":      func() error { _, err := b.CreateMany(t.Context(), member, creation.Batch{Links: two}); return err },
-			"with data": func() error { _, err := b.CreateMany(t.Context(), member, creation.Batch{Links: routed}); return err },
+			"many":      func() error { _, err := b.CreateMany(t.Context(), member, Batch{Links: two}); return err },
+			"with data": func() error { _, err := b.CreateMany(t.Context(), member, Batch{Links: routed}); return err },
 			"with a key": func() error {
-				_, err := b.CreateMany(t.Context(), member, creation.Batch{Links: two, IdempotencyKey: &key})
+				_, err := b.CreateMany(t.Context(), member, Batch{Links: two, IdempotencyKey: &key})
 				return err
 			},
 			"all or none": func() error {
-				_, err := b.CreateMany(t.Context(), member, creation.Batch{Links: two, OnError: link.AllOrNothing})
+				_, err := b.CreateMany(t.Context(), member, Batch{Links: two, OnError: link.AllOrNothing})
 				return err
 			},
 			"random codes": func() error {
@@ -41,7 +38,7 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 				return err
 			},
 			"upsert": func() error {
-				_, err := b.UpsertMany(t.Context(), member, []*creation.Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, link.SkipFailed)
+				_, err := b.UpsertMany(t.Context(), member, []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, link.SkipFailed)
 				return err
 			},
 		}
@@ -57,7 +54,7 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 				}
 			}
 			must.Value(d.NewDelete().Table("members").Where("account_id = ?", member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
-			must.Value(d.NewInsert().Model(&workspace.Member{WorkspaceID: b.mine.ID(), AccountID: member.AccountID(),
+			must.Value(d.NewInsert().Model(&workspace.Member{WorkspaceID: b.Mine.ID(), AccountID: member.AccountID(),
 				Role: workspace.Editor, CreatedAt: noon}).Exec(db.AsSystem(t.Context())))(t)
 		}
 		if n := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
@@ -67,30 +64,6 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 			if err := call(); err != nil {
 				t.Errorf("%s by a member: %v", name, err)
 			}
-		}
-	})
-}
-
-func TestStore_ScheduledBy(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		member := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
-		one, _ := b.create(t, link.New{URL: "https://example.com/1"})
-		two, _ := b.create(t, link.New{URL: "https://example.com/2"})
-		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {
-			return must.Value(b.Schedule(t.Context(), m, l.ID, b.now.Add(in), link.Change{Title: optional.Set(new("later"))}))(t).ID
-		}
-		second, first := schedule(member, one, 2*time.Hour), schedule(member, two, time.Hour)
-		schedule(b.mine, one, time.Hour)
-		schedule(member, one, time.Minute)
-		b.now = b.now.Add(2 * time.Minute) // one has taken effect
-		got := must.Value(b.ScheduledBy(t.Context(), b.mine, member.AccountID()))(t)
-		if len(got) != 2 || got[0].ID != first || got[1].ID != second || got[0].Link.ID != two.ID {
-			t.Errorf("%+v", got)
-		}
-		if got := must.Value(b.ScheduledBy(t.Context(), b.foreign, member.AccountID()))(t); len(got) != 0 {
-			t.Errorf("of another workspace: %+v", got)
 		}
 	})
 }
