@@ -94,6 +94,8 @@ func problems(s *ast.Schema) (found []string) {
 			say(name+" is a deletion without deletedId", def.Name == "Mutation" && deletion.MatchString(f.Name) &&
 				payload.Fields.ForName("deletedId") == nil && payload.Fields.ForName("results") == nil)
 			connection := strings.HasSuffix(f.Type.Name(), "Connection")
+			say(name+" is a list of unknown size: declare @listSize",
+				f.Arguments.ForName("first") != nil && f.Directives.ForName("listSize") == nil)
 			say(name+" is a connection without first", connection && f.Arguments.ForName("first") == nil)
 			for _, a := range f.Arguments {
 				argument := name + "(" + a.Name + ":)"
@@ -147,11 +149,12 @@ func TestContract_FindsProblems(t *testing.T) {
 	t.Parallel()
 	const good = `
 		"A mark." directive @mark("How much." level: Int) on FIELD
+		"A size." directive @listSize on FIELD_DEFINITION
 		"A mood." enum Mood { "Good." GOOD "Bad." BAD @deprecated(reason: "Use GOOD.") }
 		"A page." type CatConnection { "Cats." nodes: [String!]! }
 		"What feed needs." input FeedInput { "Which." ids: [ID!]! "How." how: Mood }
 		"Reading." type Query {
-			"Cats." cats("How many, 1 to 100." first: Int): CatConnection!
+			"Cats." cats("How many, 1 to 100." first: Int): CatConnection! @listSize
 			"Nodes." nodes("Which." ids: [ID!]!): [String]!
 			"Old." old: Int @deprecated(reason: "It goes on 2027-05-01.")
 		}
@@ -172,6 +175,7 @@ func TestContract_FindsProblems(t *testing.T) {
 		{`feed(input`, `removeCat(input`, "Mutation.removeCat is a deletion without deletedId"},
 		{`("Which." ids: [ID!]!)`, `(ids: [ID!]!)`, "Query.nodes(ids:) has no description"},
 		{`("How many, 1 to 100." first: Int)`, "", "Query.cats is a connection without first"},
+		{"CatConnection! @listSize", "CatConnection!", "Query.cats is a list of unknown size: declare @listSize"},
 		{"How many, 1 to 100.", "How many.", `Query.cats(first:) does not say "1 to 100"`},
 		{`feed(input: FeedInput!)`, `feed(wish: FeedInput!)`, "Mutation.feed(wish:) has no description"},
 	} {

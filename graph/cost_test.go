@@ -238,7 +238,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 				link { code } } }`, 3 + changed + passwordCost},
 			"explain": {`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
 				status } }`,
-				1 + explainCost},
+				1 + 25},
 			"batch": {`mutation ($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, note: "n"}]}) {
 				operationId } }`, 2 + changed},
 			"upsert": {`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",

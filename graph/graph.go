@@ -121,7 +121,7 @@ type (
 func New(c Config) *transport.Handler {
 	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate), renderer: NewRenderer(c)}
 	t := c.Config
-	t.Schema = gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
+	t.Schema = newSchema(r)
 	t.Extensions = []graphql.HandlerExtension{extension{r}}
 	t.Authenticate = r.authenticate
 	t.Requests, t.Cost = r.budget("requests", c.RequestRate), r.cost

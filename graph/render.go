@@ -61,7 +61,7 @@ type Renderer struct {
 // NewRenderer returns a renderer over the stores.
 func NewRenderer(c Config) *Renderer {
 	r := &resolver{Config: c}
-	schema := gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
+	schema := newSchema(r)
 	e := executor.New(schema)
 	documents := lru.New[*ast.QueryDocument](maxSelections)
 	e.SetParserTokenLimit(c.Maxima.Tokens)

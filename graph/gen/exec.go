@@ -6122,6 +6122,22 @@ scalar EmailAddress @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc5321")
 "A 64-bit signed integer, encoded as a JSON number. Used for counts, which may exceed the range of Int."
 scalar Int64
 
+"The points that a field costs beside those of its selection. Content of arguments, such as a routing or long texts, may add to them."
+directive @cost(
+  "The points of the field itself."
+  weight: Int! = 1
+  "The points of the selection, of each item, that are not charged. What remains is at least 1."
+  free: Int! = 0
+) on FIELD_DEFINITION
+
+"Multiplies the points of a field's selection by the number of its items."
+directive @listSize(
+  "The number of items without a slicing argument."
+  assumedSize: Int! = 20
+  "The arguments that set the number of items, as a number or as a list. The first that has a value counts."
+  slicingArguments: [String!]! = ["first"]
+) on FIELD_DEFINITION
+
 "An object with a globally unique id."
 interface Node {
   "The global id. Its prefix names the type, see Query.node."
@@ -6222,7 +6238,7 @@ type Query {
   nodes(
     "1 to 100 global ids of any types, which may repeat."
     ids: [ID!]!
-  ): [Node]!
+  ): [Node]! @listSize(slicingArguments: ["ids"])
   "A workspace that the caller is a member of; null for any other."
   workspace(
     "The key."
@@ -6261,7 +6277,7 @@ type Query {
     visit: VisitSampleInput
     "Changes to try without saving them, as in updateLink. Fails like updateLink."
     routing: LinkRoutingInput
-  ): RedirectExplanation
+  ): RedirectExplanation @cost(weight: 25)
   """
   The version of the link that answered at a short URL at an instant, if the link is in a workspace of the caller now.
   Null otherwise, and before the workspace had the slug or domain. Needs LINKS_READ. Fails with EXPIRED for a version that was
@@ -6272,7 +6288,7 @@ type Query {
     shortUrl: String!
     "The instant, not in the future."
     at: Time!
-  ): LinkVersion
+  ): LinkVersion @cost(weight: 10)
 }
 
 "What log-in pages need to know of an instance."
@@ -6458,7 +6474,7 @@ type Mutation {
   DOMAINS_WRITE. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is missing or if the host
   belongs to the service itself, DOMAIN_TAKEN.
   """
-  verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
+  verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload! @cost(weight: 100)
   "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
   updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
   "Removes a domain. Needs DOMAINS_WRITE. Error: NOT_FOUND."
@@ -6483,7 +6499,7 @@ type Mutation {
   the call are created once: the first has created: true. Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT,
   IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
-  createLinks(input: CreateLinksInput!): CreateLinksPayload!
+  createLinks(input: CreateLinksInput!): CreateLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
   """
   Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
   of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
@@ -6494,7 +6510,7 @@ type Mutation {
   Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
   LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload!
+  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
   """
   Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Needs
   LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
@@ -6505,7 +6521,7 @@ type Mutation {
   Changes up to 1,000 links of one workspace, each like updateLink, and returns a result for each in the order of the input.
   Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
+  updateLinks(input: UpdateLinksInput!): UpdateLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
   """
   Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
   it. Deleting it again changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
@@ -6515,7 +6531,7 @@ type Mutation {
   Deletes up to 1,000 links of one workspace, each like deleteLink, and returns a result for each in the order of the input.
   Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload!
+  deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.ids"])
   """
   Restores a deleted link. Restoring it again changes nothing. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL for a
   link that the operator has disabled, whose host is blocked, or whose URL redirects back to this service.
@@ -6531,31 +6547,31 @@ type Mutation {
   Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
   Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
   """
-  revertOperation(input: RevertOperationInput!): RevertOperationPayload!
+  revertOperation(input: RevertOperationInput!): RevertOperationPayload! @cost(free: 15) @listSize(assumedSize: 1000)
   """
   Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
   updateLink; QUOTA_EXCEEDED.
   """
-  scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload!
+  scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload! @cost(weight: 50)
   "Cancels a pending scheduled change. Needs LINKS_WRITE. Errors: NOT_FOUND, also once it took effect; INVALID_INPUT."
-  cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload!
+  cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload! @cost(weight: 50)
   """
   Creates a link without an account: TEMPORARY, with the strategy COUNTER. It expires after some hours unless it is claimed.
   Every call creates another one. Rate-limited per address: RATE_LIMITED. FORBIDDEN if the operator has disabled it.
   Errors: INVALID_URL, UNSAFE_URL.
   """
-  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload!
+  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload! @cost(weight: 10)
   """
   Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
   Accepts up to 100 tokens, and returns a result for each in their order. Needs LINKS_WRITE. Errors of the whole call:
   INVALID_INPUT, NOT_FOUND.
   """
-  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload!
+  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.claimTokens"])
   """
   Checks a link's destination now, and the URLs in its routing within about 15 minutes; the server checks them about once a day: see
   destinationChecks. Needs LINKS_WRITE. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
   """
-  checkLink(input: CheckLinkInput!): CheckLinkPayload!
+  checkLink(input: CheckLinkInput!): CheckLinkPayload! @cost(weight: 100)
   """
   Reports an abusive link to the operator. Requires no account. Rate-limited per address: RATE_LIMITED. Errors: NOT_FOUND, also
   for a link that is deleted or has not started; INVALID_INPUT.
@@ -6601,12 +6617,12 @@ type Mutation {
   Sends a made-up event now, marked test, and returns the attempt. Needs the permissions of createWebhook for what the webhook
   receives. 10 a minute per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT.
   """
-  testWebhook(input: TestWebhookInput!): TestWebhookPayload!
+  testWebhook(input: TestWebhookInput!): TestWebhookPayload! @cost(weight: 100)
   """
   Sends deliveries again, up to 10,000. Exactly one way to choose them. Needs the permissions of createWebhook for what the webhook
   receives. Errors: NOT_FOUND, INVALID_INPUT.
   """
-  redeliverWebhook(input: RedeliverWebhookInput!): RedeliverWebhookPayload!
+  redeliverWebhook(input: RedeliverWebhookInput!): RedeliverWebhookPayload! @cost(weight: 100)
 }
 
 """
@@ -6631,7 +6647,7 @@ type Subscription {
     clicks for the missing ones, and subscribe without it.
     """
     after: ID
-  ): Click!
+  ): Click! @listSize(assumedSize: 100)
   """
   Each event of a workspace, once, in the order of commits, the same on every node. Fails with UNAUTHENTICATED, FORBIDDEN,
   NOT_FOUND, RATE_LIMITED, and with EXPIRED for a cursor older than 30 days.
@@ -6645,7 +6661,7 @@ type Subscription {
     linkId: ID
     "The id of the last event that was received; later ones follow without gap or repetition. Default: only new events."
     after: ID
-  ): Event!
+  ): Event! @listSize(assumedSize: 100)
 }
 
 "Input of register."
@@ -7018,7 +7034,7 @@ type RemoveMemberPayload {
   The pending changes that the member scheduled, soonest first, up to 100. They take effect unless cancelLinkChange cancels
   them. Null when there are errors.
   """
-  scheduledChanges: [ScheduledChange!]
+  scheduledChanges: [ScheduledChange!] @cost(weight: 10) @listSize(assumedSize: 100)
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -7523,7 +7539,7 @@ enum DestinationState {
 "The last check of one URL of a link."
 type DestinationCheck {
   "The URL."
-  url: String!
+  url: String! @cost(weight: 5)
   "The position of the URL in the link, as in url, or routing, rules, 0, targets, 1, url."
   field: [String!]!
   "How it responded."
@@ -7722,14 +7738,14 @@ type User implements Node {
     first: Int
     "Returns items after this cursor."
     after: String
-  ): WorkspaceConnection!
+  ): WorkspaceConnection! @listSize
   "The user's active sessions, newest first. Empty for other users than the caller."
   sessions(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): SessionConnection!
+  ): SessionConnection! @listSize
 }
 
 "An active log-in."
@@ -7867,7 +7883,7 @@ type Workspace implements Node {
     filter: LinkFilter
     "The order. Default: newest first. A cursor is valid only in the order that returned it."
     orderBy: LinkOrder
-  ): LinkConnection!
+  ): LinkConnection! @listSize(slicingArguments: ["last", "first"])
   "The clicks of its links in a range of time. Fails with INVALID_INPUT."
   stats(
     "The time range, extended to whole quarters of an hour. Default: the last 30 days."
@@ -7878,7 +7894,7 @@ type Workspace implements Node {
     filter: ClickFilter
     "Only clicks of links that have this tag now. Default: all, including purged links."
     tag: String
-  ): Stats!
+  ): Stats! @cost(weight: 20)
   "The stored single clicks of its links, newest first. Fails with INVALID_INPUT."
   clicks(
     "Number of items, 1 to 100. Default: 20."
@@ -7889,7 +7905,7 @@ type Workspace implements Node {
     range: TimeRange
     "Selects clicks. Default: all."
     filter: ClickFilter
-  ): ClickConnection!
+  ): ClickConnection! @listSize
   """
   Requests for its short URLs in the last 90 days that matched no active link, most frequent first: of unknown codes, and of links
   that have ended, have not started or are over their quota. Fails with INVALID_INPUT.
@@ -7897,7 +7913,7 @@ type Workspace implements Node {
   unmatchedRequests(
     "Number of items, 1 to 100. Default: 20."
     first: Int
-  ): [UnmatchedRequest!]!
+  ): [UnmatchedRequest!]! @listSize
   "The caller's permissions."
   permissions: [Permission!]!
   "The verified domain of displayed short URLs; null: the instance's own host."
@@ -7910,28 +7926,28 @@ type Workspace implements Node {
     first: Int
     "Returns items after this cursor."
     after: String
-  ): MemberConnection!
+  ): MemberConnection! @listSize
   "The invitations that can still be accepted, newest first. Needs MEMBERS_WRITE."
   invitations(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): InvitationConnection!
+  ): InvitationConnection! @listSize
   "Its API keys without revoked ones, newest first. Needs API_KEYS_WRITE."
   apiKeys(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): ApiKeyConnection!
+  ): ApiKeyConnection! @listSize
   "Its domains, newest first."
   domains(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): DomainConnection!
+  ): DomainConnection! @listSize
   """
   Its events of the last 30 days in the order of their commits, oldest first. Needs LINKS_READ; events that the caller may
   not see are left out. With types, a page may have fewer events than requested, although hasNextPage is true: continue
@@ -7946,14 +7962,14 @@ type Workspace implements Node {
     types: [EventType!]
     "Only those about this link. Default: all."
     linkId: ID
-  ): EventConnection!
+  ): EventConnection! @listSize
   "Its webhooks, newest first. Needs WEBHOOKS_WRITE."
   webhooks(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): WebhookConnection!
+  ): WebhookConnection! @listSize
   """
   All events of the last 400 days, newest first; /export/audit/{id} has them as lines of JSON. Needs AUDIT_READ. Fails with
   INVALID_INPUT.
@@ -7965,7 +7981,7 @@ type Workspace implements Node {
     after: String
     "Selects events. Default: all."
     filter: EventFilter
-  ): EventConnection!
+  ): EventConnection! @listSize
   """
   Routing that is copied into new links; later changes do not affect existing ones. It has no rules, URLs, card, gate, QR codes,
   tests and warnings.
@@ -7981,14 +7997,14 @@ type Workspace implements Node {
   """
   inspectable: Boolean!
   "The style of its QR codes."
-  qrStyle: QrStyle!
+  qrStyle: QrStyle! @cost(weight: 0, free: 1000)
   "Its UTM templates, by name."
   utmTemplates(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): UtmTemplateConnection!
+  ): UtmTemplateConnection! @listSize
 }
 
 "The membership of a user in a workspace."
@@ -8124,9 +8140,9 @@ type Domain implements Node {
   "Whether search engines may crawl and index its short URLs."
   indexable: Boolean!
   "The JSON of /.well-known/apple-app-site-association; null: 404."
-  appleAppSiteAssociation: String
+  appleAppSiteAssociation: String @cost(weight: 20)
   "The JSON of /.well-known/assetlinks.json; null: 404."
-  assetLinks: String
+  assetLinks: String @cost(weight: 20)
 }
 
 "States of a domain."
@@ -8162,9 +8178,9 @@ type FieldChange {
   "The name of the field, as in the API."
   field: String!
   "The value before, as JSON; null: omitted or secret."
-  before: String
+  before: String @cost(weight: 5)
   "The value after, as JSON; null: omitted or secret."
-  after: String
+  after: String @cost(weight: 5)
   "Whether values are left out because they are secret or exceed 4 KiB."
   omitted: Boolean!
 }
@@ -8188,19 +8204,19 @@ type LinkVersion {
   "The bulk call that it was part of; null: none."
   operationId: ID
   "The fields that differ from the version before."
-  changes: [FieldChange!]!
+  changes: [FieldChange!]! @listSize(assumedSize: 3)
   "The destination."
-  originalUrl: String!
+  originalUrl: String! @cost(weight: 5)
   "The title."
   title: String
   "The note for the members."
-  note: String
+  note: String @cost(weight: 5)
   "The tags."
   tags: [String!]!
   "The caller's own id."
   externalId: String
   "The caller's own data."
-  metadata: [Metadata!]!
+  metadata: [Metadata!]! @cost(weight: 4, free: 1000)
   "Whether it was archived."
   archived: Boolean!
   "Whether its statistics were public."
@@ -8270,7 +8286,7 @@ type ScheduledChange implements Node {
   "When it takes effect."
   at: Time!
   "The fields that it changes, with the values as they are now and will be."
-  changes: [FieldChange!]!
+  changes: [FieldChange!]! @listSize(assumedSize: 3)
   "When it was scheduled."
   createdAt: Time!
   "The user who scheduled it; null: an API key, deleted since, or without MEMBERS_READ."
@@ -8302,11 +8318,11 @@ type Event implements Node {
   "The bulk call that it was part of; null: none."
   operationId: ID
   "The changed fields with their values before and after; empty for creation, deletion, restoring and purged links."
-  changes: [FieldChange!]!
+  changes: [FieldChange!]! @listSize(assumedSize: 3)
   "Details as a JSON object; null: without AUDIT_READ."
   details: String
   "The URL that failed or recovered; null for other types."
-  url: String
+  url: String @cost(weight: 5)
 }
 
 """
@@ -8478,7 +8494,7 @@ type Webhook implements Node {
     after: String
     "Only these statuses. Default: all."
     status: [DeliveryStatus!]
-  ): WebhookDeliveryConnection!
+  ): WebhookDeliveryConnection! @cost(weight: 11) @listSize
 }
 
 "The status of a webhook."
@@ -8528,7 +8544,7 @@ type WebhookDelivery implements Node {
   "When the next attempt is due; null: none."
   nextAttemptAt: Time
   "Its attempts, oldest first, at most 20."
-  attempts: [WebhookAttempt!]!
+  attempts: [WebhookAttempt!]! @listSize(assumedSize: 3)
 }
 
 "The status of a delivery."
@@ -8807,7 +8823,7 @@ type LinkConnection {
   "Information about the page."
   pageInfo: PageInfo!
   "The number of matching links on all pages. It is counted only if it is selected."
-  totalCount: Int64!
+  totalCount: Int64! @cost(weight: 20)
 }
 
 "A link in a page."
@@ -8867,19 +8883,19 @@ type Link implements Node {
   "The shortest URL that redirects."
   shortUrl: URL!
   "The destination as it was entered. Redirects go to this URL."
-  originalUrl: String!
+  originalUrl: String! @cost(weight: 5)
   "The destination in canonical form, which identifies equal URLs."
-  canonicalUrl: URL!
+  canonicalUrl: URL! @cost(weight: 5)
   "Its title."
   title: String
   "Its note, for the members."
-  note: String
+  note: String @cost(weight: 5)
   "Its tags, in the order of their code points."
   tags: [String!]!
   "The caller's own id, unique in the workspace."
   externalId: String
   "The caller's own data, in the order of the keys."
-  metadata: [Metadata!]!
+  metadata: [Metadata!]! @cost(weight: 4, free: 1000)
   "Whether it is archived. Archived links redirect."
   archived: Boolean!
   "Whether it is temporary."
@@ -8909,14 +8925,14 @@ type Link implements Node {
   "The mean time in milliseconds from a request's arrival until its redirect was ready; null before the first."
   averageRedirectMs: Float
   "The quota of its redirects."
-  hitQuota: Quota!
+  hitQuota: Quota! @cost(weight: 1, free: 1000)
   "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
   destinationState: DestinationState!
   """
   The last check of each of its URLs, about once a day: of its destination first, then of the URLs in its routing. A fallback URL with
   placeholders has no single destination, so it is UNCHECKED.
   """
-  destinationChecks: [DestinationCheck!]!
+  destinationChecks: [DestinationCheck!]! @listSize(assumedSize: 3)
   "The number of its newest version, from 1."
   version: Int!
   "Its versions, newest first, at most 1,001. Fails with INVALID_INPUT."
@@ -8925,14 +8941,14 @@ type Link implements Node {
     first: Int
     "Returns items after this cursor."
     after: String
-  ): LinkVersionConnection!
+  ): LinkVersionConnection! @cost(weight: 11) @listSize
   "Its version at an instant; null before its creation. Fails with EXPIRED for a version that was dropped, INVALID_INPUT for the future."
   asOf(
     "The instant."
     at: Time!
-  ): LinkVersion
+  ): LinkVersion @cost(weight: 10)
   "Its pending scheduled changes, soonest first."
-  scheduledChanges: [ScheduledChange!]!
+  scheduledChanges: [ScheduledChange!]! @listSize(assumedSize: 3)
   "Its clicks in a range of time. Fails with INVALID_INPUT."
   stats(
     "The time range, extended to whole quarters of an hour. Default: the last 30 days."
@@ -8941,7 +8957,7 @@ type Link implements Node {
     timezone: String
     "Selects clicks. Default: all."
     filter: ClickFilter
-  ): Stats!
+  ): Stats! @cost(weight: 20)
   """
   Its stored single clicks, newest first. Fails with INVALID_INPUT.
   """
@@ -8954,46 +8970,46 @@ type Link implements Node {
     range: TimeRange
     "Selects clicks. Default: all."
     filter: ClickFilter
-  ): ClickConnection!
+  ): ClickConnection! @listSize
   "Whether its stats are public, at the short URL followed by a plus sign."
   statsPublic: Boolean!
   "How it answers visitors, beyond its URL, times and status."
-  routing: LinkRouting!
+  routing: LinkRouting! @cost(weight: 0, free: 9)
   "A QR code of its short URL. Fails with INVALID_INPUT for an undeclared source or an unreadable style."
   qrCode(
     "One of routing.qrSources, under whose name scans are counted. Default: scans are ordinary visits."
     source: String
     "The style. Default: the workspace's saved style."
     style: QrStyleInput
-  ): QrCode!
+  ): QrCode! @cost(weight: 10)
 }
 
 "How a link answers visitors, beyond its URL, times and status."
 type LinkRouting {
   "The rules, tried in their order; the first that holds and has an available target decides."
-  rules: [RoutingRule!]!
+  rules: [RoutingRule!]! @listSize(assumedSize: 3)
   "How query parameters of the short URL reach the destination."
-  query: QueryForwarding!
+  query: QueryForwarding! @cost(weight: 0, free: 1000)
   "Whether the path after the code is appended to the destination's path, with a slash at its end."
   forwardPath: Boolean!
   "UTM values that are added to the destination; null: none."
-  utm: Utm
+  utm: Utm @cost(weight: 0, free: 1000)
   "Where visitors are redirected before startsAt; null: 404."
   pendingUrl: String
   "Where visitors are redirected once it is EXPIRED or EXHAUSTED; null: the domain's or workspace's endedUrl, else 410."
   endedUrl: String
   "What preview crawlers are shown; null: they are answered like other bots."
-  card: LinkCard
+  card: LinkCard @cost(weight: 0, free: 1000)
   "A page that visitors must pass before the redirect; null: none."
-  gate: LinkGate
+  gate: LinkGate @cost(weight: 0, free: 1000)
   "How bots are answered."
   bots: BotPolicy!
   "The names of QR codes whose scans are counted separately."
   qrSources: [String!]!
   "Tests that run before each change of the URL or the routing."
-  tests: [RoutingTest!]!
+  tests: [RoutingTest!]! @listSize(assumedSize: 3)
   "Parts that cannot have their effect on this server, or never apply."
-  warnings: [RoutingWarning!]!
+  warnings: [RoutingWarning!]! @cost(weight: 20)
 }
 
 "Input for LinkRouting. Error paths name the position, as in routing, rules, 2, targets, 0, url."
@@ -9059,7 +9075,7 @@ type RoutingRule {
   "Conditions that must all fail."
   unless: [VisitCondition!]!
   "Its destinations."
-  targets: [RoutingTarget!]!
+  targets: [RoutingTarget!]! @listSize(assumedSize: 3)
   "Whether a visitor gets the same target again."
   stickiness: Stickiness!
 }
@@ -9089,13 +9105,13 @@ type RoutingTarget {
   "Its name."
   name: String
   "The destination; null: the link's own URL."
-  url: String
+  url: String @cost(weight: 5)
   "Its part of the sum of all shares of the rule; 0: paused."
   share: Int!
   "How many redirects it answers, ever; then the other targets take over; null: any number."
   maxClicks: Int64
   "How many redirects it has answered, ever, without those of private visitors (DNT, Sec-GPC)."
-  clickCount: Int64!
+  clickCount: Int64! @cost(weight: 3)
 }
 
 "Input for RoutingTarget."
@@ -9920,9 +9936,9 @@ type Stats {
     by: Dimension!
     "The number of separate values, 1 to 1,000. Default: 10."
     first: Int
-  ): [StatsSlice!]!
+  ): [StatsSlice!]! @cost(weight: 20) @listSize(assumedSize: 10)
   "The preceding period of the same length."
-  previous: Stats!
+  previous: Stats! @cost(weight: 20)
 }
 
 "The time from a request's arrival until its redirect was ready, in milliseconds."

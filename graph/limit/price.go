@@ -1,0 +1,94 @@
+package limit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/linkforge/linkforge/graph/scalar"
+)
+
+// maxSize bounds the number of items in the cost of a list: resolvers refuse larger lists.
+const maxSize = 1000
+
+// priced is a schema with the costs that its directives @cost and @listSize declare.
+type priced struct {
+	graphql.ExecutableSchema
+	prices map[fieldName]price
+}
+
+type fieldName struct{ object, field string }
+
+// price has the arguments of the directives of a field.
+type price struct {
+	Weight, Free, AssumedSize int
+	SlicingArguments          []string
+}
+
+// WithDeclaredCosts returns the schema with the costs that its directives declare. The complexity function of a field
+// receives this cost in the place of that of its selection, and returns the cost with that of the arguments' content.
+func WithDeclaredCosts(schema graphql.ExecutableSchema) graphql.ExecutableSchema {
+	p := priced{schema, map[fieldName]price{}}
+	for _, object := range schema.Schema().Types {
+		for _, field := range object.Fields {
+			declared := price{Weight: 1, AssumedSize: 1}
+			for _, name := range []string{"cost", "listSize"} {
+				d := field.Directives.ForName(name)
+				if d == nil {
+					continue
+				}
+				text, err := json.Marshal(d.ArgumentMap(nil))
+				if err == nil {
+					err = json.Unmarshal(text, &declared)
+				}
+				if err != nil {
+					panic(fmt.Sprintf("@%s of %s.%s: %v", name, object.Name, field.Name, err))
+				}
+			}
+			p.prices[fieldName{object.Name, field.Name}] = declared
+		}
+	}
+	return p
+}
+
+// Complexity implements graphql.ExecutableSchema.
+func (p priced) Complexity(
+	ctx context.Context, object, field string, selection int, arguments map[string]any,
+) (int, bool) {
+	declared := p.prices[fieldName{object, field}].of(selection, arguments)
+	if cost, ok := p.ExecutableSchema.Complexity(ctx, object, field, declared, arguments); ok {
+		return cost, true
+	}
+	return declared, true
+}
+
+// of returns the cost of a field whose selection costs so much for each item.
+func (p price) of(selection int, arguments map[string]any) int {
+	if p.Free > 0 {
+		selection = max(1, selection-p.Free)
+	}
+	return p.Weight + p.size(arguments)*min(selection, maxCount)
+}
+
+// size returns the number of items that the arguments request.
+func (p price) size(arguments map[string]any) int {
+	for _, path := range p.SlicingArguments {
+		var given any = arguments
+		for name := range strings.SplitSeq(path, ".") {
+			object, _ := given.(map[string]any)
+			given = object[name]
+		}
+		if list := reflect.ValueOf(given); list.Kind() == reflect.Slice {
+			return min(list.Len(), maxSize)
+		}
+		if given != nil {
+			n, _ := scalar.UnmarshalInt(given) // a single value is a list of one
+			return min(max(n, 1), maxSize)
+		}
+	}
+	return p.AssumedSize
+}
