@@ -155,7 +155,9 @@ func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, rou
 func chargeRead[T any](ctx context.Context, b transport.Budget, items []T, of func(T) *routing.Routing) error {
 	work := 0
 	for _, item := range items {
-		work += storedWork(of(item))
+		if r := of(item); r != nil {
+			work += workOf(r.Rules, r.Tests)
+		}
 	}
 	if points := work / workPerReadPoint; points > 0 {
 		return b.ChargeWork(ctx, points)
@@ -165,28 +167,19 @@ func chargeRead[T any](ctx context.Context, b transport.Budget, items []T, of fu
 
 func routingOf(l *link.Link) *routing.Routing { return l.Routing }
 
-// storedWork is the work of reading a routing, in values.
-func storedWork(r *routing.Routing) int {
-	if r == nil {
-		return 0
-	}
-	work := valuesPerTest * len(r.Tests)
-	for _, rule := range r.Rules {
+// workOf is the work of reading rules and tests, in values.
+func workOf(rules []*routing.Rule, tests []*routing.Test) int {
+	work := valuesPerTest * len(tests)
+	for _, rule := range rules {
 		work += valuesPerTarget * len(rule.Targets)
 		for _, c := range slices.Concat(rule.When, rule.Unless) {
-			work += valuesOf(c.Country, c.Device, c.OS, c.Browser, c.Language, c.Referrer, c.Network)
+			work++
+			for _, values := range [][]string{c.Country, c.Device, c.OS, c.Browser, c.Language, c.Referrer, c.Network} {
+				work += len(values)
+			}
 		}
 	}
 	return work
-}
-
-// valuesOf is the number of values of a condition, and one for the condition.
-func valuesOf(lists ...[]string) int {
-	n := 1
-	for _, values := range lists {
-		n += len(values)
-	}
-	return n
 }
 
 // changeCost is the cost of storing a change of a routing: that of checking it, and of hashing a password.
@@ -203,15 +196,8 @@ func routingCost(in *gen.LinkRoutingInput) int {
 	if in == nil {
 		return 0
 	}
-	work := 0
 	rules, tests := in.Rules.Value(), in.Tests.Value()
-	for _, rule := range rules {
-		work += valuesPerTarget * len(rule.Targets)
-		for _, c := range slices.Concat(rule.When, rule.Unless) {
-			work += valuesOf(c.Country, c.Device, c.OS, c.Browser, c.Language, c.Referrer, c.Network)
-		}
-	}
-	return (work + len(tests)*(valuesPerTest+len(rules))) / valuesPerPoint
+	return (workOf(rules, tests) + len(tests)*len(rules)) / valuesPerPoint
 }
 
 func (r *queryResolver) RateLimit(ctx context.Context) (*gen.RateLimit, error) {
