@@ -40,7 +40,7 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter", "internal/creation",
-		"internal/destination", "internal/domain", "internal/eventstream", "internal/firstvisit", "internal/hitquota",
+		"internal/destination", "internal/domain", "internal/eventstream", "internal/firstvisit", "internal/history", "internal/hitquota",
 		"internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/schedule", "internal/stats", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
@@ -89,6 +89,7 @@ var within = map[string][]string{
 	"internal/eventstream":     {"internal/audit", "internal/workspace"},
 	"internal/domain":          {"internal/audit", "internal/destination", "internal/ratelimit", "internal/workspace"},
 	"internal/resolve":         {"internal/stats"},
+	"internal/history":         {"internal/audit", "internal/link", "internal/resolve", "internal/workspace"},
 	"internal/ingest":          {"internal/hitquota", "internal/stats", "internal/workspace"},
 	"internal/link": {
 		"internal/account", "internal/audit", "internal/codecounter", "internal/destination",
@@ -192,7 +193,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"creation.enter"},
 	"AsResolver": {
-		"link.At", "link.ByPastAddress", "resolve.CatchUp", "hitquota.exhausted", "resolve.query",
+		"link.At", "history.ByPastAddress", "resolve.CatchUp", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",
 		"link.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
@@ -205,7 +206,7 @@ var scopes = map[string][]string{
 		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "stats.Since", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
-		"link.Verify", "upkeep.RecordTransitions",
+		"history.Verify", "upkeep.RecordTransitions",
 		"stats.PurgeWorkspace", "clickstream.After", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"hitquota.RecountGrants", "hitquota.Grant",
 		"hitquota.returnOwed", "jobs.States", "jobs.attempt",

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/eventstream"
+	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -48,6 +49,7 @@ type Config struct {
 	Links      *link.Store
 	Creation   *creation.Store
 	Schedule   *schedule.Store
+	History    *history.Store
 	// Codes checks the styles of QR codes.
 	Codes    *qr.Renderer
 	LinkList *linklist.Store

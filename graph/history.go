@@ -32,7 +32,7 @@ func (r *linkResolver) Versions(
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Links.Versions(ctx, l, size, optional.Value(after))
+	p, err := r.History.Versions(ctx, l, size, optional.Value(after))
 	if err != nil {
 		return nil, err
 	}
@@ -53,21 +53,21 @@ func (r *linkResolver) Versions(
 }
 
 func (r *linkResolver) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {
-	return r.Links.AsOf(ctx, l, at)
+	return r.History.AsOf(ctx, l, at)
 }
 
 func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error) {
 	if _, err := account.Current(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.Links.CheckNotFuture(at); err != nil {
+	if err := r.History.CheckNotFuture(at); err != nil {
 		return nil, err
 	}
 	address, err := r.Links.Resolver.ParseShortURL(shortURL)
 	if err != nil {
 		return ifFound[link.Version](nil, err)
 	}
-	then, err := r.Links.ByPastAddress(ctx, address, at)
+	then, err := r.History.ByPastAddress(ctx, address, at)
 	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
 		then, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
 	}
@@ -82,7 +82,7 @@ func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time
 	if err != nil {
 		return ifFound[link.Version](nil, err)
 	}
-	return r.Links.ResolvedAt(ctx, l, address, at)
+	return r.History.ResolvedAt(ctx, l, address, at)
 }
 
 // visibleActor returns the id of an actor, if the caller may list the members.

@@ -278,6 +278,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Links:        a.Links,
 		Creation:     a.Creation,
 		Schedule:     a.Schedule,
+		History:      a.History,
 		Codes:        a.codes,
 		LinkList:     a.LinkList,
 		Moderation:   a.Moderation,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -170,7 +171,7 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 func (linksVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		differences := 0
-		n, err := links.Verify(ctx, func(d link.HistoryDifference) {
+		n, err := (&history.Store{Store: links}).Verify(ctx, func(d history.Difference) {
 			differences++
 			fmt.Fprintf(io.Out, "%s: %s\n", d.LinkID, d.Text)
 		})

@@ -105,7 +105,9 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 // verifyHistory checks that versions and events agree.
 func (b *bundle) verifyHistory(t *testing.T) {
 	t.Helper()
-	must.Value(b.Verify(t.Context(), func(d link.HistoryDifference) { t.Errorf("%s: %s", d.LinkID, d.Text) }))(t)
+	if got := b.Differences(t); len(got) > 0 {
+		t.Errorf("links verify: %v", got)
+	}
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
@@ -325,7 +327,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
 				t.Fatalf("%s is %s", url, l.ID)
 			}
-			state := must.Value(b.Versions(t.Context(), b.Reload(t, l), 1, ""))(t).Items[0].Snapshot
+			state := must.Value(b.History.Versions(t.Context(), b.Reload(t, l), 1, ""))(t).Items[0].Snapshot
 			state.URL, state.ExternalID = "", nil
 			states[url] = state
 		}

@@ -1,10 +1,13 @@
 package link_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
@@ -236,6 +239,36 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 				Count(db.AsSystem(t.Context())); err != nil || n != want {
 				t.Errorf("%d rows of %s: %v", n, table, err)
 			}
+		}
+	})
+}
+
+// TestStore_ClaimedLinkHasItsFirstVersion disables and enables an anonymous link before the claim: without
+// an account, it has one version.
+func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
+		must.NoError(t, err)
+		for _, at := range []*time.Time{&noon, nil} {
+			b.Tick()
+			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				locked, err := b.At(ctx, resolve.Address{Code: l.Code})
+				if err != nil {
+					return err
+				}
+				return b.SetDisabledAt(ctx, tx, at, locked)
+			}))
+		}
+		b.Tick()
+		claims, err := b.Claim(t.Context(), b.Mine, []string{token})
+		if err != nil || claims[0].Err != nil {
+			t.Fatal(err, claims)
+		}
+		all := b.AllVersions(t, l)
+		if len(all) != 2 || all[0].Cause != link.CauseClaimed || all[1].Cause != link.CauseCreated || !all[1].From.Equal(l.CreatedAt) {
+			t.Errorf("%+v", all)
 		}
 	})
 }

@@ -271,7 +271,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 		for name, read := range map[string]func() (*link.Link, error){
 			"Get":           func() (*link.Link, error) { return b.Get(t.Context(), b.Mine, l.ID) },
 			"At":            func() (*link.Link, error) { return b.At(t.Context(), at) },
-			"ByPastAddress": func() (*link.Link, error) { return b.ByPastAddress(t.Context(), at, b.Now) },
+			"ByPastAddress": func() (*link.Link, error) { return b.History.ByPastAddress(t.Context(), at, b.Now) },
 			"Many": func() (*link.Link, error) {
 				links, err := b.Many(t.Context(), b.Mine, l.ID)
 				return links[l.ID], err

@@ -42,7 +42,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 			expected += b.Reload(t, &link.Link{ID: linkID}).Version
 		}
 		seen := map[string]int{}
-		for _, e := range b.events(t, expected) {
+		for _, e := range b.Events(t, expected) {
 			if *e.Version != seen[e.TargetID]+1 {
 				t.Errorf("version %d of %s follows %d", *e.Version, e.TargetID, seen[e.TargetID])
 			}

@@ -32,6 +32,4 @@ func (s *Store) MutateOnce(ctx context.Context, e *Edits, locked map[string]*Lin
 	return err
 }
 
-func (l *Link) Snapshot(tags []string) Snapshot { return *l.snapshot(tags) }
-
 func (l *Link) PendingChanges() []*ScheduledChange { return l.pending }

@@ -83,8 +83,8 @@ type part struct {
 }
 
 type versionKey struct {
-	linkID string
-	number int
+	LinkID string
+	Number int
 }
 
 // maxOperationDuration is the longest time from the creation of an operation's id to its last event.
@@ -119,34 +119,32 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		}
 	}
 	o.parts = o.parts[:min(len(o.parts), MaxBatch)]
-	return s.loadVersions(ctx, o)
+	var around []versionKey
+	for _, p := range o.parts {
+		around = append(around, versionKey{p.LinkID, p.Number - 1}, versionKey{p.LinkID, p.Number + 1})
+	}
+	o.versions, err = s.superseded(ctx, around...)
+	return err
 }
 
-// loadVersions reads the superseded versions before and after those of the operation.
-func (s *Store) loadVersions(ctx context.Context, o *operation) error {
-	type wanted struct {
-		LinkID string
-		Number int
-	}
-	var around []wanted
-	for _, p := range o.parts {
-		around = append(around, wanted{p.LinkID, p.Number - 1}, wanted{p.LinkID, p.Number + 1})
-	}
-	var rows []versionRow
-	err := s.DB.NewSelect().With("wanted", s.DB.NewValues(&around)).Model(&rows).
-		Join("JOIN wanted ON wanted.link_id = version_row.link_id AND wanted.number = version_row.number").Scan(ctx)
+// superseded returns superseded versions. It omits those that are not stored.
+func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versionKey]*Version, error) {
+	var rows []VersionRow
+	err := s.DB.NewSelect().With("wanted", s.DB.NewValues(&wanted)).Model(&rows).
+		Join("JOIN wanted ON wanted.link_id = version_row.link_id AND wanted.number = version_row.number").
+		Scan(replica.UpToDate(ctx)) // a standby may lack them
 	if err != nil {
-		return fmt.Errorf("reading the versions of an operation: %w", err)
+		return nil, fmt.Errorf("reading versions: %w", err)
 	}
-	o.versions = make(map[versionKey]*Version, len(rows))
+	versions := make(map[versionKey]*Version, len(rows))
 	for _, row := range rows {
-		v, err := row.version(nil)
+		v, err := row.Version(nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		o.versions[versionKey{row.LinkID, row.Number}] = v
+		versions[versionKey{row.LinkID, row.Number}] = v
 	}
-	return nil
+	return versions, nil
 }
 
 // undo undoes an operation in a link, if its newest version is that of the operation.

@@ -54,7 +54,7 @@ func undone(u link.Undo) map[string]string {
 // state describes a link in the database with its tags.
 func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 	t.Helper()
-	return b.Reload(t, l).Snapshot(b.Tags(t, l))
+	return *b.Reload(t, l).Snapshot(b.Tags(t, l))
 }
 
 // TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
@@ -103,7 +103,7 @@ func TestOperation_IsRecorded(t *testing.T) {
 				t.Errorf("operations of versions (-want +got):\n%s", diff)
 			}
 			got = nil
-			for _, e := range b.events(t, 9) {
+			for _, e := range b.Events(t, 9) {
 				if e.TargetID == c.link.ID {
 					got = append(got, optional.Value(e.OperationID))
 				}
@@ -147,7 +147,7 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 		before := map[string]link.Snapshot{}
 		for _, r := range b.operate(t, id.New(id.Operation), urls(0, link.MaxBatch)...) {
 			links = append(links, r.Link)
-			before[r.Link.ID] = r.Link.Snapshot(nil)
+			before[r.Link.ID] = *r.Link.Snapshot(nil)
 			changes = append(changes, link.Change{
 				ID: r.Link.ID, Title: to(new("changed")), Tags: to([]string{"changed"}), MaxClicks: to(new(int64(7))),
 			})
@@ -209,7 +209,7 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 		expect := func(when string, action audit.Action, version int, deleted bool) {
 			t.Helper()
 			got := b.Reload(t, l)
-			events := b.events(t, version)
+			events := b.Events(t, version)
 			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
 				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt, events[version-1].Action)
 			}
@@ -285,7 +285,7 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 		refuse("unknown", b.Mine, id.New(id.Operation))
 		refuse("no id", b.Mine, "opn_x\x00")
 		refuse("the largest id", b.Mine, "opn_7zzzzzzzzzzzzzzzzzzzzzzzzz")
-		refuse("an event's id", b.Mine, b.events(t, 1)[0].ID)
+		refuse("an event's id", b.Mine, b.Events(t, 1)[0].ID)
 		b.Now = noon.Add(audit.FeedRetention)
 		refuse("30 days old", b.Mine, operationID)
 		b.Now = b.Now.Add(-time.Second)

@@ -32,7 +32,7 @@ func (s *Store) Purge(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	if err := s.write(ctx, tx, scrubbed); err != nil {
 		return err
 	}
-	for _, row := range []any{(*versionRow)(nil), (*ScheduledChange)(nil), (*URLRow)(nil)} {
+	for _, row := range []any{(*VersionRow)(nil), (*ScheduledChange)(nil), (*URLRow)(nil)} {
 		if _, err := tx.NewDelete().Model(row).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 			return fmt.Errorf("deleting the history of links: %w", err)
 		}

@@ -32,8 +32,8 @@ type Snapshot struct {
 	Disabled       bool             `json:"disabled,omitempty"`
 }
 
-// snapshot returns the present state of the link, which has the tags.
-func (l *Link) snapshot(tags []string) *Snapshot {
+// Snapshot returns the present state of the link, which has the tags.
+func (l *Link) Snapshot(tags []string) *Snapshot {
 	s := &Snapshot{
 		URL: l.OriginalURL, Title: l.Title, Note: l.Note, ExternalID: l.ExternalID, Metadata: l.Metadata,
 		Archived: l.Archived(), StatsPublic: l.StatsPublic,
@@ -46,12 +46,12 @@ func (l *Link) snapshot(tags []string) *Snapshot {
 	return s
 }
 
-// snapshotWith is snapshot for a link whose new tags, if it has some, are not written yet.
+// snapshotWith is Snapshot for a link whose new tags, if it has some, are not written yet.
 func (l *Link) snapshotWith(stored []string) *Snapshot {
 	if l.NewTags != nil {
-		return l.snapshot(l.NewTags)
+		return l.Snapshot(l.NewTags)
 	}
-	return l.snapshot(stored)
+	return l.Snapshot(stored)
 }
 
 // utc returns an instant as the database stores it.
@@ -62,9 +62,9 @@ func utc(at *time.Time) *time.Time {
 	return new(db.Instant(*at))
 }
 
-// fields are the fields that a change lists, by their names in the API. Deletion and disabling have event
+// Fields are the fields that a change lists, by their names in the API. Deletion and disabling have event
 // types of their own.
-func (s *Snapshot) fields() []audit.Field {
+func (s *Snapshot) Fields() []audit.Field {
 	tags := s.Tags
 	if tags == nil {
 		tags = []string{}
@@ -81,13 +81,13 @@ func (s *Snapshot) fields() []audit.Field {
 
 // IsSame reports whether nothing that users see differs between two states of a link with the stored tags.
 func IsSame(before, after *Link, stored []string) bool {
-	isSame, _ := compare(before.snapshot(stored), after.snapshotWith(stored))
+	isSame, _ := compare(before.Snapshot(stored), after.snapshotWith(stored))
 	return isSame
 }
 
 // compare returns the fields that differ between two states of a link, and whether nothing differs.
 func compare(before, after *Snapshot) (isSame bool, fields []*audit.FieldChange) {
-	fields = audit.Compare(before.fields(), after.fields())
+	fields = audit.Compare(before.Fields(), after.Fields())
 	return len(fields) == 0 && before.Deleted == after.Deleted && before.Disabled == after.Disabled, fields
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Changes returns the fields that it sets, with their values now and after it. The link has the tags now.
 func (c *ScheduledChange) Changes(tags []string) []*audit.FieldChange {
-	return audit.Pick(c.Link.snapshotWith(tags).fields(), c.after.snapshotWith(tags).fields(), c.Patch.Names()...)
+	return audit.Pick(c.Link.snapshotWith(tags).Fields(), c.after.snapshotWith(tags).Fields(), c.Patch.Names()...)
 }
 
 // applyPatch changes the link as the patch says. The patch has been validated, so that it cannot fail.

@@ -4,22 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// maxVersions is how many superseded versions of a link are stored; older ones are dropped.
-const maxVersions = 1000
+// MaxVersions is how many superseded versions of a link are stored; older ones are dropped.
+const MaxVersions = 1000
 
 // Cause is how a version came about. Its text is the name in the GraphQL schema.
 type Cause string
@@ -64,8 +61,8 @@ func (v *Version) LinkRouting() *LinkRouting {
 	return then.LinkRouting()
 }
 
-// versionRow is a superseded version.
-type versionRow struct {
+// VersionRow is a superseded version.
+type VersionRow struct {
 	bun.BaseModel `bun:"table:link_versions"`
 
 	LinkID      string `bun:",pk"`
@@ -80,8 +77,8 @@ type versionRow struct {
 	Snapshot string
 }
 
-// version returns the version of the link that the row stores.
-func (r *versionRow) version(l *Link) (*Version, error) {
+// Version returns the version of the link that the row stores.
+func (r *VersionRow) Version(l *Link) (*Version, error) {
 	v := &Version{
 		Link: l, Number: r.Number, From: r.StartsAt.UTC(), To: utc(&r.EndsAt), Cause: r.Cause, ActorID: r.ActorID,
 		OperationID: r.OperationID,
@@ -93,23 +90,23 @@ func (r *versionRow) version(l *Link) (*Version, error) {
 }
 
 // supersede returns the row of the version that a change ends.
-func (c *Rewrite) supersede() (versionRow, error) {
+func (c *Rewrite) supersede() (VersionRow, error) {
 	text, err := c.previous.encode()
-	startsAt := c.Before.versionFrom()
+	startsAt := c.Before.VersionFrom()
 	if c.Before.WorkspaceID == workspace.PublicID { // it had no versions so far
 		startsAt = c.Before.CreatedAt
 	}
-	return versionRow{
+	return VersionRow{
 		LinkID: c.After.ID, Number: c.Before.Version, WorkspaceID: c.After.WorkspaceID, StartsAt: startsAt,
-		EndsAt: c.After.versionFrom(), Cause: c.Before.VersionCause, ActorID: c.Before.VersionActor,
+		EndsAt: c.After.VersionFrom(), Cause: c.Before.VersionCause, ActorID: c.Before.VersionActor,
 		OperationID: c.Before.VersionOperation, Snapshot: text,
 	}, err
 }
 
-// writeVersions stores the versions that changes supersede, and drops those beyond maxVersions. Links
+// writeVersions stores the versions that changes supersede, and drops those beyond MaxVersions. Links
 // without an account have no versions.
 func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
-	var rows []versionRow
+	var rows []VersionRow
 	for _, c := range rewrites {
 		if c.After.WorkspaceID == workspace.PublicID || c.Before.PurgedAt != nil {
 			continue
@@ -124,11 +121,11 @@ func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 		return fmt.Errorf("storing versions: %w", err)
 	}
 	for _, row := range rows {
-		if row.Number <= maxVersions {
+		if row.Number <= MaxVersions {
 			continue
 		}
-		_, err := tx.NewDelete().Model((*versionRow)(nil)).Where("link_id = ?", row.LinkID).
-			Where("number <= ?", row.Number-maxVersions).Exec(ctx)
+		_, err := tx.NewDelete().Model((*VersionRow)(nil)).Where("link_id = ?", row.LinkID).
+			Where("number <= ?", row.Number-MaxVersions).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("dropping versions: %w", err)
 		}
@@ -136,83 +133,16 @@ func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	return nil
 }
 
-// Versions returns one page of the versions of a link, newest first. The cursor is a number. It returns
-// InvalidInput for one that is not, and Forbidden.
-func (s *Store) Versions(
-	ctx context.Context, l *Link, size int, after string,
-) (p page.Page[*Version], err error) {
-	before := l.Version + 1
-	if after != "" {
-		if before, err = strconv.Atoi(after); err != nil || before < 1 || before > l.Version {
-			return p, errs.New(errs.InvalidInput, "The cursor is not one of this list.").At("after")
-		}
-	}
-	versions, err := s.versionsBefore(ctx, l, before, size+1)
-	if err != nil {
-		return p, err
-	}
-	p.HasPrevious = after != ""
-	if p.HasNext = len(versions) > size; p.HasNext {
-		versions = versions[:size]
-	}
-	p.Items = versions
-	for _, v := range versions {
-		p.Cursors = append(p.Cursors, strconv.Itoa(v.Number))
-	}
-	return p, nil
-}
-
-// versionsBefore returns at most limit versions with smaller numbers, newest first.
-func (s *Store) versionsBefore(ctx context.Context, l *Link, number, limit int) (versions []*Version, err error) {
-	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
-		return nil, err
-	}
-	ctx = replica.UpToDate(ctx) // a standby may lack the versions before the link's
-	if number > l.Version {
-		newest, err := s.newestVersion(ctx, l)
-		if err != nil {
-			return nil, err
-		}
-		versions = append(versions, newest)
-	}
-	var rows []versionRow
-	err = s.DB.NewSelect().Model(&rows).Where("link_id = ?", l.ID).Where("workspace_id = ?", l.WorkspaceID).
-		Where("number < ?", min(number, l.Version)).Order("number DESC").Limit(int64(limit + 1)).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading versions: %w", err)
-	}
-	for _, row := range rows {
-		v, err := row.version(l)
-		if err != nil {
-			return nil, err
-		}
-		versions = append(versions, v)
-	}
-	for i := range versions[:max(len(versions)-1, 0)] {
-		versions[i].Changes = audit.Compare(versions[i+1].fields(), versions[i].fields())
-	}
-	return versions[:min(len(versions), limit)], nil
-}
-
-// newestVersion returns the version that the row of the link is.
-func (s *Store) newestVersion(ctx context.Context, l *Link) (*Version, error) {
-	versions, err := s.unwrittenVersions(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	return versions[0], nil
-}
-
-// unwrittenVersions returns the version that the row of the link is, and those that have begun since and are
+// UnwrittenVersions returns the version that the row of the link is, and those that have begun since and are
 // not written yet, as they will be: scheduled changes without an effect write none.
-func (s *Store) unwrittenVersions(ctx context.Context, l *Link) ([]*Version, error) {
+func (s *Store) UnwrittenVersions(ctx context.Context, l *Link) ([]*Version, error) {
 	tags, err := s.TagsOf(ctx, l.In, l.ID)
 	if err != nil {
 		return nil, err
 	}
 	row := l.written()
 	last := &Version{
-		Snapshot: *row.snapshot(tags[l.ID]), Link: l, Number: row.Version, From: row.versionFrom(),
+		Snapshot: *row.Snapshot(tags[l.ID]), Link: l, Number: row.Version, From: row.VersionFrom(),
 		Cause: row.VersionCause, ActorID: row.VersionActor, OperationID: row.VersionOperation,
 	}
 	versions := []*Version{last}
@@ -232,8 +162,8 @@ func (s *Store) unwrittenVersions(ctx context.Context, l *Link) ([]*Version, err
 	return versions, nil
 }
 
-// versionFrom returns when the newest version began.
-func (l *Link) versionFrom() time.Time { return optional.Or(l.VersionStartsAt, l.UpdatedAt).UTC() }
+// VersionFrom returns when the newest version began.
+func (l *Link) VersionFrom() time.Time { return optional.Or(l.VersionStartsAt, l.UpdatedAt).UTC() }
 
 // written returns the link as its row is, without changes that Complete has applied.
 func (l *Link) written() *Link {
@@ -288,14 +218,21 @@ func (s *Store) versionOf(ctx context.Context, m workspace.Membership, linkID st
 	if err != nil {
 		return nil, err
 	}
-	versions, err := s.versionsBefore(ctx, l, number+1, 1)
-	if err == nil && (len(versions) == 0 || versions[0].Number != number) {
-		err = errNoVersion().At("version")
+	if number == l.Version {
+		versions, err := s.UnwrittenVersions(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		return versions[0], nil
 	}
+	superseded, err := s.superseded(ctx, versionKey{l.ID, number})
 	if err != nil {
 		return nil, err
 	}
-	return versions[0], nil
+	if v := superseded[versionKey{l.ID, number}]; v != nil {
+		return v, nil
+	}
+	return nil, errNoVersion().At("version")
 }
 
 func errNoVersion() *errs.Error {

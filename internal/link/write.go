@@ -77,7 +77,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why Reason, rewrites
 	effective := make([]Rewrite, 0, len(rewrites))
 	for _, c := range rewrites {
 		stored := tags[c.Before.ID]
-		c.previous = c.Before.snapshot(stored)
+		c.previous = c.Before.Snapshot(stored)
 		isSame, fields := compare(c.previous, c.After.snapshotWith(stored))
 		if c.fields = fields; isSame && c.Before.WorkspaceID == c.After.WorkspaceID {
 			unchanged := *c.Before
@@ -110,7 +110,7 @@ func (c *Rewrite) startsAt() *time.Time {
 	if c.scheduled == nil {
 		return nil
 	}
-	return new(startAfter(c.Before.versionFrom(), c.scheduled.DueAt))
+	return new(startAfter(c.Before.VersionFrom(), c.scheduled.DueAt))
 }
 
 // startAfter returns when a version begins that was planned for an instant: after its predecessor, even if

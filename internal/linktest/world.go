@@ -4,20 +4,25 @@ package linktest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -30,6 +35,7 @@ import (
 type World struct {
 	Links    *link.Store
 	Schedule *schedule.Store
+	History  *history.Store
 	// Now is the time of the store. It begins at dbtest.Noon.
 	Now           time.Time
 	Mine, Foreign workspace.Membership
@@ -53,7 +59,7 @@ func New(t testing.TB, d *db.DB) *World {
 		Clicks: w.Clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
-	w.Schedule = &schedule.Store{Store: w.Links}
+	w.Schedule, w.History = &schedule.Store{Store: w.Links}, &history.Store{Store: w.Links}
 	w.Grants = hitquota.NewGrants(d, w.Clicks.Store, log)
 	clicktest.Run(t, w.Grants)
 	w.Mine, w.Foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
@@ -161,7 +167,7 @@ func (w *World) AllVersions(t *testing.T, l *link.Link) (all []*link.Version) {
 	t.Helper()
 	l = w.Reload(t, l)
 	for after := ""; ; {
-		p := must.Value(w.Links.Versions(t.Context(), l, 3, after))(t)
+		p := must.Value(w.History.Versions(t.Context(), l, 3, after))(t)
 		all = append(all, p.Items...)
 		if !p.HasNext {
 			return all
@@ -174,8 +180,39 @@ func (w *World) AllVersions(t *testing.T, l *link.Link) (all []*link.Version) {
 func (w *World) Differences(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	must.Value(w.Links.Verify(t.Context(), func(d link.HistoryDifference) { found[d.LinkID] = append(found[d.LinkID], d.Text) }))(t)
+	must.Value(w.History.Verify(t.Context(), func(d history.Difference) { found[d.LinkID] = append(found[d.LinkID], d.Text) }))(t)
 	return found
+}
+
+// Events waits until the feed of the workspace has n events, and returns them. On PostgreSQL, an event
+// waits for all transactions that began before its own.
+func (w *World) Events(t *testing.T, n int) (all []*audit.Event) {
+	t.Helper()
+	polltest.Until(t, fmt.Sprint("the feed has ", n, " events"), func() bool {
+		all = w.feed(t)
+		return len(all) == n
+	})
+	return all
+}
+
+// feed reads the feed page by page.
+func (w *World) feed(t *testing.T) (all []*audit.Event) {
+	t.Helper()
+	for after := ""; ; {
+		p, head, err := audit.Feed(db.AsSystem(t.Context()), w.Links.DB, w.Mine.ID(), audit.FeedRequest{
+			Actions: audit.LinkActions, After: after, Size: 7,
+		}, w.Now)
+		must.NoError(t, err)
+		all = append(all, p.Items...)
+		if !p.HasNext {
+			// events can become visible after head was read
+			if head != "" && !slices.ContainsFunc(all, func(e *audit.Event) bool { return e.ID == head }) {
+				t.Errorf("the newest event is %s, which the feed has not", head)
+			}
+			return all
+		}
+		after = p.Cursors[len(p.Cursors)-1]
+	}
 }
 
 // BlockedHosts is a Blocklist of exactly these hosts.

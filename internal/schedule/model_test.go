@@ -177,9 +177,9 @@ func (m *scheduleModel) checkPast(t *testing.T, seed uint64) {
 			if i+1 < len(m.past) && m.past[i+1].at.Sub(then.at) < time.Millisecond {
 				continue // several changes at one instant begin a microsecond after each other
 			}
-			v, err := m.AsOf(t.Context(), m.Reload(t, m.link), then.at.Add(100*time.Microsecond))
+			v, err := m.History.AsOf(t.Context(), m.Reload(t, m.link), then.at.Add(100*time.Microsecond))
 			if i+1 == len(m.past) {
-				v, err = m.AsOf(t.Context(), m.Reload(t, m.link), m.Now)
+				v, err = m.History.AsOf(t.Context(), m.Reload(t, m.link), m.Now)
 			}
 			must.NoError(t, err)
 			is := modelState{v.URL, optional.Value(v.Title), v.RedirectStatus, v.Deleted}

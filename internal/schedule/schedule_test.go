@@ -86,7 +86,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			if got := b.Location(t, l); got != step.url {
 				t.Errorf("%s: redirects to %s", step.name, got)
 			}
-			asOf := must.Value(b.AsOf(t.Context(), got, b.Now))(t)
+			asOf := must.Value(b.History.AsOf(t.Context(), got, b.Now))(t)
 			if isAfter := step.url != "https://example.com/a"; asOf.URL != step.url || isAfter != asOf.From.Equal(at) ||
 				isAfter != (asOf.Number == 2) || isAfter != cmp.Equal(asOf.Tags, []string{"new"}) {
 				t.Errorf("%s: version %+v", step.name, asOf)
@@ -307,7 +307,7 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 		b.Now = noon
 		c := b.Plan(t, l, time.Minute, link.Change{Title: to(new("behind"))})
 		b.Now = c.DueAt
-		asOf, err := b.AsOf(t.Context(), b.Reload(t, l), b.Now)
+		asOf, err := b.History.AsOf(t.Context(), b.Reload(t, l), b.Now)
 		if err != nil || asOf.Number != 1 {
 			t.Errorf("%+v: %v", asOf, err)
 		}

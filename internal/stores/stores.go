@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/eventstream"
+	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -75,6 +76,7 @@ type Stores struct {
 	Links      *link.Store
 	Creation   *creation.Store
 	Schedule   *schedule.Store
+	History    *history.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
 	LinkPasswords *account.LinkPasswords
@@ -241,7 +243,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		return err
 	}
 	s.Creation, s.Schedule = creation.NewStore(s.Links), &schedule.Store{Store: s.Links}
-	s.Upkeep = &upkeep.Store{Store: s.Links}
+	s.History, s.Upkeep = &history.Store{Store: s.Links}, &upkeep.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,

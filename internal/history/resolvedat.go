@@ -1,4 +1,4 @@
-package link
+package history
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/resolve"
 )
 
@@ -22,24 +23,24 @@ func (s *Store) CheckNotFuture(at time.Time) error {
 // ByPastAddress returns the link that answered at an address at an instant, as it is now. Codes stay with their
 // links, so that only the slug or host may have belonged to no workspace then, or to another. It checks no
 // permission. It returns NotFound.
-func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*Link, error) {
+func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*link.Link, error) {
 	if a.Slug == "" && a.Host == "" {
 		return s.At(ctx, a)
 	}
 	if !a.IsPlausible() {
-		return nil, ErrNotFound()
+		return nil, link.ErrNotFound()
 	}
 	ctx = db.AsResolver(ctx)
 	var workspaceID string
 	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &workspaceID); err != nil {
-		return nil, db.NoRowsAs(ErrNotFound(), err, "looking up the owner of an address")
+		return nil, db.NoRowsAs(link.ErrNotFound(), err, "looking up the owner of an address")
 	}
-	l := &Link{}
+	l := &link.Link{}
 	err := s.DB.NewSelect().Model(l).Where("workspace_id = ?", workspaceID).Where("code = ?", a.Code).Scan(ctx)
 	if err != nil {
-		return nil, db.NoRowsAs(ErrNotFound(), err, "selecting a link by its code")
+		return nil, db.NoRowsAs(link.ErrNotFound(), err, "selecting a link by its code")
 	}
-	return l, Complete(ctx, s.DB, s.now(), l)
+	return l, link.Complete(ctx, s.DB, s.now(), l)
 }
 
 // pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.
@@ -53,7 +54,7 @@ func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
 
 // ResolvedAt returns the version of a link that answered at one of its addresses at an instant; nil if it
 // did not. It returns the errors of AsOf.
-func (s *Store) ResolvedAt(ctx context.Context, l *Link, a resolve.Address, at time.Time) (*Version, error) {
+func (s *Store) ResolvedAt(ctx context.Context, l *link.Link, a resolve.Address, at time.Time) (*link.Version, error) {
 	v, err := s.AsOf(ctx, l, at)
 	isAtRoot := a.Slug == "" && a.Host == ""
 	if v != nil && v.Number == 1 && l.ClaimHash != nil && !isAtRoot { // it was in no workspace yet

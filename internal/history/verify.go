@@ -1,4 +1,4 @@
-package link
+package history
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -19,8 +20,8 @@ import (
 // verifiedAtOnce is how many links one transaction of Verify reads. It locks them meanwhile.
 const verifiedAtOnce = 200
 
-// HistoryDifference is a disagreement between a link, its versions and its events.
-type HistoryDifference struct {
+// Difference is a disagreement between a link, its versions and its events.
+type Difference struct {
 	LinkID string
 	// Text describes it.
 	Text string
@@ -29,7 +30,7 @@ type HistoryDifference struct {
 // Verify compares every link that has a history with its versions and events: versions are numbered
 // without gaps, each begins where the one before ends, and each has exactly one event, with the fields that
 // differ. It reports differences to found, and returns the number of links. It works while servers run.
-func (s *Store) Verify(ctx context.Context, found func(HistoryDifference)) (links int, err error) {
+func (s *Store) Verify(ctx context.Context, found func(Difference)) (links int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var histories []*history
@@ -54,21 +55,20 @@ func (s *Store) Verify(ctx context.Context, found func(HistoryDifference)) (link
 	}
 }
 
-// history is a link with its superseded versions, oldest first, and the events that name a version.
+// history is a link and its tags, with its superseded versions, oldest first, and the events that name a version.
 type history struct {
-	link   *Link
-	tags   []string
-	rows   []versionRow
+	link   *link.Link
+	rows   []link.VersionRow
 	events map[int][]*audit.Event
 	// since is the first instant whose events are stored.
 	since time.Time
-	found func(HistoryDifference)
+	found func(Difference)
 }
 
 // histories reads the links after an id, in the order of their ids. It locks them, so that no transaction
 // changes them between its statements.
 func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (histories []*history, err error) {
-	var links []*Link
+	var links []*link.Link
 	err = s.DB.ForChange(tx.NewSelect().Model(&links).Where("id > ?", last).Where("purged_at IS NULL").
 		Where("workspace_id <> ?", workspace.PublicID).Order("id").Limit(verifiedAtOnce)).Scan(ctx)
 	if err != nil || len(links) == 0 {
@@ -78,28 +78,26 @@ func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (historie
 	for i, l := range links {
 		ids[i] = l.ID
 	}
-	var rows []versionRow
+	var rows []link.VersionRow
 	if err := tx.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading versions: %w", err)
 	}
-	var tags []tag
-	if err := tx.NewSelect().Model(&tags).Where("link_id IN (?)", bun.In(ids)).Order("tag").Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading tags: %w", err)
+	if err := link.LoadTags(ctx, tx, links...); err != nil {
+		return nil, err
 	}
 	events, err := audit.OfVersions(ctx, tx, ids...)
 	if err != nil {
 		return nil, err
 	}
-	tagsOf := tagsByLink(tags)
 	for _, l := range links {
-		histories = append(histories, &history{link: l, tags: tagsOf[l.ID], events: map[int][]*audit.Event{}})
+		histories = append(histories, &history{link: l, events: map[int][]*audit.Event{}})
 	}
 	assign(histories, rows, events)
 	return histories, nil
 }
 
 // assign adds versions and events to the histories of their links.
-func assign(histories []*history, rows []versionRow, events []*audit.Event) {
+func assign(histories []*history, rows []link.VersionRow, events []*audit.Event) {
 	byLink := map[string]*history{}
 	for _, h := range histories {
 		byLink[h.link.ID] = h
@@ -113,12 +111,12 @@ func assign(histories []*history, rows []versionRow, events []*audit.Event) {
 		h.events[*e.Version] = append(h.events[*e.Version], e)
 	}
 	for _, h := range histories {
-		slices.SortFunc(h.rows, func(a, b versionRow) int { return cmp.Compare(a.Number, b.Number) })
+		slices.SortFunc(h.rows, func(a, b link.VersionRow) int { return cmp.Compare(a.Number, b.Number) })
 	}
 }
 
 func (h *history) differs(format string, args ...any) {
-	h.found(HistoryDifference{h.link.ID, fmt.Sprintf(format, args...)})
+	h.found(Difference{h.link.ID, fmt.Sprintf(format, args...)})
 }
 
 func (h *history) verify() error {
@@ -153,7 +151,7 @@ func (h *history) verify() error {
 
 // verifyNumbers checks that the superseded versions have no gaps up to the newest version.
 func (h *history) verifyNumbers() {
-	next, start := h.link.Version, h.link.versionFrom()
+	next, start := h.link.Version, h.link.VersionFrom()
 	for _, row := range slices.Backward(h.rows) {
 		if row.Number != next-1 {
 			h.differs("version %d is missing before %d", next-1, next)
@@ -165,26 +163,26 @@ func (h *history) verifyNumbers() {
 		}
 		next, start = row.Number, row.StartsAt
 	}
-	if next > 1 && len(h.rows) < maxVersions {
+	if next > 1 && len(h.rows) < link.MaxVersions {
 		h.differs("the versions before %d are missing", next)
 	}
 }
 
 // versions returns all versions that are stored, oldest first.
-func (h *history) versions() (versions []*Version, err error) {
+func (h *history) versions() (versions []*link.Version, err error) {
 	for _, row := range h.rows {
-		v, err := row.version(h.link)
+		v, err := row.Version(h.link)
 		if err != nil {
 			return nil, err
 		}
 		versions = append(versions, v)
 	}
-	newest := &Version{Snapshot: *h.link.snapshot(h.tags), Number: h.link.Version, From: h.link.versionFrom()}
+	newest := &link.Version{Snapshot: *h.link.Snapshot(h.link.NewTags), Number: h.link.Version, From: h.link.VersionFrom()}
 	return append(versions, newest), nil
 }
 
 // verifyChanges checks that the event of a version lists the fields that differ from the version before.
-func (h *history) verifyChanges(e *audit.Event, before, after *Version) error {
+func (h *history) verifyChanges(e *audit.Event, before, after *link.Version) error {
 	listed, err := e.FieldChanges()
 	if err != nil {
 		return fmt.Errorf("decoding the changes of %s: %w", e.ID, err)
@@ -192,7 +190,7 @@ func (h *history) verifyChanges(e *audit.Event, before, after *Version) error {
 	if e.Action != audit.LinkUpdated && len(listed) == 0 { // deletion, for instance, lists no fields
 		return nil
 	}
-	differing := audit.Compare(before.fields(), after.fields())
+	differing := audit.Compare(before.Fields(), after.Fields())
 	if len(differing)+len(listed) == 0 {
 		return nil
 	}

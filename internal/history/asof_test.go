@@ -1,4 +1,4 @@
-package link_test
+package history_test
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random)})
+		l := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random)})
 		starts := []time.Time{b.Now, b.Now.Add(time.Hour), b.Now.Add(2 * time.Hour), b.Now.Add(3 * time.Hour)}
 		for i, at := range starts[1:] {
 			b.Plan(t, l, at.Sub(b.Now), link.Change{URL: to(fmt.Sprint("https://example.com/", i+2))})
@@ -24,7 +24,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 		b.Now = b.Now.Add(4 * time.Hour)
 		for _, isWritten := range []bool{false, true} {
 			for i, at := range starts {
-				v := must.Value(b.AsOf(t.Context(), b.Reload(t, l), at.Add(time.Minute)))(t)
+				v := must.Value(b.History.AsOf(t.Context(), b.Reload(t, l), at.Add(time.Minute)))(t)
 				var end *time.Time
 				if i+1 < len(starts) {
 					end = &starts[i+1]
@@ -44,7 +44,7 @@ func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
+		l := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
 		same := link.Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
 		b.Plan(t, l, time.Hour, same)
 		b.Plan(t, l, 2*time.Hour, link.Change{Title: to(new("changed"))})
@@ -53,7 +53,7 @@ func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 		begins := b.Now.Add(-2 * time.Hour)
 		for _, isWritten := range []bool{false, true} {
 			for hour, want := range []int{1, 1, 2, 2, 2} {
-				v := must.Value(b.AsOf(t.Context(), b.Reload(t, l), noon.Add(time.Duration(hour)*time.Hour)))(t)
+				v := must.Value(b.History.AsOf(t.Context(), b.Reload(t, l), noon.Add(time.Duration(hour)*time.Hour)))(t)
 				isRight := v.Number == want
 				if want == 1 {
 					isRight = isRight && link.SameInstant(v.To, &begins)

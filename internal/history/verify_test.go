@@ -1,4 +1,4 @@
-package link_test
+package history_test
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 		b := setup(t, d)
 		var links []*link.Link
 		for i := range damages {
-			l, _ := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			l := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
 			for _, c := range []link.Change{
 				{Title: to(new("First"))}, {Note: to(new("Second"))}, {Tags: to([]string{"third"})},
 			} {

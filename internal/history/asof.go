@@ -1,4 +1,4 @@
-package link
+package history
 
 import (
 	"context"
@@ -8,25 +8,23 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
 // the future, Expired for a version that was dropped, and Forbidden.
-func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, error) {
+func (s *Store) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {
 	if err := s.CheckNotFuture(at); err != nil {
 		return nil, err
 	}
 	l = new(*l)
-	if err := s.complete(ctx, l); err != nil {
+	if err := link.Complete(ctx, s.DB, s.now(), l); err != nil {
 		return nil, err
 	}
-	if v, err := s.dueVersion(ctx, l, at); v != nil || err != nil {
-		return v, err
-	}
 	number, err := l.Version, error(nil)
-	if at.Before(l.written().versionFrom()) {
+	if at.Before(l.VersionFrom()) {
 		number, err = s.supersededAt(ctx, l, at)
 	}
 	if number == 0 || err != nil {
@@ -36,36 +34,32 @@ func (s *Store) AsOf(ctx context.Context, l *Link, at time.Time) (*Version, erro
 	if err != nil || len(versions) == 0 {
 		return nil, err
 	}
-	return versions[0], nil
+	if v := versions[0]; number < l.Version || v.To == nil || at.Before(*v.To) {
+		return v, nil
+	}
+	return s.unwrittenAt(ctx, l, at)
 }
 
-// dueVersion returns the version of an instant among those that have begun and are not written yet; nil if
-// none has begun by then.
-func (s *Store) dueVersion(ctx context.Context, l *Link, at time.Time) (found *Version, err error) {
-	if len(l.due) == 0 {
-		return nil, nil
-	}
-	versions, err := s.unwrittenVersions(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range versions[1:] {
+// unwrittenAt returns the version of an instant, which has begun and is not written yet.
+func (s *Store) unwrittenAt(ctx context.Context, l *link.Link, at time.Time) (found *link.Version, err error) {
+	versions, err := s.UnwrittenVersions(ctx, l)
+	for _, v := range versions {
 		if !v.From.After(at) {
 			found = v
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 // supersededAt returns the number of the superseded version of an instant; zero before the creation of the
 // link. It returns Expired for a version that was dropped, and Forbidden.
-func (s *Store) supersededAt(ctx context.Context, l *Link, at time.Time) (int, error) {
+func (s *Store) supersededAt(ctx context.Context, l *link.Link, at time.Time) (int, error) {
 	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return 0, err
 	}
 	var found struct{ Last, First *int }
-	err = s.DB.NewSelect().Model((*versionRow)(nil)).ColumnExpr("min(number) AS first").
+	err = s.DB.NewSelect().Model((*link.VersionRow)(nil)).ColumnExpr("min(number) AS first").
 		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
 		Where("workspace_id = ?", l.WorkspaceID).Scan(replica.UpToDate(ctx), &found)
 	if err != nil {
