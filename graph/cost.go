@@ -89,7 +89,9 @@ func costs() gen.ComplexityRoot {
 		}
 		return declared + size/bytesPerPoint + routings
 	}
-	c.Mutation.CreateLink = func(declared int, in gen.CreateLinkInput) int { return declared + changeCost(in.Routing) }
+	c.Mutation.CreateLink = func(declared int, in gen.CreateLinkInput) int {
+		return declared + changeCost(in.Routing.Value())
+	}
 	c.Mutation.UpdateLink = func(declared int, in gen.UpdateLinkInput) int {
 		return declared + changeCost(in.Routing.Value())
 	}

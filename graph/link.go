@@ -25,7 +25,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 		return nil, err
 	}
 	var m workspace.Membership
-	if in.IdempotencyKey == nil && in.Routing == nil {
+	if in.IdempotencyKey == nil && in.Routing.Value() == nil {
 		m, err = r.Workspaces.Presume(ctx, actor, in.WorkspaceID, workspace.WriteLinks)
 	} else {
 		m, err = r.Workspaces.Require(ctx, actor, in.WorkspaceID)
@@ -34,24 +34,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 		return nil, err
 	}
 	results, err := r.Creation.CreateMany(ctx, m, creation.Batch{
-		Links: []*link.New{{
-			URL:            in.URL,
-			Strategy:       in.Strategy,
-			CustomCode:     in.CustomCode,
-			Title:          in.Title,
-			Note:           in.Note,
-			Tags:           in.Tags,
-			RedirectStatus: in.RedirectStatus,
-			StartsAt:       in.StartsAt,
-			ExpiresAt:      in.ExpiresAt,
-			MaxClicks:      in.MaxClicks,
-			Routing:        routingChange(in.Routing),
-			ExternalID:     in.ExternalID,
-			Metadata:       in.Metadata,
-			Archived:       in.Archived,
-			StatsPublic:    in.StatsPublic,
-		}},
-		IdempotencyKey: in.IdempotencyKey,
+		Links: []*link.New{newLink(&in.NewLinkInput)}, IdempotencyKey: in.IdempotencyKey,
 	})
 	if err != nil {
 		return nil, err

@@ -34547,49 +34547,49 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 			if err != nil {
 				return it, err
 			}
-			it.Title = data
+			it.Title = graphql.OmittableOf(data)
 		case "note":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Note = data
+			it.Note = graphql.OmittableOf(data)
 		case "tags":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
 			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Tags = data
+			it.Tags = graphql.OmittableOf(data)
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.StartsAt = data
+			it.StartsAt = graphql.OmittableOf(data)
 		case "expiresAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.ExpiresAt = data
+			it.ExpiresAt = graphql.OmittableOf(data)
 		case "maxClicks":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
 			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.MaxClicks = data
+			it.MaxClicks = graphql.OmittableOf(data)
 		case "redirectStatus":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
 			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.RedirectStatus = data
+			it.RedirectStatus = graphql.OmittableOf(data)
 		case "idempotencyKey":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -34603,7 +34603,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 			if err != nil {
 				return it, err
 			}
-			it.Routing = data
+			it.Routing = graphql.OmittableOf(data)
 		case "externalId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalId"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -34617,21 +34617,21 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 			if err != nil {
 				return it, err
 			}
-			it.Metadata = data
+			it.Metadata = graphql.OmittableOf(data)
 		case "archived":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Archived = data
+			it.Archived = graphql.OmittableOf(data)
 		case "statsPublic":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.StatsPublic = data
+			it.StatsPublic = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil

@@ -292,47 +292,6 @@ type CreateAPIKeyPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input of createLink.
-type CreateLinkInput struct {
-	// The workspace of the new link.
-	WorkspaceID string `json:"workspaceId"`
-	// The destination: http or https, at most 8,192 bytes. A new link redirects to exactly this URL, including its fragment. If the
-	// link already exists, its destination is unchanged: see CreateLinkPayload.sameDestination.
-	URL string `json:"url"`
-	// The strategy of the code. Default: CUSTOM if customCode is set, otherwise the workspace's defaultStrategy.
-	Strategy *link.Strategy `json:"strategy,omitempty"`
-	// The code of a CUSTOM link: 3 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace.
-	CustomCode *string `json:"customCode,omitempty"`
-	// A title of up to 200 characters.
-	Title *string `json:"title,omitempty"`
-	// A note for the members, of up to 2,000 characters.
-	Note *string `json:"note,omitempty"`
-	// Up to 20 tags of 1 to 50 characters each.
-	Tags []string `json:"tags,omitempty"`
-	// The link redirects from this time on, and responds 404 before. Default: immediately.
-	StartsAt *time.Time `json:"startsAt,omitempty"`
-	// From this time on, the link responds 410. It must be in the future. Default: never.
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// The number of redirects after which the link responds 410, at least 1. Previews and prefetches do not count. For small numbers,
-	// set routing.gate.confirm too: link scanners look like browsers. Default: unlimited.
-	MaxClicks *int64 `json:"maxClicks,omitempty"`
-	// The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus.
-	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// Identifies this call, in up to 255 characters. For 24 hours, a repeated call of the same caller with this key and input
-	// returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
-	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
-	// How the link answers visitors. Default: the workspace's routingDefaults.
-	Routing *LinkRoutingInput `json:"routing,omitempty"`
-	// The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN.
-	ExternalID *string `json:"externalId,omitempty"`
-	// Up to 20 pairs of the caller's own data, with distinct keys.
-	Metadata []*link.Pair `json:"metadata,omitempty"`
-	// Whether the link is archived. Archived links redirect. Default: false.
-	Archived *bool `json:"archived,omitempty"`
-	// Whether its stats are public, at the short URL followed by a plus sign. Default: false.
-	StatsPublic *bool `json:"statsPublic,omitempty"`
-}
-
 // Payload of createLink, and the result of one link of createLinks.
 type CreateLinkPayload struct {
 	// The new or existing link; null when there are errors.
