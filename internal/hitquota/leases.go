@@ -194,16 +194,13 @@ func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok
 	if err != nil {
 		return Hit{}, false, err
 	}
+	hit, ok, wait, isFirst := l.try(&key, c, now.UnixMilli())
+	if wait == nil {
+		return hit, ok, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
-	for ; ; now = l.Now() {
-		number, granted, wait, isFirst := l.try(&key, c, now.UnixMilli())
-		if wait == nil && !granted {
-			return Hit{}, false, nil
-		}
-		if wait == nil {
-			return Hit{leases: l, key: key, number: number}, true, nil
-		}
+	for ; wait != nil; hit, ok, wait, isFirst = l.try(&key, c, l.Now().UnixMilli()) {
 		if isFirst {
 			l.enqueue(wait)
 		}
@@ -220,20 +217,21 @@ func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok
 			return Hit{}, false, nil
 		}
 	}
+	return hit, ok, nil
 }
 
 // try takes a hit from the existing lease, or joins the request for another one. isFirst means that
 // the caller has to queue the request.
-func (l *Leases) try(key *linkKey, c *Claim, now int64) (number int64, ok bool, wait *queued, isFirst bool) {
+func (l *Leases) try(key *linkKey, c *Claim, now int64) (hit Hit, ok bool, wait *queued, isFirst bool) {
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.links[*key]
 	if h.unused > 0 && (now-h.takenAt < int64(h.life) || l.away.Load()) {
-		return s.use(key, h), true, nil, false
+		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil, false
 	}
 	if h.refused && now-h.takenAt < refusedLife.Milliseconds() {
-		return 0, false, nil, false
+		return Hit{}, false, nil, false
 	}
 	if wait = s.requests[*key]; wait == nil {
 		wait, isFirst = &queued{key: *key, done: make(chan struct{}), Request: Request{Claim: *c}}, true
@@ -241,7 +239,7 @@ func (l *Leases) try(key *linkKey, c *Claim, now int64) (number int64, ok bool, 
 		s.requests[*key] = wait
 	}
 	wait.waiters++
-	return 0, false, wait, isFirst
+	return Hit{}, false, wait, isFirst
 }
 
 // use takes a hit of an open lease. The shard is locked.
