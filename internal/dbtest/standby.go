@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -34,8 +33,7 @@ type Pair struct {
 type postgres struct {
 	programs, data, address string
 	owner                   *syscall.Credential // nil for the user of the test
-	process                 *exec.Cmd
-	leash                   io.Closer
+	stop                    func()              // nil while it does not run
 }
 
 // pairSettings trade durability for speed.
@@ -194,32 +192,41 @@ func (p *postgres) do(t testing.TB, name string, args ...string) {
 	}
 }
 
-// run starts the server, which ends with the test process: a shell waits for the end of its input.
+// run starts the server.
 func (p *postgres) run(t testing.TB) {
 	t.Helper()
-	p.process = exec.Command("/bin/sh", "-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh",
-		filepath.Join(p.programs, "postgres"), "-D", p.data, "-p", portOf(p.address))
-	p.process.Dir, p.process.SysProcAttr = filepath.Dir(p.data), &syscall.SysProcAttr{Credential: p.owner}
-	var err error
-	if p.leash, err = p.process.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p.stop = tether(t, filepath.Dir(p.data), p.owner, filepath.Join(p.programs, "postgres"), "-D", p.data, "-p", portOf(p.address))
 	if !poll(func() bool { return p.ask("SELECT 1") == "1" }) {
 		t.Fatalf("PostgreSQL at %s does not start", p.address)
 	}
 }
 
+// tether starts a program that ends with the test process: a shell waits for the end of its input. stop ends it as a
+// crash would.
+func tether(t testing.TB, folder string, owner *syscall.Credential, program ...string) (stop func()) {
+	t.Helper()
+	process := exec.Command("/bin/sh", append([]string{"-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh"},
+		program...)...)
+	process.Dir, process.SysProcAttr = folder, &syscall.SysProcAttr{Credential: owner}
+	leash, err := process.StdinPipe()
+	if err == nil {
+		err = process.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		leash.Close()
+		_ = process.Wait() // it says how the program has ended
+	}
+}
+
 // end stops the server as a crash would.
 func (p *postgres) end() {
-	if p.process == nil {
-		return
+	if p.stop != nil {
+		p.stop()
+		p.stop = nil
 	}
-	p.leash.Close()
-	_ = p.process.Wait() // it says how the server has ended
-	p.process = nil
 }
 
 func (p *postgres) url(role, database string) string {

@@ -16,23 +16,24 @@ type ahead struct {
 	texts    []string
 }
 
-// SendAhead sends prepared statements of the scope of the transaction, which must be run next, in the same order.
+// SendAhead sends prepared statements of a transaction, which must be run next, in the same order.
 func (c *Conn) SendAhead(ctx context.Context, texts []string, values [][]any) error {
 	queries, encoded := make([]query, len(texts)), make([]pgx.ExtendedQueryBuilder, len(texts))
+	enters := false
 	for i, text := range texts {
 		var err error
-		if queries[i], _, err = c.prepare(Bind(ctx, values[i]...), text, nil); err == nil {
+		if queries[i], enters, err = c.prepare(Bind(ctx, values[i]...), text, nil); err == nil {
 			encoded[i], err = queries[i].encode(c)
 		}
 		if err != nil {
 			return c.explain(ctx, err)
 		}
 	}
-	p := pipeline{c.Conn.Conn().PgConn().StartPipeline(ctx), c}
+	p := c.startPipeline(ctx, enters)
 	for i, q := range queries {
 		q.send(p, encoded[i])
 	}
-	if err := p.Sync(); err != nil {
+	if err := p.enter(); err != nil {
 		return c.explain(ctx, p.end(err))
 	}
 	c.ahead = &ahead{p, texts}
@@ -54,9 +55,9 @@ func (c *Conn) queryAhead(text string) (driver.Rows, error) {
 		return nil, c.endAhead(err)
 	}
 	m := c.Conn.Conn().TypeMap()
-	rows := &pipelineRows{Rows: pgx.RowsFromResultReader(m, reader), scope: c.current}
+	rows := &pipelineRows{Rows: pgx.RowsFromResultReader(m, reader)}
 	if a.texts = a.texts[1:]; len(a.texts) == 0 {
-		rows.pipeline, c.ahead = a.pipeline, nil
+		rows.pipeline, c.ahead = a.pipeline.Pipeline, nil
 	}
 	rows.describe(m)
 	return rows, nil

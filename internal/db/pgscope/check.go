@@ -64,41 +64,33 @@ func CheckScopes(ctx context.Context, d bun.IDB) error {
 	return nil
 }
 
-var errShared = errors.New("connections to the database do not keep their sessions, as behind a pooler of " +
-	"transactions or statements: " +
-	"a workspace's statements could run as another's; let the pooler pool sessions, or connect past it")
+var errUnprepared = errors.New("a connection to the database has lost its prepared statements, as behind a pooler of " +
+	"transactions that does not follow them: let it follow them (PgBouncer 1.22 or newer: max_prepared_statements), or " +
+	"pool sessions")
 
-// checkSessions returns an error unless each connection keeps a session of its own, which a scope
-// requires. A pooler of transactions gives both connections one session, or changes them.
-func checkSessions(ctx context.Context, d *bun.DB) error {
+// checkPooler returns an error if connections lose their prepared statements. A pooler of transactions that does not
+// follow them has prepared those of both connections in one session, and must use another one for the second
+// transaction.
+func checkPooler(ctx context.Context, d *bun.DB) error {
 	if d.Stats().MaxOpenConnections == 1 {
 		return nil
 	}
-	first, err := d.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connecting to the database: %w", err)
-	}
-	defer first.Close()
-	second, err := d.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connecting to the database: %w", err)
-	}
-	defer second.Close()
-	var own, others int64
-	for i := range 12 { // a busy pooler may seem to keep them for a while
-		conn, session := first, &own
-		if i%4 == 1 || i%4 == 2 {
-			conn, session = second, &others
+	var open []bun.Tx
+	defer func() {
+		for _, tx := range open {
+			_ = tx.Rollback() // it has changed nothing
 		}
-		var is int64
-		if err := conn.NewRaw("SELECT pg_backend_pid()").Scan(ctx, &is); err != nil {
+	}()
+	for range 2 {
+		tx, err := d.BeginTx(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("connecting to the database: %w", err)
+		}
+		open = append(open, tx)
+	}
+	for _, tx := range open {
+		if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil {
 			return fmt.Errorf("checking for a connection pooler: %w", err)
-		}
-		if *session != 0 && *session != is {
-			return errShared
-		}
-		if *session = is; own == others {
-			return errShared
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -24,9 +25,6 @@ func (c Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	own := &Conn{Conn: conn.(*stdlib.Conn), timeouts: c.Timeouts}
 	err = own.startSession(ctx)
-	if err == nil {
-		_, err = own.Conn.Conn().Exec(ctx, keepPlans)
-	}
 	if err != nil {
 		_ = own.Close()
 		return nil, explain(ctx, err)
@@ -35,7 +33,7 @@ func (c Connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // startSession leaves the session with one prepared statement, that of the scope. A pooler may have given it to
-// another client before.
+// another client before, which has prepared others under the names of ours.
 func (c *Conn) startSession(ctx context.Context) error {
 	c.prepared = map[string]*pgconn.StatementDescription{}
 	err := c.Conn.Conn().DeallocateAll(ctx)
@@ -46,19 +44,14 @@ func (c *Conn) startSession(ctx context.Context) error {
 	return err
 }
 
-// keepPlans plans the statements of Bind once, for all values. PostgreSQL would otherwise weigh a
-// plan for the values of each call.
-const keepPlans = "SET plan_cache_mode = force_generic_plan"
-
-// Conn is a pooled connection that tracks the scope of its session and changes it before the
-// first statement, or transaction, of another scope. Consecutive statements of a tenant cost
-// nothing. Every statement passes here, so none runs in a stale scope.
+// Conn is a pooled connection that runs each statement in the scope of its context. Outside of a transaction a statement
+// is one with its scope; a transaction begins, and enters its scope, with its first statement. Either costs no further
+// round trip. Nothing of it stays in the session, which a pooler may give to another client after each transaction.
 type Conn struct {
 	*stdlib.Conn
 	timeouts Timeouts
-	current  Scope // the zero scope if the session's scope is unknown
-	inTx     bool
-	standby  bool // the server cannot be written to any more
+	tx       *transaction // nil outside of one
+	standby  bool         // the server cannot be written to any more
 	ahead    *ahead
 	// prepared are the texts of the prepared statements. needsReset means that the session has not those, or that
 	// one of them does not work any more, as after a migration.
@@ -66,21 +59,30 @@ type Conn struct {
 	needsReset bool
 }
 
+// transaction is one that the server has begun or will begin with its first statement.
+type transaction struct {
+	scope    Scope
+	hasBegun bool
+}
+
 var errOtherScope = errors.New("a statement of another scope within a transaction")
 
-// mustEnter reports whether the session must change to the scope of a statement before it.
+// mustEnter reports whether the scope must be sent with a statement of it. Statements of the connected role need none
+// outside of transactions, in which some of them cannot run.
 func (c *Conn) mustEnter(ctx context.Context, wanted Scope) (bool, error) {
 	switch {
-	case c.current.has(wanted):
+	case c.tx != nil && !c.tx.scope.has(wanted):
+		return false, errOtherScope
+	case c.tx != nil && c.tx.hasBegun:
 		return false, nil
-	case c.inTx:
-		return true, errOtherScope
 	case c.Conn.Conn().IsClosed():
-		return true, driver.ErrBadConn
+		return false, driver.ErrBadConn
 	case c.needsReset:
-		return true, c.startSession(ctx)
+		if err := c.startSession(ctx); err != nil {
+			return false, err
+		}
 	}
-	return true, nil
+	return c.tx != nil || wanted.Role != Owner, nil
 }
 
 // QueryContext implements driver.QueryerContext.
@@ -98,7 +100,7 @@ func (c *Conn) query(ctx context.Context, text string, args []driver.NamedValue)
 		return nil, err
 	}
 	if enters {
-		return c.queryInScope(ctx, Of(ctx), q)
+		return c.queryInScope(ctx, q)
 	}
 	return c.Conn.QueryContext(ctx, text, q.args)
 }
@@ -115,33 +117,33 @@ func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 		return nil, err
 	}
 	if enters {
-		return c.execInScope(ctx, Of(ctx), q)
+		return c.execInScope(ctx, q)
 	}
 	return c.Conn.ExecContext(ctx, text, q.args)
 }
 
-// prepare returns a statement with its values, and whether the session must change to its scope with it.
+// prepare returns a statement with its values, and whether its scope must be sent with it.
 func (c *Conn) prepare(
 	ctx context.Context, text string, args []driver.NamedValue,
 ) (q query, enters bool, err error) {
-	wanted := Of(ctx)
-	if enters, err = c.mustEnter(ctx, wanted); err != nil {
+	if enters, err = c.mustEnter(ctx, Of(ctx)); err != nil {
 		return q, false, err
+	}
+	if enters && Of(ctx).Role == Owner { // a migration is many statements, which cannot be sent with another one
+		enters = false
+		if err := c.begin(ctx); err != nil {
+			return q, false, err
+		}
 	}
 	q = query{text: text, args: args}
 	values := Bound(ctx)
 	for _, v := range values {
 		q.args = append(q.args, driver.NamedValue{Ordinal: len(q.args) + 1, Value: v})
 	}
-	q.prepared = c.prepared[text]
-	isNew := values != nil && q.prepared == nil
-	if enters && (isNew || wanted.Role == Owner) { // it is prepared in its scope; a migration is many statements
-		enters = false
-		if err := c.enter(ctx, wanted); err != nil {
-			return q, false, err
-		}
+	if values == nil {
+		return q, enters, nil
 	}
-	if isNew {
+	if q.prepared = c.prepared[text]; q.prepared == nil {
 		if q.prepared, err = c.Conn.Conn().Prepare(ctx, text, text); err == nil {
 			c.prepared[text] = q.prepared
 		} else if pgconn.SafeToRetry(err) && ctx.Err() == nil {
@@ -158,7 +160,7 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	case readOnlyTransaction:
 		c.standby = true
 	case duplicatePreparedStatement, invalidStatementName, featureNotSupported: // the last one for changed columns
-		c.current, c.needsReset = Scope{}, true
+		c.needsReset = true
 	}
 	return explain(ctx, err)
 }
@@ -171,18 +173,20 @@ func (c *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx
 	if options != (driver.TxOptions{}) {
 		return nil, errors.New("transactions have no options")
 	}
-	wanted := Of(ctx)
-	enters, err := c.mustEnter(ctx, wanted)
-	if err == nil && enters {
-		err = c.beginInScope(ctx, wanted)
-	} else if err == nil {
-		_, err = c.Conn.ExecContext(ctx, begin, nil)
-	}
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	c.inTx = true
+	c.tx = &transaction{scope: Of(ctx)}
 	return scopedTx{ctx, c}, nil
+}
+
+// CopyFrom copies rows into a table.
+func (c *Conn) CopyFrom(ctx context.Context, table string, columns []string, rows pgx.CopyFromSource) error {
+	enters, err := c.mustEnter(ctx, Of(ctx))
+	if err == nil && enters {
+		err = c.begin(ctx)
+	}
+	if err == nil {
+		_, err = c.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
+	}
+	return c.explain(ctx, err)
 }
 
 // Prepare implements driver.Conn. A prepared statement of database/sql would outlive its scope.
@@ -195,7 +199,7 @@ func (c *Conn) PrepareContext(_ context.Context, query string) (driver.Stmt, err
 	return c.Prepare(query)
 }
 
-// scopedTx is a transaction. Once it has ended, its connection may change the scope.
+// scopedTx is a transaction of one scope.
 type scopedTx struct {
 	ctx  context.Context
 	conn *Conn
@@ -226,7 +230,11 @@ const rollbackTimeout = 5 * time.Second
 
 // end ends the transaction. A connection whose transaction may still be open is closed.
 func (t scopedTx) end(ctx context.Context, command string) (tag string, err error) {
-	t.conn.inTx = false
+	hasBegun := t.conn.tx.hasBegun
+	t.conn.tx = nil
+	if !hasBegun {
+		return command, nil
+	}
 	_ = t.conn.endAhead(nil)
 	own := t.conn.Conn.Conn()
 	got, err := own.Exec(ctx, command)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -141,36 +142,88 @@ func TestOpen_AcceptsSeveralHosts(t *testing.T) {
 	})
 }
 
-// TestOpen_RefusesTransactionPooler: behind it, one workspace's statement runs as another's.
-func TestOpen_RefusesTransactionPooler(t *testing.T) {
+// TestScope_NeedsNoSession: connections that share a session, as behind a pooler of transactions, see what is theirs.
+func TestScope_NeedsNoSession(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		where := dbtest.PostgresURL(t)
+		dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
+		d := openBy(t, where, func(c driver.Connector) driver.Connector { return &oneSession{Connector: c} })
+		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
+		first, second := connect(t, d), connect(t, d)
+		for range 3 {
+			if got := workspaceOf(t, mine, first); got != "ws_mine" {
+				t.Errorf("a statement of ws_mine runs as %s", got)
+			}
+			must.NoError(t, second.RunInTx(foreign, nil, func(ctx context.Context, tx bun.Tx) error {
+				if got := workspaceOf(t, ctx, tx); got != "ws_foreign" {
+					t.Errorf("a transaction of ws_foreign runs as %s", got)
+				}
+				return nil
+			}))
+			var workspace, role string
+			must.NoError(t, second.NewRaw("SELECT coalesce(current_setting('linkforge.workspace', true), ''), current_user").
+				Scan(db.AsOwner(t.Context()), &workspace, &role))
+			if workspace != "" || strings.HasPrefix(role, "linkforge_") {
+				t.Errorf("the session keeps %s of %s", workspace, role)
+			}
+		}
+	})
+}
+
+// TestPooler_OfTransactions: behind PgBouncer, concurrent statements and transactions see their own workspace, also
+// those that are prepared. One that does not follow prepared statements is refused.
+func TestPooler_OfTransactions(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		where := dbtest.PostgresURL(t)
 		straight := dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
-		if err := errors.Join(straight.CheckConnection(t.Context()), straight.CheckScopes(t.Context())); err != nil {
-			t.Error(err)
+		must.NoError(t, errors.Join(straight.CheckConnection(t.Context()), straight.CheckScopes(t.Context())))
+		forgetful := must.Value(db.OpenPostgres(dbtest.PgBouncer(t, where, 0), 4))(t)
+		t.Cleanup(func() { forgetful.Close() })
+		if err := forgetful.CheckConnection(t.Context()); err == nil || !strings.Contains(err.Error(), "max_prepared_statements") {
+			t.Errorf("a pooler that does not follow prepared statements: %v", err)
 		}
-		d := openBy(t, where, func(c driver.Connector) driver.Connector { return &oneSession{Connector: c} })
-		if err := d.CheckConnection(t.Context()); err == nil || !strings.Contains(err.Error(), "pool sessions") {
-			t.Errorf("the pooler: %v", err)
+		d := must.Value(db.OpenPostgres(dbtest.PgBouncer(t, where, 100), 6))(t)
+		t.Cleanup(func() { d.Close() })
+		must.NoError(t, errors.Join(d.CheckConnection(t.Context()), d.CheckScopes(t.Context())))
+		var visits sync.WaitGroup
+		for i := range 6 {
+			visits.Go(func() {
+				own := fmt.Sprint("ws_", i)
+				ctx := db.InWorkspace(t.Context(), own, "")
+				for n := range 60 {
+					err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+						var workspaces [2]string
+						for i := range workspaces {
+							p := d.Params()
+							query := fmt.Sprintf("SELECT current_setting('linkforge.workspace') WHERE ? > %d", n%12)
+							if err := tx.NewRaw(query, p.Of(100)).Scan(p.Bind(ctx), &workspaces[i]); err != nil {
+								return err
+							}
+						}
+						if workspaces != [2]string{own, own} {
+							t.Errorf("%s sees %s", own, workspaces)
+						}
+						return nil
+					})
+					var workspace string
+					err = errors.Join(err, d.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspace))
+					if err != nil || workspace != own {
+						t.Errorf("%s sees %s, %v", own, workspace, err)
+					}
+				}
+			})
 		}
-		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
-		first, second := connect(t, d), connect(t, d)
-		for range 2 {
-			if got := workspaceOf(t, mine, first); got != "ws_mine" {
-				t.Logf("what it is refused for: a statement of ws_mine runs as %s", got)
-				return
-			}
-			workspaceOf(t, foreign, second)
-		}
-		t.Error("connections behind the pooler have sessions of their own")
+		visits.Wait()
 	})
 }
 
-// TestError_ExplainsTransactionPooler: if a pooler gives the session to other clients, the log states
-// the remedy, and the connection remains usable.
-func TestError_ExplainsTransactionPooler(t *testing.T) {
+// TestError_ExplainsLostStatements: if a session loses its prepared statements, the log states the remedy, and the
+// connection remains usable.
+func TestError_ExplainsLostStatements(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -178,7 +231,7 @@ func TestError_ExplainsTransactionPooler(t *testing.T) {
 		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
 		workspaceOf(t, mine, conn)
 		must.Value(conn.ExecContext(mine, "DEALLOCATE ALL"))(t)
-		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "pool sessions") {
+		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "max_prepared_statements") {
 			t.Errorf("a deallocated statement: %v", err)
 		}
 		if got := workspaceOf(t, foreign, conn); got != "ws_foreign" {
@@ -215,7 +268,7 @@ func connect(t *testing.T, d *db.DB) bun.Conn {
 }
 
 // workspaceOf is the workspace whose rows a statement sees.
-func workspaceOf(t *testing.T, ctx context.Context, conn bun.Conn) (workspaceID string) {
+func workspaceOf(t *testing.T, ctx context.Context, conn bun.IDB) (workspaceID string) {
 	t.Helper()
 	must.NoError(t, conn.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspaceID))
 	return workspaceID

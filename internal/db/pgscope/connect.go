@@ -19,7 +19,7 @@ import (
 const connectDeadline = 30 * time.Second
 
 // CheckConnection connects. The error tells log-in, database, certificate and outage apart, or reports a
-// pooler that does not keep sessions.
+// pooler that loses prepared statements.
 func CheckConnection(ctx context.Context, d *bun.DB) error {
 	ctx, cancel := context.WithTimeout(WithScope(ctx, Scope{Role: Owner}), connectDeadline)
 	defer cancel()
@@ -30,7 +30,7 @@ func CheckConnection(ctx context.Context, d *bun.DB) error {
 	if err != nil {
 		return fmt.Errorf("PostgreSQL %s: %w", connectProblem(err), err)
 	}
-	return checkSessions(ctx, d)
+	return checkPooler(ctx, d)
 }
 
 // refusals say what a server that refuses connections lacks, by SQLSTATE.

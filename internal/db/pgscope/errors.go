@@ -44,7 +44,7 @@ func explain(ctx context.Context, err error) error {
 	case IsUnavailable(err):
 		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
 	case code == duplicatePreparedStatement || code == invalidStatementName:
-		return fmt.Errorf("%w: %w", errShared, err) // a pooler gave the session to another connection
+		return fmt.Errorf("%w: %w", errUnprepared, err)
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,21 +15,31 @@ import (
 // scopeStatement is the name of the prepared statement that changes the scope of a session.
 const scopeStatement = "linkforge_scope"
 
-// setScope changes the scope of a session.
-const setScope = "SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), " +
-	"set_config('linkforge.account', $3, false), set_config('statement_timeout', $4, false), " +
-	"set_config('lock_timeout', $5, false)"
+// setScope sets the scope of a transaction. Statements of Bind are planned once, for all values: PostgreSQL would
+// otherwise weigh a plan for the values of each call.
+const setScope = "SELECT set_config('role', $1, true), set_config('linkforge.workspace', $2, true), " +
+	"set_config('linkforge.account', $3, true), set_config('statement_timeout', $4, true), " +
+	"set_config('lock_timeout', $5, true), set_config('plan_cache_mode', 'force_generic_plan', true)"
 
-// pipeline sends a change of the scope and a statement in one round trip.
+// pipeline sends a scope and statements in one round trip.
 type pipeline struct {
 	*pgconn.Pipeline
-	conn *Conn
+	entering int // responses that precede those of the statements
 }
 
-// startPipeline starts a pipeline with the change to a scope. The scope of the session is unknown until the server
-// has confirmed it.
-func (c *Conn) startPipeline(ctx context.Context, wanted Scope) pipeline {
-	p := pipeline{c.Conn.Conn().PgConn().StartPipeline(ctx), c}
+// startPipeline starts a pipeline. If it enters a scope, that is the one of the transaction, which it begins, or else
+// that of the context.
+func (c *Conn) startPipeline(ctx context.Context, enters bool) pipeline {
+	p := pipeline{Pipeline: c.Conn.Conn().PgConn().StartPipeline(ctx)}
+	if !enters {
+		return p
+	}
+	wanted := Of(ctx)
+	if c.tx != nil {
+		wanted, c.tx.hasBegun = c.tx.scope, true
+		p.SendQueryParams("BEGIN", nil, nil, nil, nil)
+		p.entering++
+	}
 	waits := c.timeouts
 	if wanted.Role == System || wanted.Role == Owner {
 		waits = Timeouts{}
@@ -46,22 +55,27 @@ func (c *Conn) startPipeline(ctx context.Context, wanted Scope) pipeline {
 		values = append(values, strconv.AppendInt(nil, wait.Milliseconds(), 10))
 	}
 	p.SendQueryPrepared(scopeStatement, values, nil, nil)
-	c.current = Scope{}
+	p.entering++
 	return p
 }
 
-// enterScope reads the response to the change of the scope.
-func (p pipeline) enterScope() error {
-	results, err := p.GetResults()
-	if err != nil {
-		return fmt.Errorf("entering a scope: %w", err)
+// enter sends the pipeline, and reads the responses that precede those of its statements.
+func (p pipeline) enter() error {
+	if err := p.Sync(); err != nil {
+		return err
 	}
-	reader, ok := results.(*pgconn.ResultReader)
-	if !ok {
-		return fmt.Errorf("entering a scope: the server answered %T", results)
-	}
-	if _, err := reader.Close(); err != nil {
-		return fmt.Errorf("entering a scope: %w", err)
+	for range p.entering {
+		results, err := p.GetResults()
+		if err != nil {
+			return fmt.Errorf("entering a scope: %w", err)
+		}
+		reader, ok := results.(*pgconn.ResultReader)
+		if !ok {
+			return fmt.Errorf("entering a scope: the server answered %T", results)
+		}
+		if _, err := reader.Close(); err != nil {
+			return fmt.Errorf("entering a scope: %w", err)
+		}
 	}
 	return nil
 }
@@ -76,16 +90,16 @@ func (p pipeline) end(err error) error {
 	return cmp.Or(err, closing)
 }
 
-// queryInScope changes the scope and runs a query, whose rows it returns. Both are one transaction: without
-// the scope the query does not run, and a query that fails leaves the scope unknown.
-func (c *Conn) queryInScope(ctx context.Context, wanted Scope, q query) (*pipelineRows, error) {
+// queryInScope runs a query in its scope, and returns its rows. Both are one transaction: without the scope the query
+// does not run.
+func (c *Conn) queryInScope(ctx context.Context, q query) (*pipelineRows, error) {
 	values, err := q.encode(c)
 	if err != nil {
 		return nil, err
 	}
-	p := c.startPipeline(ctx, wanted)
+	p := c.startPipeline(ctx, true)
 	q.send(p, values)
-	rows, err := p.rows(wanted)
+	rows, err := c.rows(p)
 	if err == nil {
 		return rows, nil
 	}
@@ -93,8 +107,8 @@ func (c *Conn) queryInScope(ctx context.Context, wanted Scope, q query) (*pipeli
 }
 
 // execInScope is queryInScope of a statement without rows.
-func (c *Conn) execInScope(ctx context.Context, wanted Scope, q query) (driver.Result, error) {
-	rows, err := c.queryInScope(ctx, wanted, q)
+func (c *Conn) execInScope(ctx context.Context, q query) (driver.Result, error) {
+	rows, err := c.queryInScope(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -102,25 +116,15 @@ func (c *Conn) execInScope(ctx context.Context, wanted Scope, q query) (driver.R
 	return driver.RowsAffected(rows.CommandTag().RowsAffected()), err
 }
 
-// enter changes the scope.
-func (c *Conn) enter(ctx context.Context, wanted Scope) error {
-	p := c.startPipeline(ctx, wanted)
-	err := p.Sync()
-	if err == nil {
-		err = p.enterScope()
-	}
-	if err = p.end(err); err == nil {
-		c.current = wanted
-	}
-	return err
+// begin begins the transaction without a statement.
+func (c *Conn) begin(ctx context.Context) error {
+	p := c.startPipeline(ctx, true)
+	return p.end(p.enter())
 }
 
 // rows sends the pipeline and returns the rows of its query.
-func (p pipeline) rows(wanted Scope) (*pipelineRows, error) {
-	if err := p.Sync(); err != nil {
-		return nil, err
-	}
-	if err := p.enterScope(); err != nil {
+func (c *Conn) rows(p pipeline) (*pipelineRows, error) {
+	if err := p.enter(); err != nil {
 		return nil, err
 	}
 	results, err := p.GetResults()
@@ -131,8 +135,8 @@ func (p pipeline) rows(wanted Scope) (*pipelineRows, error) {
 	if !ok {
 		return nil, fmt.Errorf("running a query: the server answered %T", results)
 	}
-	m := p.conn.Conn.Conn().TypeMap()
-	rows := &pipelineRows{Rows: pgx.RowsFromResultReader(m, reader), pipeline: p, scope: wanted}
+	m := c.Conn.Conn().TypeMap()
+	rows := &pipelineRows{Rows: pgx.RowsFromResultReader(m, reader), pipeline: p.Pipeline}
 	rows.describe(m)
 	rows.hasFirst = rows.Rows.Next() // an error of the query is one of the call
 	if err := rows.Err(); err != nil {
@@ -165,24 +169,4 @@ func (q query) send(p pipeline, values pgx.ExtendedQueryBuilder) {
 		return
 	}
 	p.SendQueryParams(q.text, values.ParamValues, nil, values.ParamFormats, nil)
-}
-
-// begin begins a transaction.
-const begin = "BEGIN"
-
-// beginInScope changes the scope and begins a transaction. It closes the connection unless both succeed.
-func (c *Conn) beginInScope(ctx context.Context, wanted Scope) error {
-	p := c.startPipeline(ctx, wanted)
-	p.SendPipelineSync() // so that a rollback of the transaction keeps the scope
-	p.SendQueryParams(begin, nil, nil, nil, nil)
-	err := p.Sync()
-	if err == nil {
-		err = p.enterScope()
-	}
-	if err = p.end(err); err == nil { // it has read the response to BEGIN
-		c.current = wanted
-	} else if !errors.Is(err, driver.ErrBadConn) {
-		_ = c.Conn.Conn().Close(ctx)
-	}
-	return err
 }

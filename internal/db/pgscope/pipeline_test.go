@@ -119,7 +119,7 @@ func TestScope_TravelsWithStatements(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			}, 3},
+			}, 2},
 		} {
 			before := r.trips.Load()
 			for i := range 8 {

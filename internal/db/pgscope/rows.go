@@ -15,8 +15,7 @@ import (
 // pipelineRows are the rows of a query in a pipeline.
 type pipelineRows struct {
 	pgx.Rows
-	pipeline pipeline
-	scope    Scope
+	pipeline *pgconn.Pipeline // nil while statements of it follow, or once it is closed
 	columns  []string
 	decoders []decoder
 	hasFirst bool // the first row was read and not returned
@@ -100,16 +99,13 @@ func (r *pipelineRows) Next(row []driver.Value) error {
 	return nil
 }
 
-// Close implements driver.Rows. The session has the scope once the query has succeeded.
+// Close implements driver.Rows.
 func (r *pipelineRows) Close() error {
 	r.Rows.Close()
-	if r.pipeline.Pipeline == nil { // further statements of it follow, or it is closed
+	if r.pipeline == nil {
 		return r.Err()
 	}
 	err := errors.Join(r.Err(), r.pipeline.Close())
-	if err == nil {
-		r.pipeline.conn.current = r.scope
-	}
-	r.pipeline.Pipeline = nil
+	r.pipeline = nil
 	return err
 }
