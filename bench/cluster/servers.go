@@ -265,8 +265,8 @@ func (l *layout) rejoinRedis(s *redisServer) {
 	})
 }
 
-// poolerSettings pool sessions: Linkforge refuses anything else. PgBouncer retries a server that
-// refuses connections after a second, and clients wait for it for ten.
+// poolerSettings pool sessions: before version 1.22, PgBouncer cannot pool transactions for Linkforge. PgBouncer retries a
+// server that refuses connections after a second, and clients wait for it for ten.
 const poolerSettings = `[databases]
 linkforge = host=127.0.0.1 port=%s dbname=linkforge
 [pgbouncer]

@@ -229,21 +229,31 @@ func runOnline(ctx context.Context, d *db.DB, tx bun.Tx, statements string) erro
 		d.DB.DB.SetMaxOpenConns(2)
 		defer d.DB.DB.SetMaxOpenConns(1)
 	}
-	invalid, err := invalidIndexes(ctx, d, statements)
+	conn, err := d.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	// No scope does it: an index cannot be created concurrently within a transaction.
+	if _, err := conn.Conn.ExecContext(ctx, "SET statement_timeout = 0; SET lock_timeout = 0"); err != nil {
+		return err
+	}
+	defer conn.Conn.ExecContext(context.WithoutCancel(ctx), "RESET statement_timeout; RESET lock_timeout")
+	invalid, err := invalidIndexes(ctx, conn, statements)
 	if err != nil {
 		return err
 	}
 	for _, name := range invalid { // an interrupted migration leaves them, and IF NOT EXISTS accepts them
-		if _, err := d.DB.DB.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
+		if _, err := conn.Conn.ExecContext(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
 			return err
 		}
 	}
 	for statement := range strings.SplitSeq(statements, statementMark) {
-		if _, err := d.DB.DB.ExecContext(ctx, statement); err != nil {
+		if _, err := conn.Conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
-	invalid, err = invalidIndexes(ctx, d, statements)
+	invalid, err = invalidIndexes(ctx, conn, statements)
 	if err == nil && len(invalid) > 0 {
 		err = fmt.Errorf("the indexes %s are invalid: migrate again", strings.Join(invalid, ", "))
 	}
@@ -251,7 +261,7 @@ func runOnline(ctx context.Context, d *db.DB, tx bun.Tx, statements string) erro
 }
 
 // invalidIndexes returns the indexes of a migration that are not complete.
-func invalidIndexes(ctx context.Context, d *db.DB, statements string) (names []string, err error) {
+func invalidIndexes(ctx context.Context, d bun.IDB, statements string) (names []string, err error) {
 	err = d.NewRaw(`SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 		WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace`).Scan(ctx, &names)
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(statements, " "+name+" ") }), err

@@ -264,21 +264,32 @@ func TestUp_OnlineIsSerialized(t *testing.T) {
 }
 
 // TestUp_OnlineHoldsNothingUp: meanwhile a node of an earlier version, which waits for its lock in a statement, gets
-// it, and no transaction that has written is open, for which readers of events would wait.
+// it, and no transaction that has written is open, for which readers of events would wait. The timeout of the database
+// does not end it.
 func TestUp_OnlineHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Postgres(t)
+	databaseURL := dbtest.PostgresURL(t)
+	d := must.Value(db.OpenPostgres(databaseURL, 2))(t)
 	const earlierLock = 0x6c696e6b666f7267
 	up(t, d, scripts(map[string]string{
-		"0001_table.up": "CREATE TABLE one (id TEXT)",
+		"0001_table.up": `CREATE TABLE one (id TEXT);
+DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET statement_timeout = 100'; END $$`,
+	}), "0001_table")
+	must.NoError(t, d.Close())
+	d = must.Value(db.OpenPostgres(databaseURL, 2))(t) // its sessions have the timeout
+	t.Cleanup(func() { d.Close() })
+	up(t, d, scripts(map[string]string{
+		"0001_table.up": "",
 		"0002_checks.up": fmt.Sprintf(`-- online
+SELECT pg_sleep(0.2)
+-- next
 DO $$ BEGIN ASSERT pg_try_advisory_xact_lock(%d), 'the lock is held'; END $$
 -- next
 DO $$ BEGIN
 	ASSERT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 		AND backend_xid IS NOT NULL), 'a transaction has written';
 END $$`, earlierLock),
-	}), "0001_table", "0002_checks")
+	}), "0002_checks")
 }
 
 // TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the one that failed have effect, and what
