@@ -9,8 +9,6 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -35,14 +33,9 @@ func (r *mutationResolver) ScheduleLinkChange(
 }
 
 func scheduledChange(in *gen.LinkChangeInput) link.Change {
-	return link.Change{
-		URL:            setUnlessNull(in.URL),
-		Title:          setOrRemove(in.Title),
-		Note:           setOrRemove(in.Note),
-		Tags:           setOrRemove(in.Tags),
-		RedirectStatus: setUnlessNull(in.RedirectStatus),
-		Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
-	}
+	return changeOf(gen.UpdateLinkInput{
+		URL: in.URL, Title: in.Title, Note: in.Note, Tags: in.Tags, RedirectStatus: in.RedirectStatus, Routing: in.Routing,
+	})
 }
 
 func (r *mutationResolver) CancelLinkChange(

@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Cost calculates the cost of operations from the schema's complexity functions, and refuses those
-// above Max with TooComplex. A request with the extension "cost": true gets its cost in the
+// Cost calculates the cost of operations from that of the schema's fields, and refuses those above
+// Max with TooComplex. A request with the extension "cost": true gets its cost in the
 // response's extension of the same name.
 type Cost struct {
 	Max int
