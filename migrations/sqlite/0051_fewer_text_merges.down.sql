@@ -1,0 +1,1 @@
+-- SQLite's index of text has no such list.
