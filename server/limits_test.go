@@ -63,7 +63,7 @@ var fixedLimits = map[string]string{
 	"internal/creation.anonymousPerAddress":     "anonymous links | address network",
 	"internal/domain.maxPerWorkspace":           "domains | workspace",
 	"internal/domain.verificationsPerWorkspace": "verifications of domains | workspace",
-	"internal/link.maxScheduled":                "pending changes | link",
+	"internal/link.maxPending":                  "pending changes | link",
 	"internal/utmtemplate.maxPerWorkspace":      "UTM templates | workspace",
 	"internal/webhook.maxPerWorkspace":          "webhooks | workspace",
 	"internal/moderation.reportsPerAddress":     "reports of abuse | address network",
