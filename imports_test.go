@@ -40,7 +40,7 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter", "internal/creation",
-		"internal/destination", "internal/domain", "internal/eventstream", "internal/firstvisit", "internal/history", "internal/hitquota",
+		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/history", "internal/hitquota",
 		"internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/schedule", "internal/stats", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
@@ -86,6 +86,7 @@ var within = map[string][]string{
 	"internal/account":         {"internal/ratelimit"},
 	"internal/apikey":          {"internal/account", "internal/audit", "internal/workspace"},
 	"internal/clickstream":     {"internal/stats", "internal/workspace"},
+	"internal/edit":            {"internal/audit", "internal/link", "internal/workspace"},
 	"internal/eventstream":     {"internal/audit", "internal/workspace"},
 	"internal/domain":          {"internal/audit", "internal/destination", "internal/ratelimit", "internal/workspace"},
 	"internal/resolve":         {"internal/stats"},
@@ -97,7 +98,7 @@ var within = map[string][]string{
 		"internal/resolve", "internal/utmtemplate", "internal/workspace",
 	},
 	"internal/creation": {
-		"internal/codecounter", "internal/idempotency", "internal/link", "internal/ratelimit", "internal/workspace",
+		"internal/audit", "internal/codecounter", "internal/idempotency", "internal/link", "internal/ratelimit", "internal/workspace",
 	},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/moderation": {"internal/link", "internal/ratelimit"},
@@ -195,7 +196,7 @@ var scopes = map[string][]string{
 	"AsResolver": {
 		"link.At", "history.ByPastAddress", "resolve.CatchUp", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",
-		"link.claim", "linklist.isIndexed", "linklist.narrow",
+		"edit.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe", "workspace.QRStyle",
 	},
@@ -212,7 +213,7 @@ var scopes = map[string][]string{
 		"hitquota.returnOwed", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.inBatches", "upkeep.DueChecks", "upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",
-		"schedule.ApplyDue", "link.claim", "upkeep.CleanUp", "linklist.CountActive", "linklist.Export",
+		"schedule.ApplyDue", "edit.claim", "upkeep.CleanUp", "linklist.CountActive", "linklist.Export",
 		"linklist.indexSome",
 		"upkeep.PurgeWorkspace", "moderation.Reports", "apikey.createdBy",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",

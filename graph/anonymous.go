@@ -21,7 +21,7 @@ func (r *mutationResolver) ClaimLinks(ctx context.Context, in gen.ClaimLinksInpu
 	if err != nil {
 		return nil, err
 	}
-	claims, err := r.Links.Claim(ctx, m, in.ClaimTokens)
+	claims, err := r.Edit.Claim(ctx, m, in.ClaimTokens)
 	payload := &gen.ClaimLinksPayload{}
 	var links []*link.Link
 	for _, c := range claims {

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
@@ -48,6 +49,7 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	Creation   *creation.Store
+	Edit       *edit.Store
 	Schedule   *schedule.Store
 	History    *history.Store
 	// Codes checks the styles of QR codes.

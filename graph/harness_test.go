@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	destinations "github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -83,6 +84,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Keys:       keys,
 		Links:      links,
 		Creation:   creation.NewStore(links),
+		Edit:       &edit.Store{Store: links},
 		Schedule:   &schedule.Store{Store: links},
 		History:    &history.Store{Store: links},
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},

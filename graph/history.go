@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -119,7 +120,7 @@ func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInpu
 		if err := (*resolver)(r).chargeStored(ctx, m, one, one); err != nil {
 			return nil, err
 		}
-		return r.Links.Revert(ctx, m, linkID, in.Version, in.UpdatedAt)
+		return r.Edit.Revert(ctx, m, linkID, in.Version, in.UpdatedAt)
 	}
 	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, revert)
 	return &gen.RevertLinkPayload{Link: l}, err
@@ -128,9 +129,9 @@ func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInpu
 func (r *mutationResolver) RevertOperation(
 	ctx context.Context, in gen.RevertOperationInput,
 ) (*gen.RevertOperationPayload, error) {
-	var undo link.Undo
+	var undo edit.Undo
 	results, _, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) (_ []link.Result, err error) {
-		undo, err = r.Links.RevertOperation(ctx, m, in.OperationID)
+		undo, err = r.Edit.RevertOperation(ctx, m, in.OperationID)
 		return undo.Results, err
 	}, func(i int, reverted link.Result, found []*gen.UserError) *gen.RevertLinkResult {
 		return &gen.RevertLinkResult{LinkID: undo.LinkIDs[i], Link: reverted.Link, Errors: found}

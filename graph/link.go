@@ -114,7 +114,7 @@ func forLinks[T any](
 }
 
 func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
-	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Links.Delete)
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Edit.Delete)
 	return &gen.DeleteLinkPayload{Link: l, DeletedID: &in.ID}, err
 }
 
@@ -123,7 +123,7 @@ func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksIn
 		if err := (*resolver)(r).chargeStored(ctx, m, link.Keys{IDs: in.Ids}, link.Keys{}); err != nil {
 			return nil, err
 		}
-		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
+		return r.Edit.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
 	}, func(i int, one link.Result, found []*gen.UserError) *gen.DeleteLinkPayload {
 		p := &gen.DeleteLinkPayload{Link: one.Link, Errors: found}
 		if one.Link != nil {
@@ -140,7 +140,7 @@ func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInpu
 		if err := r.chargeChanges(ctx, m, c); err != nil {
 			return nil, err
 		}
-		return r.Links.Update(ctx, m, c)
+		return r.Edit.Update(ctx, m, c)
 	}
 	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, update)
 	return &gen.UpdateLinkPayload{Link: l}, err
@@ -155,7 +155,7 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 		if err := r.chargeChanges(ctx, m, changes...); err != nil {
 			return nil, err
 		}
-		return r.Links.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
+		return r.Edit.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkPayload {
 		return &gen.UpdateLinkPayload{Link: one.Link, Errors: found}
 	})
@@ -207,7 +207,7 @@ func setUnlessNull[T any](value *T) (e optional.Edit[T]) {
 }
 
 func (r *mutationResolver) RestoreLink(ctx context.Context, in gen.RestoreLinkInput) (*gen.RestoreLinkPayload, error) {
-	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Links.Restore)
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Edit.Restore)
 	return &gen.RestoreLinkPayload{Link: l}, err
 }
 

@@ -75,7 +75,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		}
 		update := func(p person, l *link.Link, url string) {
 			t.Helper()
-			must.Value(b.Links.Update(t.Context(), p.workspace, link.Change{ID: l.ID, URL: optional.Set(url)}))(t)
+			must.Value(b.Edit.Update(t.Context(), p.workspace, link.Change{ID: l.ID, URL: optional.Set(url)}))(t)
 		}
 		note("", "", "")
 		create := func(p person, url string) *link.Link {

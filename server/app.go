@@ -277,6 +277,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Audit:        a.Audit,
 		Links:        a.Links,
 		Creation:     a.Creation,
+		Edit:         a.Edit,
 		Schedule:     a.Schedule,
 		History:      a.History,
 		Codes:        a.codes,

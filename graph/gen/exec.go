@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -14562,8 +14563,8 @@ func (ec *executionContext) _ClaimLinkResult_status(ctx context.Context, field g
 			return obj.Status, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v link.ClaimStatus) graphql.Marshaler {
-			return ec.marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐClaimStatus(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v edit.ClaimStatus) graphql.Marshaler {
+			return ec.marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeditᚐClaimStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -47126,13 +47127,13 @@ func (ec *executionContext) marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._ClaimLinksPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐClaimStatus(ctx context.Context, v any) (link.ClaimStatus, error) {
+func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeditᚐClaimStatus(ctx context.Context, v any) (edit.ClaimStatus, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.ClaimStatus(tmp)
+	res := edit.ClaimStatus(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐClaimStatus(ctx context.Context, sel ast.SelectionSet, v link.ClaimStatus) graphql.Marshaler {
+func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeditᚐClaimStatus(ctx context.Context, sel ast.SelectionSet, v edit.ClaimStatus) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {

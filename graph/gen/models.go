@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/qr"
@@ -122,7 +123,7 @@ type CheckLinkPayload struct {
 // The result of one claim token.
 type ClaimLinkResult struct {
 	// The outcome.
-	Status link.ClaimStatus `json:"status"`
+	Status edit.ClaimStatus `json:"status"`
 	// The link, if it belongs to the workspace now.
 	Link *link.Link `json:"link,omitempty"`
 	// User errors: NOT_FOUND, EXPIRED, CONFLICT if another workspace has claimed it, CODE_TAKEN if the workspace has another link

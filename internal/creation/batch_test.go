@@ -28,30 +28,6 @@ func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) [
 	return results
 }
 
-// outcomes names the results: created, there, or the kind of the error.
-func outcomes(results []link.Result) []string {
-	var said []string
-	for _, r := range results {
-		switch {
-		case r.Err != nil:
-			said = append(said, errs.From(r.Err).Kind.Code())
-		case r.Created:
-			said = append(said, "created")
-		default:
-			said = append(said, "there")
-		}
-	}
-	return said
-}
-
-func urls(from, to int) []*link.New {
-	var in []*link.New
-	for i := from; i < to; i++ {
-		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
-	}
-	return in
-}
-
 func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

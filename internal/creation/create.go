@@ -54,7 +54,7 @@ type Batch struct {
 	OnError link.Policy
 	// IdempotencyKey identifies the call: a repeated call returns the results of the first.
 	IdempotencyKey *string
-	// OperationID is the id under which RevertOperation undoes the call; empty for a call that is no
+	// OperationID is the id under which package edit undoes the call; empty for a call that is no
 	// operation. The key does not depend on it.
 	OperationID string `json:"-"`
 }

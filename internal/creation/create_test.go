@@ -191,7 +191,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 		url := func(name string) link.New { return link.New{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
-		must.Value(b.Delete(t.Context(), b.Mine, deleted.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		disabled, _ := b.create(t, url("disabled"))
 		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).Exec(db.AsSystem(t.Context())))(t)
 		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}

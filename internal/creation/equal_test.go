@@ -37,7 +37,7 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 			if isDeleted {
 				l, _, err := b.Create(t.Context(), m, link.New{URL: url})
 				must.NoError(t, err)
-				must.Value(b.Delete(t.Context(), m, l.ID))(t)
+				must.Value(b.Edit.Delete(t.Context(), m, l.ID))(t)
 			}
 			ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
 			calls := []*call{{member: m}, {member: m}}
@@ -116,7 +116,7 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 			if path != "new" {
 				l, _ := b.create(t, link.New{URL: url})
 				if want = "there"; path == "deleted" {
-					must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+					must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 				}
 			}
 			got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: url, Routing: blocked}, &link.New{URL: url}))
@@ -150,11 +150,11 @@ func TestEqual_RevivesOnlyTheURL(t *testing.T) {
 	var lock beforeLock
 	b := setup(t, &db.DB{DB: d.WithQueryHook(&lock), Kind: d.Kind})
 	l, _ := b.create(t, custom("https://example.com/before", "code"))
-	must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+	must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 	lock.change = func() {
-		must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
-		must.Value(b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to("https://example.com/after")}))(t)
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to("https://example.com/after")}))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 	}
 	lock.isArmed.Store(true)
 	b.refuse(t, custom("https://example.com/before", "code"), errs.CodeTaken)

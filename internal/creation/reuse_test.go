@@ -125,7 +125,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 		soon := noon.Add(time.Hour)
 		b.create(t, link.New{URL: "https://example.com/there"})
 		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
-		must.Value(b.Delete(t.Context(), b.Mine, gone.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, gone.ID))(t)
 		for path, want := range map[string][]string{
 			"there": {"CONFLICT at expiresAt", "there", "there title", "CONFLICT at routing gate password"},
 			"gone":  {"there", "there", "there title", "CONFLICT at routing gate password"},
@@ -168,7 +168,7 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 			wantCreated := 1
 			if strings.HasPrefix(name, "revived") {
 				l, _ := b.create(t, link.New{URL: "https://example.com/" + name})
-				must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+				must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 				wantCreated = 0
 			}
 			results := make([]link.Result, 8)
@@ -230,7 +230,7 @@ func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/"})
 		names := map[string]string{}
 		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
-			l := must.Value(b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
+			l := must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
 			name, isSame := l.Routing.Gate.PasswordID, i == 1
 			if (names[name] == text) != isSame || *l.PasswordHash != "#"+text || passwords.hashed != i+1 {
 				t.Errorf("%d: %s has the name %s, after %v, in %d turns", i, text, name, names, passwords.hashed)

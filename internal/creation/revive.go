@@ -6,9 +6,13 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 )
+
+// revived is the reason for reviving a link.
+var revived = link.Reason{Action: audit.LinkRestored, Cause: link.CauseRevived}
 
 // revive restores the deleted links that the batch has found, with the fields of their drafts. Once they are locked, it
 // decides again: another transaction may have revived or disabled them.
@@ -63,7 +67,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		it.attempt.OperationID = it.call.operationID
 		rewrites = append(rewrites, link.Rewrite{Before: &before, After: l, Operation: it.call.operationID})
 	}
-	return b.Apply(ctx, tx, link.Revived, rewrites)
+	return b.Apply(ctx, tx, revived, rewrites)
 }
 
 // update replaces a link by its present state.

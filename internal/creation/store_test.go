@@ -36,7 +36,10 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	return &bundle{NewStore(w.Links), w}
 }
 
-var custom, pairs, kindOf = linktest.Custom, linktest.Pairs, linktest.KindOf
+var (
+	custom, pairs, urls = linktest.Custom, linktest.Pairs, linktest.URLs
+	kindOf, outcomes    = linktest.KindOf, linktest.Outcomes
+)
 
 func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
 	t.Helper()
@@ -130,7 +133,7 @@ func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 		if _, err := b.Get(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a foreign link: %v", err)
 		}
-		if _, err := b.Delete(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Edit.Delete(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("deleting a foreign link: %v", err)
 		}
 	})
@@ -218,7 +221,7 @@ func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 			l, _ := b.create(t, in)
 			b.Now = b.Now.Add(time.Minute)
 			for range 2 { // deleting twice is deleting once
-				deleted, err := b.Delete(t.Context(), b.Mine, l.ID)
+				deleted, err := b.Edit.Delete(t.Context(), b.Mine, l.ID)
 				if err != nil || deleted.Status(b.Now) != routing.Deleted {
 					t.Fatalf("deleted: %+v: %v", deleted, err)
 				}
@@ -244,7 +247,7 @@ func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/a"})
 		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/a"})
 		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("%v, at (-want +got):\n%s", err, diff)

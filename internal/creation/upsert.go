@@ -6,6 +6,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -61,7 +62,7 @@ func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) 
 //
 // The results' errors are those of Create and Update, Immutable for another strategy or code, and Conflict
 // or CodeTaken for a URL or code of a link with another external id. An error means that nothing was
-// changed: InvalidInput or Forbidden. The call is an operation, see RevertOperation.
+// changed: InvalidInput or Forbidden. The call is an operation, which package edit can undo.
 func (s *Store) UpsertMany(
 	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy,
 ) ([]Upserted, error) {
@@ -264,9 +265,9 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 
 func reasonOfUpsert(before *link.Link) link.Reason {
 	if before.DeletedAt != nil {
-		return link.Revived
+		return revived
 	}
-	return link.Updated
+	return link.Reason{Action: audit.LinkUpdated, Cause: link.CauseUpdated}
 }
 
 // applyUpsert changes an existing link to the values of an upsert.

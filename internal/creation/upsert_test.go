@@ -89,7 +89,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
 			t.Errorf("an expired link: %s", outcome)
 		}
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
 		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
 			revived.VersionCause != link.CauseRevived {
@@ -120,7 +120,7 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 		b.create(t, link.New{URL: url("own"), ExternalID: new("own")})
 		b.create(t, link.New{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
 		deleted, _ := b.create(t, link.New{URL: url("deleted")})
-		must.Value(b.Delete(t.Context(), b.Mine, deleted.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		for name, c := range map[string]struct {
 			in      Upsert
 			want    string
@@ -313,7 +313,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(b.Tombstones)
-		b.CleanUp(t)
+		b.PurgeEnded(t)
 		starts, expires := b.Now.Add(time.Hour), b.Now.Add(2*time.Hour)
 		fields := link.Change{
 			Title: to(new("title")), Note: to(new("note")), Tags: to([]string{"tag"}), StartsAt: to(&starts),

@@ -80,9 +80,9 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 			b.Tick()
 			switch at := b.Reload(t, l); {
 			case at.DeletedAt != nil:
-				must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
+				must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
 			case random.IntN(10) == 0:
-				must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+				must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 			default:
 				b.Change(t, l, randomChange(random, l))
 			}
@@ -124,10 +124,10 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
 			l := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
 			b.Change(t, l, link.Change{Title: to(new("secret"))})
-			must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
 		b.Now = b.Now.Add(b.Tombstones)
-		b.CleanUp(t)
+		b.PurgeEnded(t)
 		var left int
 		err := d.NewSelect().Table("link_versions").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &left)
 		if err != nil || left != 0 {

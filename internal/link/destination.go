@@ -44,8 +44,8 @@ func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Erro
 	return refused
 }
 
-// refuse is refused for one link.
-func (s *Store) refuse(ctx context.Context, conn bun.IDB, l *Link) error {
+// Refuse returns an UnsafeURL error for a link of which a URL is refused.
+func (s *Store) Refuse(ctx context.Context, conn bun.IDB, l *Link) error {
 	refused, err := s.refused(ctx, conn, []*Link{l})
 	if e := refused[l]; e != nil {
 		return e

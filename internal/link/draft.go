@@ -113,6 +113,12 @@ func Draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
 	return l, l.setRouting(in.Routing)
 }
 
+// HashClaim returns the stored hash of a claim token, which is random enough to need no salt.
+func HashClaim(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
+}
+
 // settings returns the settings, with the workspace's defaults in place of absent ones.
 func (in New) settings(m workspace.Membership) routing.Settings {
 	return routing.Settings{

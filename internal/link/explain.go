@@ -31,7 +31,7 @@ type ExplainRequest struct {
 }
 
 // Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
-// have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of Update for the
+// have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of an update for the
 // change.
 func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*explain.Explanation, error) {
 	if e.Visit == nil {
@@ -52,7 +52,7 @@ func (s *Store) Explain(ctx context.Context, e ExplainRequest) (*explain.Explana
 		if err := s.RunTests(&l); err != nil {
 			return nil, err
 		}
-		if err := s.refuse(ctx, s.DB, &l); err != nil {
+		if err := s.Refuse(ctx, s.DB, &l); err != nil {
 			return nil, err
 		}
 	}

@@ -13,7 +13,6 @@ const (
 )
 
 var (
-	Canonical          = canonical
 	LoadPendingChanges = loadPending
 	Scrub              = scrub
 )

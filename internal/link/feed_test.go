@@ -68,7 +68,7 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 			all.Go(func() {
 				for round := range rounds {
 					url := fmt.Sprintf("https://example.com/%d/%d", i, round)
-					if _, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to(url)}); err != nil {
+					if _, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to(url)}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -76,9 +76,9 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 						return err == nil &&
 							target.Location == url
 					})
-					change := b.Delete
+					change := b.Edit.Delete
 					if round%2 == 1 {
-						change = b.Restore
+						change = b.Edit.Restore
 					}
 					if _, err := change(t.Context(), b.Mine, l.ID); err != nil {
 						t.Error(err)
@@ -137,7 +137,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Status(noon) != routing.Deleted {
 			t.Errorf("after it is deleted: %v", err)
@@ -213,7 +213,7 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 				Exec(ctx); err != nil {
 				return err
 			}
-			_, err := b.Delete(t.Context(), b.Mine, fast.ID)
+			_, err := b.Edit.Delete(t.Context(), b.Mine, fast.ID)
 			return errors.Join(err, other.Resolver.CatchUp(t.Context()))
 		})
 		must.NoError(t, err)

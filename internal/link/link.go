@@ -1,7 +1,7 @@
-// Package link changes, deletes and claims short links, keeps their versions and pending changes, and looks them up by ID
-// or address. It owns their rows and rules: write.go writes them; writes_test.go lists the exceptions. Package creation
-// decides which new links it inserts, package schedule which changes wait for an instant, package linklist lists and
-// searches them, and package routing decides their responses. The GraphQL resolvers, the jobs and the commands call it.
+// Package link owns the rows and rules of short links, with their versions and pending changes, and looks links up by ID or
+// address. write.go writes them; writes_test.go lists the exceptions. Packages creation, edit, schedule and upkeep decide
+// what is written, package history reads versions, package linklist lists and searches links, and package routing decides
+// their responses. The GraphQL resolvers and the commands call it too.
 package link
 
 import (

@@ -28,7 +28,7 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.refuse(ctx, s.DB, draft); err != nil {
+	if err := s.Refuse(ctx, s.DB, draft); err != nil {
 		return nil, err
 	}
 	l, err := s.find(ctx, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", draft.CanonicalHash)

@@ -42,7 +42,7 @@ func (l *Link) ChangeRouting(c *routing.Change) error {
 		return errs.From(err).Under("routing")
 	}
 	if l.DisabledAt != nil && !reflect.DeepEqual(after.URLs(), l.Routing.URLs()) {
-		return errDisabledURLs()
+		return ErrDisabledURLs()
 	}
 	if !after.Equal(l.Routing) { // writeURLs compares pointers
 		l.Routing = after

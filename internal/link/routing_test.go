@@ -34,7 +34,7 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 			}
 		}
 		change := &routing.Change{Query: optional.Set(&routing.Forwarding{Mode: routing.Add, Only: []string{"a\x00"}})}
-		_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
+		_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
 		e := errs.From(err)
 		if e == nil || e.Kind != errs.InvalidInput || strings.Join(e.Field, ".") != "routing.query.only.0" {
 			t.Errorf("U+0000: %v", err)
@@ -153,7 +153,7 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 		l, _ := b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
-			_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
+			_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
 			if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, []string{"routing"}) {
 				t.Errorf("%+v: %v", change, err)
 			}

@@ -3,14 +3,11 @@ package link
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // Snapshot is everything that users can see and change of a link, in one version. It is stored as JSON.
@@ -97,56 +94,4 @@ func (s *Snapshot) encode() (string, error) {
 		return "", fmt.Errorf("encoding a version: %w", err)
 	}
 	return string(text), nil
-}
-
-// normal returns text in validate.Normal form. Versions keep the form that texts had.
-func normal(text *string) *string {
-	if text == nil {
-		return nil
-	}
-	return new(validate.Normal(*text))
-}
-
-// applyTo gives the link the fields of a snapshot, except deletion and disabling. The password stays if the
-// snapshot had one. It returns the errors of a change of the URLs, and Conflict for a password that is not
-// stored any more.
-func (s *Snapshot) applyTo(l *Link, now time.Time) error {
-	then, err := s.Routing.WithPasswordOf(l.Routing)
-	if err != nil {
-		return err
-	}
-	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
-		return errDisabledURLs()
-	}
-	if err := l.ChangeURL(s.URL, now); err != nil {
-		return err
-	}
-	isExpiryChanged := !SameInstant(l.ExpiresAt, s.ExpiresAt)
-	l.ExternalID, l.Metadata = normal(s.ExternalID), Metadata(validate.Normal(string(s.Metadata)))
-	l.Title, l.Note, l.StatsPublic, l.NewTags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
-	for _, tag := range s.Tags {
-		l.NewTags = append(l.NewTags, validate.Normal(tag))
-	}
-	slices.Sort(l.NewTags)
-	l.NewTags = slices.Compact(l.NewTags)
-	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
-	if s.Archived != l.Archived() {
-		l.ArchivedAt = nil
-		if s.Archived {
-			l.ArchivedAt = &now
-		}
-	}
-	if !then.Equal(l.Routing) { // writeURLs compares pointers
-		l.Routing = then
-	}
-	if !then.HasPassword() {
-		l.PasswordHash = nil
-	}
-	if isExpiryChanged {
-		l.EndedAt = l.DeletedAt
-		if l.Status(now) == routing.Expired { // the tombstone starts again
-			l.EndedAt = &now
-		}
-	}
-	return nil
 }

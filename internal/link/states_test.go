@@ -79,7 +79,7 @@ func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	}
 	b.Change(t, l, link.Change{URL: to("https://example.com/b")})
 	other := &routing.Change{ForwardPath: optional.Set(new(true))}
-	_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: to(other)})
+	_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: to(other)})
 	if !errs.Is(err, errs.InvalidURL) && !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("another routing: %v", err)
 	}

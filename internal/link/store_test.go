@@ -1,7 +1,6 @@
 package link_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -9,11 +8,10 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
@@ -24,78 +22,24 @@ var noon = dbtest.Noon
 type bundle struct {
 	*creation.Store
 	*linktest.World
-	last hitquota.Grant
 }
 
 func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	return &bundle{Store: creation.NewStore(w.Links), World: w}
+	return &bundle{creation.NewStore(w.Links), w}
 }
 
-var custom, pairs, kindOf = linktest.Custom, linktest.Pairs, linktest.KindOf
+var custom, pairs = linktest.Custom, linktest.Pairs
+
+// to is an edit.
+func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
 func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
 	return l, created
-}
-
-func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
-	t.Helper()
-	return must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OnError: policy}))(t)
-}
-
-// outcomes names the results: created, there, or the kind of the error.
-func outcomes(results []link.Result) []string {
-	var said []string
-	for _, r := range results {
-		switch {
-		case r.Err != nil:
-			said = append(said, errs.From(r.Err).Kind.Code())
-		case r.Created:
-			said = append(said, "created")
-		default:
-			said = append(said, "there")
-		}
-	}
-	return said
-}
-
-func urls(from, to int) []*link.New {
-	var in []*link.New
-	for i := from; i < to; i++ {
-		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
-	}
-	return in
-}
-
-// grant requests one redirect of a link with MaxClicks, and expects want grants.
-func (b *bundle) grant(t *testing.T, l *link.Link, want int) {
-	t.Helper()
-	grant, ok, err := b.Grants.Grant(t.Context(), l.ID)
-	if err != nil || ok != (want == 1) {
-		t.Fatalf("granted %t, want %d: %v", ok, want, err)
-	}
-	if ok {
-		b.last = grant
-	}
-}
-
-// giveBack returns the last granted redirect.
-func (b *bundle) giveBack(t *testing.T, l *link.Link) {
-	t.Helper()
-	before := b.granted(t, l)
-	for range 2 { // the second time changes nothing
-		b.last.Release()
-	}
-	polltest.Until(t, "the grant has returned", func() bool { return b.granted(t, l) == before-1 })
-}
-
-func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
-	t.Helper()
-	return must.Value(b.Get(t.Context(), b.Mine, l.ID))(t).Granted
 }
 
 func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
@@ -131,5 +75,29 @@ func TestLink_StatusAtTheInstant(t *testing.T) {
 	l.DisabledAt = &noon
 	if got := l.Status(end); got != routing.Disabled {
 		t.Errorf("disabled and deleted: %s", got)
+	}
+}
+
+// TestLink_StatusPrecedence tests the states in order of precedence.
+func TestLink_StatusPrecedence(t *testing.T) {
+	t.Parallel()
+	before, after, one := noon.Add(-time.Microsecond), noon.Add(time.Microsecond), int64(1)
+	l := link.Link{}
+	for _, step := range []struct {
+		change func()
+		want   routing.Status
+	}{
+		{func() {}, routing.Active},
+		{func() { l.StartsAt, l.MaxClicks, l.ExpiresAt = new(noon), &one, &after }, routing.Active},
+		{func() { l.StartsAt = &after }, routing.Scheduled},
+		{func() { l.Granted = 1 }, routing.Exhausted},
+		{func() { l.ExpiresAt = new(noon) }, routing.Expired},
+		{func() { l.DeletedAt = &before }, routing.Deleted},
+		{func() { l.DisabledAt = &before }, routing.Disabled},
+	} {
+		step.change()
+		if got := l.Status(noon); got != step.want {
+			t.Errorf("%+v is %s, want %s", l, got, step.want)
+		}
 	}
 }

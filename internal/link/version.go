@@ -10,7 +10,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -171,77 +170,4 @@ func (l *Link) written() *Link {
 		return l.stored
 	}
 	return l
-}
-
-// Revert restores a version of a link as a new version. Deletion and disabling stay. Seen is the UpdatedAt
-// that the link must have; nil means any. It returns NotFound, Conflict, and the errors of Update.
-func (s *Store) Revert(
-	ctx context.Context, m workspace.Membership, linkID string, number int, seen *time.Time,
-) (*Link, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
-	if err != nil {
-		return nil, err
-	}
-	version, err := s.versionOf(ctx, m, linkID, number)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards the restored limit
-		return nil, err
-	}
-	e := Edits{IDs: []string{linkID}, Field: "id", Reason: reverted, NeedClicks: true}
-	e.Mutate = func(_ int, l *Link) error {
-		if err := checkSeen(seen, l); err != nil {
-			return err
-		}
-		if l.Version == number {
-			return nil
-		}
-		return s.revertTo(version, l)
-	}
-	return single(s.edit(ctx, m, e))
-}
-
-// revertTo gives the link the state of a version, and runs its tests.
-func (s *Store) revertTo(v *Version, l *Link) error {
-	now := s.now()
-	if err := v.applyTo(l, now); err != nil {
-		return err
-	}
-	l.Touch(now)
-	return s.RunTests(l)
-}
-
-// versionOf returns a version of a link. It returns NotFound.
-func (s *Store) versionOf(ctx context.Context, m workspace.Membership, linkID string, number int) (*Version, error) {
-	l, err := s.Get(ctx, m, linkID)
-	if err != nil {
-		return nil, err
-	}
-	if number == l.Version {
-		versions, err := s.UnwrittenVersions(ctx, l)
-		if err != nil {
-			return nil, err
-		}
-		return versions[0], nil
-	}
-	superseded, err := s.superseded(ctx, versionKey{l.ID, number})
-	if err != nil {
-		return nil, err
-	}
-	if v := superseded[versionKey{l.ID, number}]; v != nil {
-		return v, nil
-	}
-	return nil, errNoVersion().At("version")
-}
-
-func errNoVersion() *errs.Error {
-	return errs.New(errs.NotFound, "The link has no such version, or it is no longer stored.")
-}
-
-func checkSeen(seen *time.Time, l *Link) error {
-	if seen != nil && !seen.Equal(l.UpdatedAt) {
-		return errs.New(errs.Conflict, "The link has changed since you read it. Read it again, and repeat the call.").At("updatedAt")
-	}
-	return nil
 }

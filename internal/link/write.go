@@ -30,23 +30,14 @@ type Rewrite struct {
 
 // Reason is why links are written: the type of the event, and how the versions came about.
 type Reason struct {
-	action  audit.Action
-	version Cause
-	// listsFields means that the event has the changed fields.
-	listsFields bool
+	Action audit.Action
+	Cause  Cause
 }
 
-// The reasons for writes.
 var (
-	Updated    = Reason{audit.LinkUpdated, CauseUpdated, true}
-	reverted   = Reason{audit.LinkUpdated, CauseReverted, true}
-	claimed    = Reason{audit.LinkClaimed, CauseClaimed, true}
-	deleted    = Reason{audit.LinkDeleted, CauseDeleted, false}
-	restored   = Reason{audit.LinkRestored, CauseRestored, false}
-	Revived    = Reason{audit.LinkRestored, CauseRevived, false}
-	bySchedule = Reason{audit.LinkUpdated, CauseScheduled, true}
-	disabled   = Reason{audit.LinkDisabled, CauseOperator, false}
-	enabled    = Reason{audit.LinkEnabled, CauseOperator, false}
+	bySchedule = Reason{audit.LinkUpdated, CauseScheduled}
+	disabled   = Reason{audit.LinkDisabled, CauseOperator}
+	enabled    = Reason{audit.LinkEnabled, CauseOperator}
 )
 
 // Apply is the only way to change columns of links that users see. Links whose state does not change are
@@ -87,7 +78,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why Reason, rewrites
 		}
 		c.After.clearMarks(s.now())
 		if c.After.WorkspaceID != workspace.PublicID { // links without an account have one version
-			c.After.Version, c.After.VersionCause, c.After.VersionActor = c.Before.Version+1, why.version, c.actorID()
+			c.After.Version, c.After.VersionCause, c.After.VersionActor = c.Before.Version+1, why.Cause, c.actorID()
 			c.After.VersionStartsAt = c.startsAt()
 			c.After.VersionOperation = optional.Of(c.Operation)
 		}
@@ -192,13 +183,13 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why Reason, rewrites
 		}
 		var details audit.Details
 		var fields []*audit.FieldChange
-		if why.listsFields {
+		if why.Action == audit.LinkUpdated || why.Action == audit.LinkClaimed { // the others say what has changed
 			fields = c.fields
 		}
-		if why.action == audit.LinkUpdated {
+		if why.Action == audit.LinkUpdated {
 			details = audit.Details{"fields": namesOf(fields)}
 		}
-		event := audit.New(l.WorkspaceID, c.actorID(), why.action, l.ID, details, s.Now())
+		event := audit.New(l.WorkspaceID, c.actorID(), why.Action, l.ID, details, s.Now())
 		if c.scheduled != nil {
 			event.WithEffectiveAt(c.scheduled.DueAt)
 		}

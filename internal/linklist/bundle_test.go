@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -21,6 +22,7 @@ var noon = dbtest.Noon
 type bundle struct {
 	*Store
 	links         *creation.Store
+	edit          *edit.Store
 	mine, foreign workspace.Membership
 }
 
@@ -32,7 +34,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Log: slog.New(slog.DiscardHandler), Now: now,
 	}))(t)
 	b := &bundle{
-		Store: &Store{DB: d, Now: now}, links: creation.NewStore(links),
+		Store: &Store{DB: d, Now: now}, links: creation.NewStore(links), edit: &edit.Store{Store: links},
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
 	}
 	if err := b.IndexAll(t.Context()); err != nil { // there are no links of an earlier version

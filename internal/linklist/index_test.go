@@ -51,7 +51,7 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 		expect("created", 1, 0)
 		index()
 		expect("indexed", 1, 0)
-		must.Value(b.links.Update(t.Context(), b.mine, link.Change{
+		must.Value(b.edit.Update(t.Context(), b.mine, link.Change{
 			ID: l.ID, Note: optional.Edit[*string]{Set: true, To: new("an antelope")},
 		}))(t)
 		expect("changed", 0, 1)

@@ -416,7 +416,7 @@ func TestList_Pages(t *testing.T) {
 			want = append(want, l.ID)
 		}
 		gone := b.create(t, link.New{URL: "https://example.com/gone"})
-		must.Value(b.links.Delete(t.Context(), b.mine, gone.ID))(t)
+		must.Value(b.edit.Delete(t.Context(), b.mine, gone.ID))(t)
 		slices.Reverse(want) // newest first
 		var forward, backward []string
 		r := page.Request{Size: 2}

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -34,6 +35,7 @@ import (
 // World is a store of links with two workspaces of one person each.
 type World struct {
 	Links    *link.Store
+	Edit     *edit.Store
 	Schedule *schedule.Store
 	History  *history.Store
 	// Now is the time of the store. It begins at dbtest.Noon.
@@ -59,6 +61,7 @@ func New(t testing.TB, d *db.DB) *World {
 		Clicks: w.Clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
+	w.Edit = &edit.Store{Store: w.Links}
 	w.Schedule, w.History = &schedule.Store{Store: w.Links}, &history.Store{Store: w.Links}
 	w.Grants = hitquota.NewGrants(d, w.Clicks.Store, log)
 	clicktest.Run(t, w.Grants)
@@ -127,17 +130,17 @@ func (w *World) Set(t *testing.T, l *link.Link, assignment string, args ...any) 
 func (w *World) Change(t *testing.T, l *link.Link, c link.Change) *link.Link {
 	t.Helper()
 	c.ID = l.ID
-	return must.Value(w.Links.Update(t.Context(), w.Mine, c))(t)
+	return must.Value(w.Edit.Update(t.Context(), w.Mine, c))(t)
 }
 
 // Remove deletes links.
 func (w *World) Remove(t *testing.T, ids ...string) []link.Result {
 	t.Helper()
-	return must.Value(w.Links.DeleteMany(t.Context(), w.Mine, ids, link.SkipFailed))(t)
+	return must.Value(w.Edit.DeleteMany(t.Context(), w.Mine, ids, link.SkipFailed))(t)
 }
 
-// CleanUp purges the links that ended longer ago than Tombstones, as package upkeep does.
-func (w *World) CleanUp(t *testing.T) {
+// PurgeEnded purges the links that ended longer ago than Tombstones, as package upkeep does.
+func (w *World) PurgeEnded(t *testing.T) {
 	t.Helper()
 	must.NoError(t, w.Links.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		var links []*link.Link
@@ -240,4 +243,29 @@ func KindOf(err error) string {
 		return ""
 	}
 	return errs.From(err).Kind.Code()
+}
+
+// Outcomes names the results: created, there, or the kind of the error.
+func Outcomes(results []link.Result) []string {
+	var said []string
+	for _, r := range results {
+		switch {
+		case r.Err != nil:
+			said = append(said, errs.From(r.Err).Kind.Code())
+		case r.Created:
+			said = append(said, "created")
+		default:
+			said = append(said, "there")
+		}
+	}
+	return said
+}
+
+// URLs are the inputs for links to numbered URLs.
+func URLs(from, to int) []*link.New {
+	var in []*link.New
+	for i := from; i < to; i++ {
+		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+	}
+	return in
 }

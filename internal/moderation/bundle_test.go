@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/destination"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -27,6 +28,7 @@ type bundle struct {
 	*creation.Store
 	blocklist  *moderation.Blocklist
 	moderation *moderation.Store
+	edit       *edit.Store
 	schedule   *schedule.Store
 	now        time.Time
 	mine       workspace.Membership
@@ -47,7 +49,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
 	})
 	must.NoError(t, err)
-	b.Store, b.schedule = creation.NewStore(links), &schedule.Store{Store: links}
+	b.Store, b.edit, b.schedule = creation.NewStore(links), &edit.Store{Store: links}, &schedule.Store{Store: links}
 	b.moderation = &moderation.Store{DB: d, Links: links, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")
 	return b
@@ -81,7 +83,7 @@ func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
 func (b *bundle) update(t *testing.T, l *link.Link, c link.Change) {
 	t.Helper()
 	c.ID = l.ID
-	must.Value(b.Update(t.Context(), b.mine, c))(t)
+	must.Value(b.edit.Update(t.Context(), b.mine, c))(t)
 }
 
 func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
@@ -91,9 +93,9 @@ func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
 	return l, token
 }
 
-func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) link.Claim {
+func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) edit.Claim {
 	t.Helper()
-	claims := must.Value(b.Claim(t.Context(), m, []string{token}))(t)
+	claims := must.Value(b.edit.Claim(t.Context(), m, []string{token}))(t)
 	return claims[0]
 }
 

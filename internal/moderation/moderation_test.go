@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -38,7 +39,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("previewing %s: %v", url, err)
 			}
-			if _, err := b.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
+			if _, err := b.edit.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("leading a link to %s: %v", url, err)
 			}
 		}
@@ -54,8 +55,8 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
-		must.Value(b.Delete(t.Context(), b.mine, before.ID))(t)
-		if _, err := b.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
+		must.Value(b.edit.Delete(t.Context(), b.mine, before.ID))(t)
+		if _, err := b.edit.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("restored: %v", err)
 		}
 		b.refuse(t, link.New{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
@@ -125,9 +126,9 @@ func TestStore_DisableHost(t *testing.T) {
 			t.Errorf("%v, %v", l, err)
 		}
 		// It survives deletion and creation, and claiming.
-		must.Value(b.Delete(t.Context(), b.mine, bad.ID))(t)
+		must.Value(b.edit.Delete(t.Context(), b.mine, bad.ID))(t)
 		b.refuse(t, link.New{URL: "https://a.evil.example/"}, errs.UnsafeURL)
-		if c := b.claimOne(t, b.mine, token); c.Status != link.ClaimRefused {
+		if c := b.claimOne(t, b.mine, token); c.Status != edit.ClaimRefused {
 			t.Errorf("claimed: %+v", c)
 		}
 		if n, err := b.moderation.EnableHost(t.Context(), "evil.example"); err != nil || n != 2 {
@@ -172,7 +173,7 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 		bad, _ := b.create(t, link.New{URL: "https://evil.example/"})
 		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
 		for _, l := range []*link.Link{bad, gone} {
-			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+			must.Value(b.edit.Delete(t.Context(), b.mine, l.ID))(t)
 		}
 		must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
 		results := b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/new"},
@@ -210,7 +211,7 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)},
 			{ID: used.ID, Title: to(&title)},
 		}
-		results, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
+		results, err := b.edit.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
@@ -264,7 +265,7 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 					for _, r := range made {
 						changes = append(changes, link.Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
 					}
-					if _, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
+					if _, err := b.edit.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				}

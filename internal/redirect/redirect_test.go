@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -42,6 +43,7 @@ import (
 type bundle struct {
 	*Handler
 	links  *creation.Store
+	edit   *edit.Store
 	redis  *redisx.Client
 	counts *stats.Store
 	mux    *http.ServeMux
@@ -72,7 +74,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 		Clicks: clicks, Limits: ratelimit.New(redis, log, time.Now), Log: log, Now: clock,
 	}))(t)
 	must.NoError(t, links.Resolver.CatchUp(t.Context()))
-	b.links = creation.NewStore(links)
+	b.links, b.edit = creation.NewStore(links), &edit.Store{Store: links}
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},
@@ -127,7 +129,7 @@ func TestHandler_AnswersByStatus(t *testing.T) {
 		popular := b.link(t, link.New{URL: "https://example.com/popular"})
 		ample := b.link(t, link.New{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
 		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
-		must.Value(b.links.Delete(t.Context(), b.mine, deleted.ID))(t)
+		must.Value(b.edit.Delete(t.Context(), b.mine, deleted.ID))(t)
 		disabled := b.link(t, link.New{URL: "https://example.com/disabled"})
 		must.Value(d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)

@@ -114,7 +114,7 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 		cached := b.link(t, link.New{URL: "https://example.com/cached"})
 		stored := b.link(t, link.New{URL: "https://example.com/stored"})
 		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
-		must.Value(b.links.Delete(t.Context(), b.mine, deleted.ID))(t)
+		must.Value(b.edit.Delete(t.Context(), b.mine, deleted.ID))(t)
 		b.expectFrom(t, victim, http.MethodGet, "/"+cached.Code, 302)
 		b.expectFrom(t, victim, http.MethodGet, "/"+deleted.Code, 404)
 		got, mu, all := map[int]int{}, sync.Mutex{}, sync.WaitGroup{}

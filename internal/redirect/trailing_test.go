@@ -23,7 +23,7 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 		promo := create("promo", "https://example.com/promo", nil)
 		create("promo_", "https://example.com/marked", nil)
 		create("gone", "https://example.com/gone", nil)
-		must.Value(b.links.Delete(t.Context(), b.mine, create("gone-", "https://example.com/deleted", nil).ID))(t)
+		must.Value(b.edit.Delete(t.Context(), b.mine, create("gone-", "https://example.com/deleted", nil).ID))(t)
 		create("manual", "https://example.com/d", &routing.Change{ForwardPath: optional.Set(new(true))})
 		create("folder", "https://example.com/f/", &routing.Change{ForwardPath: optional.Set(new(true))})
 		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/ruled")}}}

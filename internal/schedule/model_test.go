@@ -112,7 +112,7 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 	case 2:
 		in := set.change()
 		in.ID = m.link.ID
-		_, err = m.Update(t.Context(), m.Mine, in)
+		_, err = m.Edit.Update(t.Context(), m.Mine, in)
 		m.state = m.state.with(set)
 	case 3:
 		if len(m.pending) == 0 {
@@ -125,9 +125,9 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 		err = m.Schedule.ApplyDue(t.Context())
 	case 5:
 		if m.state.deleted = !m.state.deleted; m.state.deleted {
-			_, err = m.Store.Delete(t.Context(), m.Mine, m.link.ID)
+			_, err = m.Edit.Delete(t.Context(), m.Mine, m.link.ID)
 		} else {
-			_, err = m.Restore(t.Context(), m.Mine, m.link.ID)
+			_, err = m.Edit.Restore(t.Context(), m.Mine, m.link.ID)
 		}
 	case 6:
 		m.advance(time.Duration(random.IntN(60)) * time.Second)

@@ -179,7 +179,7 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 		b := setup(t, d)
 		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 		toB := b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
-		_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
+		_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
 		if !errs.Is(err, errs.InvalidInput) || !contains(err, toB.ID) {
 			t.Errorf("a test that fails afterwards: %v", err)
 		}
@@ -193,7 +193,7 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 		}
 		b.Change(t, l, link.Change{Title: to(new("kept"))})
 		b.Destinations.Blocklist = linktest.BlockedHosts{"example.com": true}
-		if _, err := b.Delete(t.Context(), b.Mine, l.ID); err != nil {
+		if _, err := b.Edit.Delete(t.Context(), b.Mine, l.ID); err != nil {
 			t.Errorf("deleting: %v", err)
 		}
 		b.Now = b.Now.Add(3 * time.Hour)
@@ -270,7 +270,7 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 			b.Plan(t, one, 2*time.Hour, link.Change{Note: to(new("third"))})
 		}
 		b.Now = b.Now.Add(3 * time.Hour)
-		results := must.Value(b.UpdateMany(t.Context(), b.Mine, []link.Change{
+		results := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, []link.Change{
 			{ID: l.ID, RedirectStatus: to(301)}, {ID: other.ID, Title: to(new("second"))},
 		}, link.SkipFailed))(t)
 		for i, want := range []int{4, 3} {
@@ -395,16 +395,16 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 		l := b.create(t, link.New{URL: "https://example.com/computed"})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("due"))})
 		b.Plan(t, l, 365*24*time.Hour, link.Change{Title: to(new("far")), RedirectStatus: to(301)})
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = b.Now.Add(time.Hour)
 		b.ApplyDue(t)
 		if got := b.Reload(t, l); optional.Value(got.Title) != "due" || got.DeletedAt == nil || got.NextChangeAt == nil {
 			t.Errorf("%+v", got)
 		}
-		must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = b.Now.Add(b.Tombstones)
-		b.CleanUp(t)
+		b.PurgeEnded(t)
 		var purged link.Link
 		err := d.NewSelect().Model(&purged).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()))
 		if err != nil || purged.PurgedAt == nil || purged.NextChangeAt != nil || b.pendingRows(t) != 0 {
@@ -435,7 +435,7 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 			for _, l := range links {
 				changes = append(changes, link.Change{ID: l.ID, Title: to(new("edited"))})
 			}
-			_, err := b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
+			_, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
 			done <- err
 		}()
 		for range 3 {

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -75,6 +76,7 @@ type Stores struct {
 	Domains    *domain.Store
 	Links      *link.Store
 	Creation   *creation.Store
+	Edit       *edit.Store
 	Schedule   *schedule.Store
 	History    *history.Store
 	Upkeep     *upkeep.Store
@@ -242,8 +244,9 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Creation, s.Schedule = creation.NewStore(s.Links), &schedule.Store{Store: s.Links}
-	s.History, s.Upkeep = &history.Store{Store: s.Links}, &upkeep.Store{Store: s.Links}
+	s.Creation, s.Edit = creation.NewStore(s.Links), &edit.Store{Store: s.Links}
+	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
+	s.Upkeep = &upkeep.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,

@@ -38,18 +38,18 @@ func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 		for i := range urls { // the last one has waited longest
 			urls[i] = fmt.Sprintf("https://example.com/%d", i)
 			l := b.create(t, link.New{URL: urls[i]})
-			b.set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
+			b.Set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
 		}
 		for _, want := range [][]string{urls[1:], urls[:1], {}} {
 			if diff := cmp.Diff(want, b.due(t, 2)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
-		b.now = noon.Add(CheckLease - time.Microsecond)
+		b.Now = noon.Add(CheckLease - time.Microsecond)
 		if got := b.due(t, 5); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
-		b.now = noon.Add(CheckLease) // the node with the lease has died
+		b.Now = noon.Add(CheckLease) // the node with the lease has died
 		if diff := cmp.Diff(urls, b.due(t, 5)); diff != "" {
 			t.Errorf("after the claim (-want +got):\n%s", diff)
 		}
@@ -66,15 +66,15 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 			"starts_at = ?": true, "archived_at = ?": true, "check_at = ?": true,
 		} {
 			l := b.create(t, link.New{URL: "https://example.com/" + column[:3]})
-			b.set(t, l, column, noon)
+			b.Set(t, l, column, noon)
 			if due {
 				want = append(want, l.OriginalURL)
 			}
 		}
 		never := b.create(t, link.New{URL: "https://example.com/never"})
-		b.set(t, never, "check_at = NULL")
+		b.Set(t, never, "check_at = NULL")
 		later := b.create(t, link.New{URL: "https://example.com/later"})
-		b.set(t, later, "check_at = ?", noon.Add(time.Microsecond))
+		b.Set(t, later, "check_at = ?", noon.Add(time.Microsecond))
 		slices.Sort(want)
 		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -130,12 +130,12 @@ func TestUpkeep_Checked(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l := b.create(t, link.New{URL: "https://example.com/"})
-		seen := b.get(t, l)
+		seen := b.Reload(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		record := func(url string, status *int, failures int) *link.Link {
 			must.NoError(t, b.RecordCheck(t.Context(), Due{LinkID: l.ID, URL: url, Failures: failures},
 				CheckResult{Status: status, At: at, Next: next}))
-			return b.get(t, l)
+			return b.Reload(t, l)
 		}
 		if diff := cmp.Diff(seen.CheckAt, record("https://example.com/before", new(200), 0).CheckAt); diff != "" {
 			t.Errorf("an answer for another URL (-before +after):\n%s", diff)
@@ -160,14 +160,14 @@ func TestUpkeep_PostponeChecks(t *testing.T) {
 		b := setup(t, d)
 		kept := b.create(t, link.New{URL: "https://example.com/kept"})
 		edited := b.create(t, link.New{URL: "https://example.com/edited"})
-		b.set(t, kept, "destination_status = 200")
+		b.Set(t, kept, "destination_status = 200")
 		due, err := b.DueChecks(t.Context(), 5)
 		if err != nil || len(due) != 2 {
 			t.Fatalf("%d due: %v", len(due), err)
 		}
-		b.set(t, edited, "check_at = ?", noon)
+		b.Set(t, edited, "check_at = ?", noon)
 		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
-		if got := b.get(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 ||
+		if got := b.Reload(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 ||
 			got.LastCheckedAt != nil {
 			t.Errorf("%+v", got)
 		}
@@ -196,7 +196,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 			}
 		})
 	})
-	b.now = noon.Add(CheckLease)
+	b.Now = noon.Add(CheckLease)
 	want := []string{"https://example.com/locked", "https://example.com/locked/target"}
 	if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
 		t.Errorf("due after the lease (-want +got):\n%s", diff)
@@ -206,8 +206,8 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 // states returns the URLs of a link in order with their states.
 func (b *bundle) states(t *testing.T, l *link.Link) (states []string) {
 	t.Helper()
-	checks := must.Value(b.RoutingChecks(t.Context(), b.mine, l.ID))(t)
-	for _, c := range b.get(t, l).Checks(checks[l.ID]) {
+	checks := must.Value(b.RoutingChecks(t.Context(), b.Mine, l.ID))(t)
+	for _, c := range b.Reload(t, l).Checks(checks[l.ID]) {
 		states = append(states, fmt.Sprintf("%s %s", strings.Join(c.Field, "."), c.State()))
 	}
 	return states
@@ -218,9 +218,9 @@ func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		expired := b.routed(t, "expired", "after", "{code}")
-		b.set(t, expired, "expires_at = ?", noon)
+		b.Set(t, expired, "expires_at = ?", noon)
 		deleted := b.routed(t, "deleted", "deleted-after", "deleted-before")
-		b.set(t, deleted, "deleted_at = ?", noon)
+		b.Set(t, deleted, "deleted_at = ?", noon)
 		active := b.routed(t, "active", "active-after", "before")
 		want := []string{
 			"https://example.com/active", "https://example.com/active-after", "https://example.com/after",
@@ -232,7 +232,7 @@ func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 		if got := b.due(t, 100); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
-		b.now = noon.Add(CheckLease)
+		b.Now = noon.Add(CheckLease)
 		if got := b.due(t, 4); len(got) != 3 { // one destination, and half of the batch
 			t.Errorf("got %s", got)
 		}
@@ -266,7 +266,7 @@ func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 			t.Errorf("another link (-want +got):\n%s", diff)
 		}
 		change := link.Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
-		must.Value(b.Update(t.Context(), b.mine, change))(t)
+		must.Value(b.Edit.Update(t.Context(), b.Mine, change))(t)
 		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
 		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
 			t.Errorf("after an edit (-want +got):\n%s", diff)
@@ -285,7 +285,7 @@ func TestUpkeep_PostponeChecksOfRoutings(t *testing.T) {
 		due := must.Value(b.DueChecks(t.Context(), 100))(t)
 		due = slices.DeleteFunc(due, func(d Due) bool { return d.URL != "https://example.com/a" })
 		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
-		b.now = noon.Add(CheckLease)
+		b.Now = noon.Add(CheckLease)
 		want := []string{"https://example.com/b", "https://example.com/c", "https://example.com/own/a"}
 		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -25,7 +25,7 @@ func (b *bundle) destinationEvents(t *testing.T, l *link.Link) (events []string)
 		Scan(db.AsSystem(t.Context())))
 	for _, e := range rows {
 		changes, err := e.FieldChanges()
-		if err != nil || len(changes) != 1 || e.URL == nil || e.ActorID != "" || e.WorkspaceID != b.mine.ID() {
+		if err != nil || len(changes) != 1 || e.URL == nil || e.ActorID != "" || e.WorkspaceID != b.Mine.ID() {
 			t.Fatalf("%+v: %v", e, err)
 		}
 		path := (*e.URL)[strings.LastIndex(*e.URL, "/"):]
@@ -38,7 +38,7 @@ func (b *bundle) destinationEvents(t *testing.T, l *link.Link) (events []string)
 // record records a check of the link's URL with the path.
 func (b *bundle) record(t *testing.T, l *link.Link, path string, failures, status int, isDoubtful bool) {
 	t.Helper()
-	result := CheckResult{At: b.now, Next: b.now.Add(time.Hour), IsDoubtful: isDoubtful}
+	result := CheckResult{At: b.Now, Next: b.Now.Add(time.Hour), IsDoubtful: isDoubtful}
 	if status > 0 {
 		result.Status = &status
 	}
@@ -89,7 +89,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 					if diff := cmp.Diff(c.want, b.destinationEvents(t, l)); diff != "" {
 						t.Errorf("(-want +got):\n%s", diff)
 					}
-					if got := b.get(t, l); got.Version != l.Version || !got.UpdatedAt.Equal(l.UpdatedAt) {
+					if got := b.Reload(t, l); got.Version != l.Version || !got.UpdatedAt.Equal(l.UpdatedAt) {
 						t.Errorf("a check made version %d", got.Version)
 					}
 				}
@@ -133,8 +133,8 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		}
 		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
 		fail(l, "a")
-		must.Value(b.Update(t.Context(), b.mine, link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
-		if got := b.get(t, l).Checks(nil)[0].State(); got != link.DestinationUnchecked {
+		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
+		if got := b.Reload(t, l).Checks(nil)[0].State(); got != link.DestinationUnchecked {
 			t.Errorf("the changed URL is %s", got)
 		}
 		b.record(t, l, "a", 0, 200, false) // the former URL
@@ -145,15 +145,15 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		}
 		for _, column := range []string{"deleted_at", "disabled_at"} {
 			off := b.create(t, link.New{URL: "https://example.com/" + column, Strategy: new(link.Random)})
-			b.set(t, off, column+" = ?", noon)
+			b.Set(t, off, column+" = ?", noon)
 			fail(off, column)
 			if got := b.destinationEvents(t, off); len(got) > 0 {
 				t.Errorf("%s: %s", column, got)
 			}
 		}
-		deleted, err := b.Delete(t.Context(), b.mine, l.ID)
+		deleted, err := b.Edit.Delete(t.Context(), b.Mine, l.ID)
 		must.NoError(t, err)
-		b.now = deleted.DeletedAt.Add(100 * 24 * time.Hour)
+		b.Now = deleted.DeletedAt.Add(100 * 24 * time.Hour)
 		must.NoError(t, b.CleanUp(t.Context()))
 		n, err := b.DB.NewSelect().Table("audit_events").Where("target_id = ?", l.ID).
 			Where("url IS NOT NULL OR changes IS NOT NULL").Count(db.AsSystem(t.Context()))

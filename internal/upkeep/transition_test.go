@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
@@ -55,13 +56,13 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 		b := setup(t, d)
 		const many = batchSize + 20
 		starts, expires := noon.Add(time.Minute), noon.Add(2*time.Minute)
-		in := urls(many)
+		in := linktest.URLs(0, many)
 		for i := range in {
 			in[i].StartsAt, in[i].ExpiresAt = &starts, &expires
 		}
 		links := b.createMany(t, in...)
 		b.expectTransitions(t, "before", links[0].Link)
-		b.now = expires.Add(time.Hour)
+		b.Now = expires.Add(time.Hour)
 		var nodes sync.WaitGroup
 		for range 4 {
 			nodes.Go(func() {
@@ -87,7 +88,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 		if len(feed) != 3 || feed[0] != "LINK_CREATED" {
 			t.Errorf("the feed has %v", feed)
 		}
-		if got := b.get(t, links[0].Link); got.EndedAt == nil || !got.EndedAt.Equal(expires) || got.Version != 1 {
+		if got := b.Reload(t, links[0].Link); got.EndedAt == nil || !got.EndedAt.Equal(expires) || got.Version != 1 {
 			t.Errorf("ended at %v, version %d", got.EndedAt, got.Version)
 		}
 	})
@@ -100,19 +101,19 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 		b := setup(t, d)
 		at := func(minutes int) *time.Time { return new(noon.Add(time.Duration(minutes) * time.Minute)) }
 		l := b.create(t, link.New{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
-		b.now = *at(2)
+		b.Now = *at(2)
 		b.expectTransitions(t, "started", l, "STARTED 1m0s")
-		b.update(t, l, link.Change{Title: optional.Set(new("other"))})
-		b.update(t, l, link.Change{StartsAt: optional.Set(at(0))})
+		b.Change(t, l, link.Change{Title: optional.Set(new("other"))})
+		b.Change(t, l, link.Change{StartsAt: optional.Set(at(0))})
 		b.expectTransitions(t, "other edits", l, "STARTED 1m0s")
-		b.update(t, l, link.Change{StartsAt: optional.Set(at(5))})
+		b.Change(t, l, link.Change{StartsAt: optional.Set(at(5))})
 		b.expectTransitions(t, "moved into the future", l, "STARTED 1m0s")
-		b.now = *at(11)
+		b.Now = *at(11)
 		b.expectTransitions(t, "again", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s")
-		b.update(t, l, link.Change{ExpiresAt: optional.Set(at(20))})
-		b.now = *at(21)
+		b.Change(t, l, link.Change{ExpiresAt: optional.Set(at(20))})
+		b.Now = *at(21)
 		b.expectTransitions(t, "extended", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
-		must.Value(b.Revert(t.Context(), b.mine, l.ID, 1, nil))(t)
+		must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t)
 		b.expectTransitions(t, "reverted", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
 	})
 }
@@ -128,9 +129,9 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		deleted := b.create(t, in)
 		disabled := b.create(t, in)
 		anonymous := b.anonymous(t, "https://example.com/anonymous")
-		must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
-		b.set(t, disabled, "disabled_at = ?", noon)
-		b.now = expires.Add(time.Hour)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
+		b.Set(t, disabled, "disabled_at = ?", noon)
+		b.Now = expires.Add(time.Hour)
 		for _, l := range []*link.Link{deleted, disabled, anonymous} {
 			b.expectTransitions(t, "not", l)
 		}
@@ -139,17 +140,17 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		if err != nil || ended != 1 {
 			t.Errorf("the link without an account has not ended: %v", err)
 		}
-		must.Value(b.Restore(t.Context(), b.mine, deleted.ID))(t)
-		restored := b.get(t, deleted).EndedAt
-		b.set(t, disabled, "disabled_at = NULL")
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
+		restored := b.Reload(t, deleted).EndedAt
+		b.Set(t, disabled, "disabled_at = NULL")
 		for range 2 {
 			for _, l := range []*link.Link{deleted, disabled} {
 				b.expectTransitions(t, "restored", l, "STARTED 1m0s", "EXPIRED 10h0m0s")
 			}
-			must.Value(b.Delete(t.Context(), b.mine, deleted.ID))(t)
-			must.Value(b.Restore(t.Context(), b.mine, deleted.ID))(t)
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
+			must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
 		}
-		if got := b.get(t, deleted).EndedAt; restored == nil || got == nil || got.Before(*restored) {
+		if got := b.Reload(t, deleted).EndedAt; restored == nil || got == nil || got.Before(*restored) {
 			t.Errorf("the tombstone began at %v, want %v", got, restored)
 		}
 	})
@@ -164,27 +165,27 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 		l := b.create(t, link.New{URL: "https://example.com/", MaxClicks: new(int64(2))})
 		plain := b.create(t, link.New{URL: "https://example.com/plain"})
 		b.grant(t, l)
-		b.follow(t, l, 1)
-		b.follow(t, plain, 5)
+		b.Follow(t, l, 1)
+		b.Follow(t, plain, 5)
 		b.expectTransitions(t, "one of two clicks", l)
 		b.grant(t, l)
 		b.expectTransitions(t, "granted, but not recorded", l)
-		b.follow(t, l, 1)
-		b.tick()
+		b.Follow(t, l, 1)
+		b.Tick()
 		for range 2 {
 			b.expectTransitions(t, "two of two clicks", l, "EXHAUSTED 1m0s")
 		}
-		b.update(t, l, link.Change{Title: optional.Set(new("other"))})
+		b.Change(t, l, link.Change{Title: optional.Set(new("other"))})
 		b.expectTransitions(t, "another edit", l, "EXHAUSTED 1m0s")
-		b.update(t, l, link.Change{MaxClicks: optional.Set(new(int64(3)))})
+		b.Change(t, l, link.Change{MaxClicks: optional.Set(new(int64(3)))})
 		b.expectTransitions(t, "a raised maximum", l, "EXHAUSTED 1m0s")
 		b.grant(t, l)
-		b.follow(t, l, 1)
-		b.tick()
+		b.Follow(t, l, 1)
+		b.Tick()
 		b.expectTransitions(t, "reached again", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s")
-		b.update(t, l, link.Change{MaxClicks: optional.Set[*int64](nil)})
-		b.update(t, l, link.Change{MaxClicks: optional.Set(new(int64(1)))})
-		b.tick()
+		b.Change(t, l, link.Change{MaxClicks: optional.Set[*int64](nil)})
+		b.Change(t, l, link.Change{MaxClicks: optional.Set(new(int64(1)))})
+		b.Tick()
 		b.expectTransitions(t, "a new maximum", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s", "EXHAUSTED 3m0s")
 		b.expectTransitions(t, "a link without a maximum", plain)
 	})
@@ -198,11 +199,11 @@ func TestTransitions_RecordPastStarts(t *testing.T) {
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
 		created := b.create(t, link.New{URL: "https://example.com/created", StartsAt: &past})
 		edited := b.create(t, link.New{URL: "https://example.com/edited"})
-		b.update(t, edited, link.Change{StartsAt: optional.Set(&past)})
+		b.Change(t, edited, link.Change{StartsAt: optional.Set(&past)})
 		for range 2 {
 			b.expectTransitions(t, "created", created, "STARTED -1h0m0s")
 			b.expectTransitions(t, "edited", edited, "STARTED -1h0m0s")
-			b.update(t, edited, link.Change{StartsAt: optional.Set(&earlier)})
+			b.Change(t, edited, link.Change{StartsAt: optional.Set(&earlier)})
 		}
 	})
 }
@@ -212,7 +213,7 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.createMany(t, urls(link.MaxBatch)...)
+		b.createMany(t, linktest.URLs(0, link.MaxBatch)...)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()),
 			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) SELECT id, id, workspace_id, 5 FROM links"))(t)
 		dbtest.Analyze(t, d)

@@ -23,7 +23,7 @@ func (b *bundle) there(t *testing.T, links map[string]*link.Link) map[string]boo
 	t.Helper()
 	found := map[string]bool{}
 	for name, l := range links {
-		_, err := b.Get(t.Context(), b.mine, l.ID)
+		_, err := b.Get(t.Context(), b.Mine, l.ID)
 		if err != nil && !errs.Is(err, errs.NotFound) {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 			links[name] = b.create(t, in)
 		}
 		for _, name := range []string{"deleted", "deleted, custom", "restored"} {
-			must.Value(b.Delete(t.Context(), b.mine, links[name].ID))(t)
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, links[name].ID))(t)
 		}
 		must.Value(d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
@@ -61,16 +61,16 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		for name := range links {
 			all[name] = true
 		}
-		b.now = soon
+		b.Now = soon
 		must.NoError(t, b.CleanUp(t.Context())) // marks
-		b.update(t, links["prolonged"], link.Change{ExpiresAt: optional.Set(&late)})
-		must.Value(b.Restore(t.Context(), b.mine, links["restored"].ID))(t)
-		b.now = noon.Add(b.Tombstones - time.Microsecond)
+		b.Change(t, links["prolonged"], link.Change{ExpiresAt: optional.Set(&late)})
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
+		b.Now = noon.Add(b.Tombstones - time.Microsecond)
 		must.NoError(t, b.CleanUp(t.Context()))
 		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
 			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
 		}
-		b.now = soon.Add(b.Tombstones)
+		b.Now = soon.Add(b.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
 			all[gone] = false
@@ -91,9 +91,9 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 		b := setup(t, d)
 		soon, title := noon.Add(time.Hour), "title"
 		l := b.create(t, link.New{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
-		b.now = soon
+		b.Now = soon
 		must.NoError(t, b.CleanUp(t.Context()))
-		b.now = soon.Add(b.Tombstones)
+		b.Now = soon.Add(b.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		var kept struct {
 			link.Link `bun:",extend"`
@@ -106,9 +106,9 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 			t.Errorf("more is kept than the code: %+v", kept)
 		}
 		for name, err := range map[string]error{
-			"update":  second(b.Update(t.Context(), b.mine, link.Change{ID: l.ID, Title: optional.Set(&title)})),
-			"delete":  second(b.Delete(t.Context(), b.mine, l.ID)),
-			"restore": second(b.Restore(t.Context(), b.mine, l.ID)),
+			"update":  second(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: optional.Set(&title)})),
+			"delete":  second(b.Edit.Delete(t.Context(), b.Mine, l.ID)),
+			"restore": second(b.Edit.Restore(t.Context(), b.Mine, l.ID)),
 			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -118,14 +118,14 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 			})
 		}
 		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
-			target.Status(b.now) != routing.Deleted {
+			target.Status(b.Now) != routing.Deleted {
 			t.Errorf("resolved: %v, %v", target, err)
 		}
-		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {
+		if p, err := b.Preview(t.Context(), b.Mine, "https://example.com/a"); err != nil || p.Existing != nil {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
 		again := b.create(t, link.New{URL: "https://example.com/a"})
-		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
+		if again.Code != l.Code || again.Status(b.Now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
 			again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
 		}
@@ -145,7 +145,7 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		b.createMany(t, in[:link.MaxBatch]...)
 		b.createMany(t, in[link.MaxBatch:]...)
 		stays := b.create(t, link.New{URL: "https://example.com/stays"})
-		b.now = soon.Add(b.Tombstones)
+		b.Now = soon.Add(b.Tombstones)
 		done := make(chan error)
 		for range 2 {
 			go func() { done <- b.CleanUp(t.Context()) }()
@@ -171,16 +171,16 @@ func TestUpkeep_RestoredLinkGetsANewTombstone(t *testing.T) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
 		l := b.create(t, link.New{URL: "https://example.com/a", ExpiresAt: &soon})
-		b.now = noon.Add(b.Tombstones - 24*time.Hour)
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+		b.Now = noon.Add(b.Tombstones - 24*time.Hour)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		restored := noon.Add(b.Tombstones + 24*time.Hour)
-		b.now = restored
-		must.Value(b.Restore(t.Context(), b.mine, l.ID))(t)
+		b.Now = restored
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
 		must.NoError(t, b.CleanUp(t.Context()))
 		if !b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("restored, and gone with the next clean-up")
 		}
-		b.now = restored.Add(b.Tombstones)
+		b.Now = restored.Add(b.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		if b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("it stands for ever")
@@ -194,16 +194,16 @@ func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l := b.create(t, link.New{URL: "https://example.com/a"})
-		b.follow(t, l, 10)
-		must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
-		b.now = noon.Add(b.Tombstones)
+		b.Follow(t, l, 10)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+		b.Now = noon.Add(b.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		five := int64(5)
-		if l = b.create(t, link.New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active ||
-			*l.CreatedBy != b.me {
+		if l = b.create(t, link.New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.Now) != routing.Active ||
+			*l.CreatedBy != b.Me {
 			t.Errorf("%+v", l)
 		}
-		if l, err := b.Get(t.Context(), b.mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {
+		if l, err := b.Get(t.Context(), b.Mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {
 			t.Errorf("read: %+v, %v", l, err)
 		}
 	})
@@ -216,10 +216,10 @@ func TestUpkeep_PurgeForgetsValues(t *testing.T) {
 		b := setup(t, d)
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
 			l := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
-			b.update(t, l, link.Change{Title: optional.Set(new("secret"))})
-			must.Value(b.Delete(t.Context(), b.mine, l.ID))(t)
+			b.Change(t, l, link.Change{Title: optional.Set(new("secret"))})
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
-		b.now = b.now.Add(b.Tombstones)
+		b.Now = b.Now.Add(b.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		actions := map[audit.Action]int{}
 		for _, e := range b.events(t) {

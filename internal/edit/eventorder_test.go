@@ -1,4 +1,4 @@
-package link_test
+package edit_test
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 					for _, n := range rand.Perm(len(ids))[:1+rand.IntN(len(ids)/2)] {
 						changes = append(changes, link.Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
 					}
-					if _, err := b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
+					if _, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				}

@@ -1,4 +1,4 @@
-package link
+package edit
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -18,16 +19,10 @@ import (
 type Undo struct {
 	// LinkIDs and Results have an entry for each link of this call.
 	LinkIDs []string
-	Results []Result
+	Results []link.Result
 	// Remaining is how many links of the operation are left.
 	Remaining int
 }
-
-// The reasons for undoing.
-var (
-	undoneCreation = Reason{audit.LinkDeleted, CauseReverted, false}
-	undoneDeletion = Reason{audit.LinkRestored, CauseReverted, false}
-)
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
 // since: it deletes links that were created, restored or revived, restores those that were deleted, and
@@ -51,14 +46,14 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 	for _, p := range o.parts {
 		ids = append(ids, p.LinkID)
 	}
-	results, err := s.edit(ctx, m, Edits{
+	results, err := s.edit(ctx, m, link.Edits{
 		IDs: ids, Field: "operationId", ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: true,
-		Mutate: func(i int, l *Link) error { return s.undo(&o, o.parts[i], l) },
+		Mutate: func(i int, l *link.Link) error { return s.undo(&o, o.parts[i], l) },
 	})
 	if err != nil {
 		return Undo{}, err
 	}
-	if OperationOf(results) == nil { // a repeated call would not get any further
+	if link.OperationOf(results) == nil { // a repeated call would not get any further
 		o.remaining = 0
 	}
 	return Undo{LinkIDs: ids, Results: results, Remaining: o.remaining}, nil
@@ -71,7 +66,7 @@ type operation struct {
 	parts     []part
 	remaining int
 	// versions are the versions before and after those of the operation.
-	versions map[versionKey]*Version
+	versions map[versionKey]*link.Version
 }
 
 // part is a link with the version that an operation wrote.
@@ -113,12 +108,12 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	if len(o.parts) == 0 {
 		return errNoOperation()
 	}
-	for _, p := range o.parts[min(len(o.parts), MaxBatch):] {
+	for _, p := range o.parts[min(len(o.parts), link.MaxBatch):] {
 		if p.IsPending {
 			o.remaining++
 		}
 	}
-	o.parts = o.parts[:min(len(o.parts), MaxBatch)]
+	o.parts = o.parts[:min(len(o.parts), link.MaxBatch)]
 	var around []versionKey
 	for _, p := range o.parts {
 		around = append(around, versionKey{p.LinkID, p.Number - 1}, versionKey{p.LinkID, p.Number + 1})
@@ -128,15 +123,15 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 }
 
 // superseded returns superseded versions. It omits those that are not stored.
-func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versionKey]*Version, error) {
-	var rows []VersionRow
+func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versionKey]*link.Version, error) {
+	var rows []link.VersionRow
 	err := s.DB.NewSelect().With("wanted", s.DB.NewValues(&wanted)).Model(&rows).
 		Join("JOIN wanted ON wanted.link_id = version_row.link_id AND wanted.number = version_row.number").
 		Scan(replica.UpToDate(ctx)) // a standby may lack them
 	if err != nil {
 		return nil, fmt.Errorf("reading versions: %w", err)
 	}
-	versions := make(map[versionKey]*Version, len(rows))
+	versions := make(map[versionKey]*link.Version, len(rows))
 	for _, row := range rows {
 		v, err := row.Version(nil)
 		if err != nil {
@@ -148,7 +143,7 @@ func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versi
 }
 
 // undo undoes an operation in a link, if its newest version is that of the operation.
-func (s *Store) undo(o *operation, p part, l *Link) error {
+func (s *Store) undo(o *operation, p part, l *link.Link) error {
 	if o.wasUndone(p, l) {
 		return nil
 	}
@@ -157,36 +152,36 @@ func (s *Store) undo(o *operation, p part, l *Link) error {
 	}
 	now, before := s.now(), o.versions[versionKey{l.ID, p.Number - 1}]
 	switch {
-	case l.VersionCause == CauseCreated, l.VersionCause == CauseRestored, p.Number == 1: // the link has no state before
-		l.markDeleted(now)
+	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, p.Number == 1: // the link has no state before
+		markDeleted(l, now)
 		return nil
-	case l.VersionCause == CauseDeleted:
+	case l.VersionCause == link.CauseDeleted:
 		return l.UnmarkDeleted(now)
 	case before == nil:
 		return errNoVersion()
-	case l.VersionCause == CauseRevived:
-		l.markDeleted(now)
-		return before.applyTo(l, now)
+	case l.VersionCause == link.CauseRevived:
+		markDeleted(l, now)
+		return apply(&before.Snapshot, l, now)
 	default:
 		return s.revertTo(before, l)
 	}
 }
 
 // wasUndone reports whether the version after that of the operation undid it.
-func (o *operation) wasUndone(p part, l *Link) bool {
+func (o *operation) wasUndone(p part, l *link.Link) bool {
 	next := o.versions[versionKey{l.ID, p.Number + 1}]
 	if l.Version == p.Number+1 {
-		next = &Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
+		next = &link.Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
 	}
-	return next != nil && next.Cause == CauseReverted && optional.Value(next.OperationID) == o.id
+	return next != nil && next.Cause == link.CauseReverted && optional.Value(next.OperationID) == o.id
 }
 
 // reasonOfUndo is the Reason for undoing the newest version of a link.
-func reasonOfUndo(l *Link) Reason {
+func reasonOfUndo(l *link.Link) link.Reason {
 	switch l.VersionCause {
-	case CauseCreated, CauseRestored, CauseRevived:
+	case link.CauseCreated, link.CauseRestored, link.CauseRevived:
 		return undoneCreation
-	case CauseDeleted:
+	case link.CauseDeleted:
 		return undoneDeletion
 	default:
 		return reverted

@@ -1,8 +1,7 @@
-package link
+package edit
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -35,7 +35,7 @@ const (
 type Claim struct {
 	Status ClaimStatus
 	// Link is the claimed link, also when this workspace had claimed it before.
-	Link *Link
+	Link *link.Link
 	// Err is why the workspace does not own the link: NotFound, Expired, Conflict for a link that
 	// another workspace has claimed, CodeTaken, QuotaExceeded or UnsafeURL.
 	Err error
@@ -65,8 +65,8 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 }
 
 func (s *Store) claim(ctx context.Context, m workspace.Membership, token string) (c Claim, err error) {
-	hash := HashClaim(token)
-	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", hash).Exists(db.AsResolver(ctx))
+	hash := link.HashClaim(token)
+	known, err := s.DB.NewSelect().Model((*link.Link)(nil)).Where("claim_hash = ?", hash).Exists(db.AsResolver(ctx))
 	if err != nil {
 		return Claim{}, err
 	}
@@ -110,10 +110,10 @@ func (c Claim) status(err error) ClaimStatus {
 }
 
 // move moves the link with the token and its clicks to the workspace. It locks the quota's row
-// before the link's, like batch.create.
+// before the link's, as package creation does.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	now := s.now()
-	used, err := AddUsage(ctx, tx, "", NewUsage(m.ID(), now, 0))
+	used, err := link.AddUsage(ctx, tx, "", link.NewUsage(m.ID(), now, 0))
 	if err != nil {
 		return Claim{}, err
 	}
@@ -130,21 +130,21 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
 	l.Touch(now)
-	if err := s.Apply(ctx, tx, claimed, []Rewrite{{Before: &before, After: l}}); err != nil {
+	if err := s.Apply(ctx, tx, claimed, []link.Rewrite{{Before: &before, After: l}}); err != nil {
 		return Claim{}, err
 	}
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if _, err := AddUsage(ctx, tx, "", NewUsage(m.ID(), now, 1)); err != nil {
+	if _, err := link.AddUsage(ctx, tx, "", link.NewUsage(m.ID(), now, 1)); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, nil
 }
 
 // byClaim locks the link with the token. It returns NotFound.
-func (s *Store) byClaim(ctx context.Context, tx bun.Tx, hash []byte) (*Link, error) {
-	l := &Link{}
+func (s *Store) byClaim(ctx context.Context, tx bun.Tx, hash []byte) (*link.Link, error) {
+	l := &link.Link{}
 	err := s.DB.ForUpdate(tx.NewSelect().Model(l).Where("claim_hash = ?", hash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoClaim()
@@ -155,7 +155,7 @@ func (s *Store) byClaim(ctx context.Context, tx bun.Tx, hash []byte) (*Link, err
 func errNoClaim() error { return errs.New(errs.NotFound, "There is no link with this claim token.") }
 
 // claimable reports in done whether the claim has ended, with its result.
-func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership, l *Link) (c Claim, done bool) {
+func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership, l *link.Link) (c Claim, done bool) {
 	switch {
 	case l.WorkspaceID == m.ID():
 		l.In = m
@@ -164,18 +164,12 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
 			true
 	case l.DisabledAt != nil:
-		return Claim{Err: ErrDisabled()}, true
+		return Claim{Err: link.ErrDisabled()}, true
 	case l.Status(s.now()) == routing.Expired:
 		return Claim{Err: errs.New(errs.Expired, "The link expired before it was claimed. Create a new link.")}, true
 	}
-	if err := s.refuse(ctx, tx, l); err != nil {
+	if err := s.Refuse(ctx, tx, l); err != nil {
 		return Claim{Err: err}, true
 	}
 	return Claim{}, false
-}
-
-// HashClaim returns the stored hash of a claim token, which is random enough to need no salt.
-func HashClaim(token string) []byte {
-	hash := sha256.Sum256([]byte(token))
-	return hash[:]
 }

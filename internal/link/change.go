@@ -1,15 +1,12 @@
 package link
 
 import (
-	"context"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Change is the input for updating a link.
@@ -40,49 +37,6 @@ func (c *Change) NeedsValidStates() bool {
 	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
 }
 
-// Update is UpdateMany for one link.
-func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*Link, error) {
-	return single(s.update(ctx, m, []Change{c}, SkipFailed, ""))
-}
-
-// UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
-// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, ExternalIDTaken, Immutable and, for a link
-// that does not have the UpdatedAt in Seen, Conflict. An error means that nothing was changed:
-// InvalidInput or Forbidden. The call is an operation, see RevertOperation.
-func (s *Store) UpdateMany(
-	ctx context.Context, m workspace.Membership, changes []Change, policy Policy,
-) ([]Result, error) {
-	return s.update(ctx, m, changes, policy, id.New(id.Operation))
-}
-
-func (s *Store) update(
-	ctx context.Context, m workspace.Membership, changes []Change, policy Policy, operationID string,
-) ([]Result, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
-	if err != nil {
-		return nil, err
-	}
-	e := Edits{Policy: policy, Field: "links", Reason: Updated, OperationID: operationID}
-	for _, c := range changes {
-		e.IDs = append(e.IDs, c.ID)
-		e.NeedClicks = e.NeedClicks || c.MaxClicks.Set
-	}
-	routings := make([]Routed, 0, len(changes))
-	for _, c := range changes {
-		routings = append(routings, Routed{Change: c.Routing.To, LinkID: c.ID})
-	}
-	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
-		return nil, err
-	}
-	e.Mutate = func(i int, l *Link) error { return s.Mutate(&changes[i], l) }
-	if e.NeedClicks { // the redirects of this node count towards the new limit
-		if err := s.Clicks.Flush(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s.edit(ctx, m, e)
-}
-
 // Mutate applies a change to the link, validates the result, and runs the link's tests.
 func (s *Store) Mutate(c *Change, l *Link) error {
 	before := l.OriginalURL
@@ -100,9 +54,9 @@ func (s *Store) Mutate(c *Change, l *Link) error {
 	return nil
 }
 
-// Mutate applies the change, except that of the routing.
+// SetFields applies the change, except that of the routing.
 func (c *Change) SetFields(l *Link, now time.Time) (err error) {
-	if err := checkSeen(c.Seen, l); err != nil {
+	if err := l.CheckSeen(c.Seen); err != nil {
 		return err
 	}
 	if c.URL.Set && c.URL.To != l.OriginalURL {
@@ -186,52 +140,6 @@ func (l *Link) ChangeURL(url string, now time.Time) error {
 	return l.changeDestination(url, now)
 }
 
-// Delete is DeleteMany for one link.
-func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	return single(s.delete(ctx, m, []string{linkID}, SkipFailed, ""))
-}
-
-// DeleteMany deletes up to MaxBatch links; their codes stay reserved. Deleting a link again changes
-// nothing. The results' errors are NotFound and Conflict. An error means that nothing was deleted:
-// InvalidInput or Forbidden. The call is an operation, see RevertOperation.
-func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy Policy) ([]Result, error) {
-	return s.delete(ctx, m, ids, policy, id.New(id.Operation))
-}
-
-func (s *Store) delete(
-	ctx context.Context, m workspace.Membership, ids []string, policy Policy, operationID string,
-) ([]Result, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
-	if err != nil {
-		return nil, err
-	}
-	return s.edit(ctx, m, Edits{IDs: ids, Policy: policy, Field: "ids", Reason: deleted, OperationID: operationID,
-		Mutate: func(_ int, l *Link) error {
-			l.markDeleted(s.now())
-			return nil
-		}})
-}
-
-// markDeleted deletes the link, unless it is deleted.
-func (l *Link) markDeleted(now time.Time) {
-	if l.DeletedAt == nil {
-		l.DeletedAt, l.EndedAt = &now, &now
-		l.Touch(now)
-	}
-}
-
-// Restore restores a deleted link. Restoring it again changes nothing. It returns NotFound,
-// Forbidden, or UnsafeURL for a link that the operator has disabled or whose destination is
-// refused.
-func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
-	if err != nil {
-		return nil, err
-	}
-	return single(s.edit(ctx, m, Edits{IDs: []string{linkID}, Field: "id", Reason: restored,
-		Mutate: func(_ int, l *Link) error { return l.UnmarkDeleted(s.now()) }}))
-}
-
 // UnmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled link.
 func (l *Link) UnmarkDeleted(now time.Time) error {
 	if l.DisabledAt != nil {
@@ -248,6 +156,14 @@ func (l *Link) UnmarkDeleted(now time.Time) error {
 	return nil
 }
 
+// CheckSeen returns Conflict if the link does not have the UpdatedAt; nil means any.
+func (l *Link) CheckSeen(seen *time.Time) error {
+	if seen != nil && !seen.Equal(l.UpdatedAt) {
+		return errs.New(errs.Conflict, "The link has changed since you read it. Read it again, and repeat the call.").At("updatedAt")
+	}
+	return nil
+}
+
 // Touch advances UpdatedAt, which identifies the version of a link, even if the clock does not.
 func (l *Link) Touch(now time.Time) {
 	l.UpdatedAt = l.UpdatedAt.Add(time.Microsecond)
@@ -256,11 +172,13 @@ func (l *Link) Touch(now time.Time) {
 	}
 }
 
+// ErrDisabled refuses a link that the operator has disabled.
 func ErrDisabled() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled the short link to this URL.")
 }
 
-func errDisabledURLs() *errs.Error {
+// ErrDisabledURLs refuses other URLs of a link that the operator has disabled.
+func ErrDisabledURLs() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled this link. Its URLs cannot change.").At("routing")
 }
 

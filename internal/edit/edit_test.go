@@ -1,9 +1,8 @@
-package link_test
+package edit_test
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,55 +14,82 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-func TestStore_NotesAndTags(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		note := "first line\nsecond"
-		l, _ := b.create(t, link.New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
-		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
-			t.Errorf("note %q, tags %q", *l.Note, got)
-		}
-		l = b.Change(t, l, link.Change{Tags: to([]string{"winter"}), Archived: to(true)})
-		if got := b.Tags(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
-			t.Errorf("%+v, tags %q", l, got)
-		}
-		l = b.Change(t, l, link.Change{Note: to[*string](nil)})
-		if got := b.Tags(t, l); l.Note != nil || !cmp.Equal(got, []string{"winter"}) {
-			t.Errorf("%+v, tags %q", l, got)
-		}
-		l = b.Change(t, l, link.Change{Tags: to[[]string](nil), Archived: to(false)})
-		if got := b.Tags(t, l); l.Archived() || len(got) != 0 {
-			t.Errorf("%+v, tags %q", l, got)
-		}
-		// A revived link has the fields of the new request.
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
-		again, _ := b.create(t, link.New{URL: "https://example.com/", Tags: []string{"new"}})
-		if got := b.Tags(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
-			t.Errorf("%+v, tags %q", again, got)
-		}
-		long, many := strings.Repeat("n", link.MaxNote+1), make([]string, link.MaxTags+1)
-		for i := range many {
-			many[i] = fmt.Sprint(i)
-		}
-		for name, in := range map[string]link.New{
-			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
-			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
-			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
-			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
-		} {
-			t.Run(name, func(t *testing.T) {
-				if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, errs.InvalidInput) {
-					t.Error(err)
-				}
-			})
-		}
-	})
+// noon is when the tests begin.
+var noon = dbtest.Noon
+
+// bundle is a store with two workspaces of one person each.
+type bundle struct {
+	*creation.Store
+	*linktest.World
+	last hitquota.Grant
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	w := linktest.New(t, d)
+	return &bundle{Store: creation.NewStore(w.Links), World: w}
+}
+
+var (
+	custom, pairs, urls = linktest.Custom, linktest.Pairs, linktest.URLs
+	kindOf, outcomes    = linktest.KindOf, linktest.Outcomes
+)
+
+func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
+
+func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
+	t.Helper()
+	l, created, err := b.Create(t.Context(), b.Mine, in)
+	must.NoError(t, err)
+	return l, created
+}
+
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
+	t.Helper()
+	return must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OnError: policy}))(t)
+}
+
+func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
+	t.Helper()
+	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
+		t.Errorf("creating %+v: %v, want %s", in, err, want)
+	}
+}
+
+// grant requests one redirect of a link with MaxClicks, and expects want grants.
+func (b *bundle) grant(t *testing.T, l *link.Link, want int) {
+	t.Helper()
+	grant, ok, err := b.Grants.Grant(t.Context(), l.ID)
+	if err != nil || ok != (want == 1) {
+		t.Fatalf("granted %t, want %d: %v", ok, want, err)
+	}
+	if ok {
+		b.last = grant
+	}
+}
+
+// giveBack returns the last granted redirect.
+func (b *bundle) giveBack(t *testing.T, l *link.Link) {
+	t.Helper()
+	before := b.granted(t, l)
+	for range 2 { // the second time changes nothing
+		b.last.Release()
+	}
+	polltest.Until(t, "the grant has returned", func() bool { return b.granted(t, l) == before-1 })
+}
+
+func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
+	t.Helper()
+	return must.Value(b.Get(t.Context(), b.Mine, l.ID))(t).Granted
 }
 
 func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
@@ -80,7 +106,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/theirs"})
 		must.NoError(t, err)
 		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
-		results, err := b.UpdateMany(t.Context(), b.Mine, slices.Concat(changes, bad), link.AllOrNothing)
+		results, err := b.Edit.UpdateMany(t.Context(), b.Mine, slices.Concat(changes, bad), link.AllOrNothing)
 		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
 			"NOT_FOUND"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
@@ -90,7 +116,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 		}
 		// A link that is named twice is changed twice.
 		changes = append(changes, link.Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
-		results, err = b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
+		results, err = b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "there", "INVALID_INPUT"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
@@ -101,7 +127,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
-		results, err = b.DeleteMany(t.Context(), b.Mine, append(ids, theirs.ID, ids[0]), link.SkipFailed)
+		results, err = b.Edit.DeleteMany(t.Context(), b.Mine, append(ids, theirs.ID, ids[0]), link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "NOT_FOUND", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
@@ -111,7 +137,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			}
 		}
 		for _, n := range []int{0, link.MaxBatch + 1} {
-			if _, err := b.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d links: %v", n, err)
 			}
 		}
@@ -134,7 +160,7 @@ func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 		for range 10 {
 			for _, changes := range [][]link.Change{there, back} {
 				all.Go(func() {
-					if _, err := b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
+					if _, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				})
@@ -167,30 +193,6 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	})
 }
 
-// TestLink_StatusPrecedence tests the states in order of precedence.
-func TestLink_StatusPrecedence(t *testing.T) {
-	t.Parallel()
-	before, after, one := noon.Add(-time.Microsecond), noon.Add(time.Microsecond), int64(1)
-	l := link.Link{}
-	for _, step := range []struct {
-		change func()
-		want   routing.Status
-	}{
-		{func() {}, routing.Active},
-		{func() { l.StartsAt, l.MaxClicks, l.ExpiresAt = new(noon), &one, &after }, routing.Active},
-		{func() { l.StartsAt = &after }, routing.Scheduled},
-		{func() { l.Granted = 1 }, routing.Exhausted},
-		{func() { l.ExpiresAt = new(noon) }, routing.Expired},
-		{func() { l.DeletedAt = &before }, routing.Deleted},
-		{func() { l.DisabledAt = &before }, routing.Disabled},
-	} {
-		step.change()
-		if got := l.Status(noon); got != step.want {
-			t.Errorf("%+v is %s, want %s", l, got, step.want)
-		}
-	}
-}
-
 // TestStore_MaxClicksCountsUnwrittenClicks: clicks that this node has recorded, and the database
 // does not have yet.
 func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
@@ -209,7 +211,7 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		}
 		revived, _ := b.create(t, link.New{URL: "https://example.com/revived"})
 		click(revived)
-		must.Value(b.Delete(t.Context(), b.Mine, revived.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
 		if got, _ := b.create(t, link.New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
@@ -234,7 +236,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 			})
 		}
 		before := statements.Load()
-		must.Value(b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
+		must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 		if n := statements.Load() - before; n > 14 {
 			t.Errorf("%d statements", n)
 		}
@@ -289,7 +291,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return u.Link, err
 			},
 			"Update": func() (*link.Link, error) {
-				return b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(new("new"))})
+				return b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(new("new"))})
 			},
 			"a due change": func() (*link.Link, error) {
 				b.Plan(t, l, time.Minute, link.Change{Note: to(new("due"))})

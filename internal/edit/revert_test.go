@@ -1,4 +1,4 @@
-package link_test
+package edit_test
 
 import (
 	"testing"
@@ -49,7 +49,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 		})
 		for _, number := range []int{1, 2} {
 			b.Tick()
-			got := must.Value(b.Revert(t.Context(), b.Mine, l.ID, number, nil))(t)
+			got := must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, number, nil))(t)
 			all := b.AllVersions(t, l)
 			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != link.CauseReverted {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
@@ -62,17 +62,17 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 			}
 		}
 		before := len(b.AllVersions(t, l))
-		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 2, nil); err != nil || len(b.AllVersions(t, l)) != before {
+		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 2, nil); err != nil || len(b.AllVersions(t, l)) != before {
 			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.AllVersions(t, l)), before, err)
 		}
-		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
 			t.Errorf("an unknown version: %v", err)
 		}
 		stale := noon
-		if _, err := b.Revert(t.Context(), b.Mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
+		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a stale updatedAt: %v", err)
 		}
-		if _, err := b.Revert(t.Context(), b.Foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Edit.Revert(t.Context(), b.Foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
 			t.Errorf("of another workspace: %v", err)
 		}
 	})
@@ -92,16 +92,16 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 		b.Tick()
 		b.Change(t, l, link.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
 		b.Now = noon.AddDate(0, 6, 0) // much longer than the tombstone
-		got, err := b.Revert(t.Context(), b.Mine, l.ID, 1, nil)
+		got, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil)
 		if err != nil || got.Status(b.Now) != routing.Expired {
 			t.Fatalf("%s, %v", got.Status(b.Now), err)
 		}
-		b.CleanUp(t)
+		b.PurgeEnded(t)
 		if n := len(b.AllVersions(t, l)); n != 3 {
 			t.Errorf("%d versions are left after a clean-up", n)
 		}
 		b.Set(t, l, "disabled_at = ?", noon)
-		_, err = b.Revert(t.Context(), b.Mine, l.ID, 2, nil)
+		_, err = b.Edit.Revert(t.Context(), b.Mine, l.ID, 2, nil)
 		if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL {
 			t.Errorf("other URLs of a disabled link: %v", err)
 		}

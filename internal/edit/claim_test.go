@@ -1,4 +1,4 @@
-package link_test
+package edit_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linktest"
@@ -31,50 +32,10 @@ func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
 }
 
 // claimOne claims with one token.
-func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) link.Claim {
+func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) edit.Claim {
 	t.Helper()
-	claims := must.Value(b.Claim(t.Context(), m, []string{token}))(t)
+	claims := must.Value(b.Edit.Claim(t.Context(), m, []string{token}))(t)
 	return claims[0]
-}
-
-func TestStore_CreateAnonymous(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, token := b.anonymous(t, "https://example.com/a")
-		if l.Kind() != link.Temporary || l.Strategy != link.Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
-			l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
-			t.Errorf("%+v", l)
-		}
-		other, otherToken := b.anonymous(t, "https://example.com/a")
-		if other.ID == l.ID || otherToken == token {
-			t.Error("two visitors got one link")
-		}
-		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "http://sho.rt/a"); !errs.Is(err, errs.UnsafeURL) {
-			t.Errorf("a loop: %v", err)
-		}
-		b.AnonymousTTL = 0
-		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("switched off: %v", err)
-		}
-	})
-}
-
-func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		for range 60 {
-			b.anonymous(t, "https://example.com/a")
-		}
-		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1",
-			"https://example.com/a"); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("one more: %v", err)
-		}
-		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.2", "https://example.com/a"); err != nil {
-			t.Errorf("from elsewhere: %v", err)
-		}
-	})
 }
 
 func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
@@ -84,7 +45,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.Follow(t, l, 3)
 		c := b.claimOne(t, b.Mine, token)
-		if c.Status != link.Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != link.Permanent ||
+		if c.Status != edit.Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != link.Permanent ||
 			c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.Me {
 			t.Fatalf("%+v", c)
 		}
@@ -109,10 +70,10 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			t.Errorf("%d links used, want 1", got)
 		}
 		// Again, as after a lost response, and from another workspace.
-		if c := b.claimOne(t, b.Mine, token); c.Status != link.AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
+		if c := b.claimOne(t, b.Mine, token); c.Status != edit.AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
 			t.Errorf("again: %+v", c)
 		}
-		if c := b.claimOne(t, b.Foreign, token); c.Status != link.AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
+		if c := b.claimOne(t, b.Foreign, token); c.Status != edit.AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
 			c.Link != nil {
 			t.Errorf("from elsewhere: %+v", c)
 		}
@@ -140,20 +101,20 @@ func TestStore_ClaimRefusals(t *testing.T) {
 		b.LinkQuota = 2
 		for _, c := range []struct {
 			name, token string
-			status      link.ClaimStatus
+			status      edit.ClaimStatus
 			want        errs.Kind
 		}{
-			{"unknown", "claim_UNKNOWN", link.ClaimUnknown, errs.NotFound},
-			{"empty", "", link.ClaimUnknown, errs.NotFound},
-			{"disabled", disabledToken, link.ClaimRefused, errs.UnsafeURL},
-			{"blocked", blockedToken, link.ClaimRefused, errs.UnsafeURL},
-			{"code taken", takenToken, link.ClaimRefused, errs.CodeTaken},
-			{"the last of the quota", last, link.Claimed, 0},
-			{"beyond the quota", beyond, link.ClaimRefused, errs.QuotaExceeded},
+			{"unknown", "claim_UNKNOWN", edit.ClaimUnknown, errs.NotFound},
+			{"empty", "", edit.ClaimUnknown, errs.NotFound},
+			{"disabled", disabledToken, edit.ClaimRefused, errs.UnsafeURL},
+			{"blocked", blockedToken, edit.ClaimRefused, errs.UnsafeURL},
+			{"code taken", takenToken, edit.ClaimRefused, errs.CodeTaken},
+			{"the last of the quota", last, edit.Claimed, 0},
+			{"beyond the quota", beyond, edit.ClaimRefused, errs.QuotaExceeded},
 		} {
 			got := b.claimOne(t, b.Mine, c.token)
 			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) ||
-				(got.Link != nil) != (c.status == link.Claimed) {
+				(got.Link != nil) != (c.status == edit.Claimed) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 		}
@@ -161,11 +122,11 @@ func TestStore_ClaimRefusals(t *testing.T) {
 			t.Errorf("%d links used, want 2", got)
 		}
 		b.LinkQuota, b.Now = 100, noon.Add(8*time.Hour)
-		if got := b.claimOne(t, b.Mine, beyond); got.Status != link.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
+		if got := b.claimOne(t, b.Mine, beyond); got.Status != edit.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
 			t.Errorf("at its end: %+v", got)
 		}
-		for _, n := range []int{0, link.MaxClaims + 1} {
-			if _, err := b.Claim(t.Context(), b.Mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
+		for _, n := range []int{0, edit.MaxClaims + 1} {
+			if _, err := b.Edit.Claim(t.Context(), b.Mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d tokens: %v", n, err)
 			}
 		}
@@ -190,14 +151,14 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 		var all sync.WaitGroup
 		for _, m := range tenants {
 			all.Go(func() {
-				claims, err := b.Claim(t.Context(), m, []string{token})
+				claims, err := b.Edit.Claim(t.Context(), m, []string{token})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if claims[0].Status == link.Claimed {
+				if claims[0].Status == edit.Claimed {
 					winners = append(winners, m)
 				}
 			})
@@ -262,7 +223,7 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 			}))
 		}
 		b.Tick()
-		claims, err := b.Claim(t.Context(), b.Mine, []string{token})
+		claims, err := b.Edit.Claim(t.Context(), b.Mine, []string{token})
 		if err != nil || claims[0].Err != nil {
 			t.Fatal(err, claims)
 		}

@@ -1,4 +1,4 @@
-package link_test
+package edit_test
 
 import (
 	"fmt"
@@ -12,13 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
-
-// to is an edit.
-func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
 
 func TestStore_UpdateChangesSetFields(t *testing.T) {
 	t.Parallel()
@@ -77,7 +73,7 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				c.change.ID = c.linkID
-				if _, err := b.Update(t.Context(), b.Mine, c.change); !errs.Is(err, c.want) {
+				if _, err := b.Edit.Update(t.Context(), b.Mine, c.change); !errs.Is(err, c.want) {
 					t.Errorf("%v, want %s", err, c.want)
 				}
 			})
@@ -104,7 +100,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				title := fmt.Sprint(i)
-				_, err := b.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
+				_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -130,20 +126,20 @@ func TestStore_Restore(t *testing.T) {
 		b := setup(t, d)
 		title := "kept"
 		l, _ := b.create(t, link.New{URL: "https://example.com/", Title: &title})
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
-			got, err := b.Restore(t.Context(), b.Mine, l.ID)
+			got, err := b.Edit.Restore(t.Context(), b.Mine, l.ID)
 			if err != nil || got.Status(b.Now) != routing.Active || *got.Title != title {
 				t.Errorf("%+v: %v", got, err)
 			}
 		}
-		if _, err := b.Restore(t.Context(), b.Foreign, l.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Edit.Restore(t.Context(), b.Foreign, l.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a foreign link: %v", err)
 		}
-		must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
-		if _, err := b.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
+		if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("a link that the operator has disabled: %v", err)
 		}
 	})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -40,32 +39,8 @@ type Edits struct {
 	NeedClicks bool
 }
 
-// edit locks the links, calls mutate for each id, and writes the links that have changed, in a
-// handful of statements.
-func (s *Store) edit(ctx context.Context, m workspace.Membership, e Edits) (results []Result, err error) {
-	if err := CheckBatch(len(e.IDs), e.Field); err != nil {
-		return nil, err
-	}
-	change := func(ctx context.Context, tx bun.Tx) (err error) {
-		results, err = s.EditIn(ctx, tx, m, e)
-		return err
-	}
-	err = s.DB.Tx(ctx, change)
-	for races := 0; db.IsUniqueViolation(err) && races < MaxRaces; races++ { // another one took an external id
-		err = s.DB.Tx(ctx, change)
-	}
-	if err != nil && !errors.Is(err, ErrFailed) {
-		return nil, fmt.Errorf("changing links: %w", err)
-	}
-	for _, r := range results {
-		if r.Link != nil {
-			s.Forget(r.Link)
-		}
-	}
-	return results, nil
-}
-
-// EditIn is edit within a transaction. It returns ErrFailed with the results of an AllOrNothing batch
+// EditIn locks the links, calls Mutate for each id, and writes the links that have changed, in a handful of statements. The
+// caller forgets them once the transaction has ended. It returns ErrFailed with the results of an AllOrNothing batch
 // that has an error.
 func (s *Store) EditIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits) ([]Result, error) {
 	links, err := s.Lock(ctx, tx, m, e.IDs)
@@ -257,14 +232,6 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 		links[linkID].Granted = counts[linkID]
 	}
 	return err
-}
-
-// single returns the result of a batch of one.
-func single(results []Result, err error) (*Link, error) {
-	if err != nil {
-		return nil, err
-	}
-	return results[0].Link, results[0].Err
 }
 
 // Lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes

@@ -1,4 +1,4 @@
-package link_test
+package edit_test
 
 import (
 	"net"
@@ -11,12 +11,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // ownURLs lead to the instance that bundle.own describes. The rule itself is tested in
@@ -52,11 +54,11 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		var deleted []*link.Link
 		var tokens []string
 		for _, url := range ownURLs { // as before the operator configured these hosts
-			if b.Destinations.Own.Serves(must.Value(link.Canonical(url))(t)) {
+			if b.Destinations.Own.Serves(must.Value(urlnorm.Canonical(url))(t)) {
 				continue
 			}
 			l, _ := b.create(t, link.New{URL: url})
-			must.Value(b.Delete(t.Context(), b.Mine, l.ID))(t)
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 			_, token := b.anonymous(t, url)
 			deleted, tokens = append(deleted, l), append(tokens, token)
 		}
@@ -67,12 +69,12 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			b.refuseOwn(t, free, url)
 		}
 		for _, l := range deleted {
-			if _, err := b.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
+			if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("restoring a link to %s: %v", l.OriginalURL, err)
 			}
 		}
 		for _, token := range tokens {
-			if c := b.claimOne(t, b.Mine, token); c.Status != link.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
+			if c := b.claimOne(t, b.Mine, token); c.Status != edit.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
 				t.Errorf("claiming: %+v", c)
 			}
 		}
@@ -107,7 +109,7 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	check("creating with maxClicks", err)
 	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	check("creating anonymously", err)
-	_, err = b.Update(t.Context(), b.Mine, link.Change{ID: free.ID, URL: to(url)})
+	_, err = b.Edit.Update(t.Context(), b.Mine, link.Change{ID: free.ID, URL: to(url)})
 	check("updating", err)
 	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)

@@ -1,4 +1,4 @@
-package link_test
+package edit_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -29,18 +30,18 @@ func (b *bundle) operate(t *testing.T, operationID string, in ...*link.New) []li
 
 func (b *bundle) updateMany(t *testing.T, changes ...link.Change) []link.Result {
 	t.Helper()
-	results := must.Value(b.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
+	results := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 	return results
 }
 
-func (b *bundle) undo(t *testing.T, operationID string) link.Undo {
+func (b *bundle) undo(t *testing.T, operationID string) edit.Undo {
 	t.Helper()
-	undo := must.Value(b.RevertOperation(t.Context(), b.Mine, operationID))(t)
+	undo := must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, operationID))(t)
 	return undo
 }
 
 // undone returns the outcome of undoing, by the links' ids: the code of an error, or nothing.
-func undone(u link.Undo) map[string]string {
+func undone(u edit.Undo) map[string]string {
 	all := map[string]string{}
 	for i, r := range u.Results {
 		all[u.LinkIDs[i]] = ""
@@ -221,7 +222,7 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 		b.operate(t, revival, urls(0, 1)...)
 		b.undo(t, revival)
 		expect("undone revival", audit.LinkDeleted, 4, true)
-		must.Value(b.Restore(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
 		deletion := *link.OperationOf(b.Remove(t, l.ID))
 		b.undo(t, deletion)
 		expect("undone deletion", audit.LinkRestored, 7, false)
@@ -277,7 +278,7 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 		l := b.operate(t, operationID, urls(0, 1)...)[0].Link
 		refuse := func(what string, m workspace.Membership, operationID string) {
 			t.Helper()
-			if _, err := b.RevertOperation(t.Context(), m, operationID); !errs.Is(err, errs.NotFound) {
+			if _, err := b.Edit.RevertOperation(t.Context(), m, operationID); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -325,7 +326,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(b.Tombstones)
-		b.CleanUp(t)
+		b.PurgeEnded(t)
 		b.Remove(t, l.ID)
 		before := b.state(t, l)
 		creating := id.New(id.Operation)

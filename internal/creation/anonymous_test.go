@@ -1,0 +1,59 @@
+package creation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+)
+
+func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
+	t.Helper()
+	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	must.NoError(t, err)
+	return l, token
+}
+
+func TestStore_CreateAnonymous(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token := b.anonymous(t, "https://example.com/a")
+		if l.Kind() != link.Temporary || l.Strategy != link.Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
+			l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
+			t.Errorf("%+v", l)
+		}
+		other, otherToken := b.anonymous(t, "https://example.com/a")
+		if other.ID == l.ID || otherToken == token {
+			t.Error("two visitors got one link")
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "http://sho.rt/a"); !errs.Is(err, errs.UnsafeURL) {
+			t.Errorf("a loop: %v", err)
+		}
+		b.AnonymousTTL = 0
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("switched off: %v", err)
+		}
+	})
+}
+
+func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for range 60 {
+			b.anonymous(t, "https://example.com/a")
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1",
+			"https://example.com/a"); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("one more: %v", err)
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.2", "https://example.com/a"); err != nil {
+			t.Errorf("from elsewhere: %v", err)
+		}
+	})
+}

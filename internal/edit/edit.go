@@ -1,0 +1,68 @@
+// Package edit is what members do to links that exist: it updates, deletes, restores, reverts and claims them, one or many
+// in a call, and undoes such calls. Package link locks and writes the links. The GraphQL resolvers call it.
+package edit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Store changes links.
+type Store struct{ *link.Store }
+
+// now returns the current time in the precision of the database.
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+// The reasons for changes.
+var (
+	updated  = link.Reason{Action: audit.LinkUpdated, Cause: link.CauseUpdated}
+	reverted = link.Reason{Action: audit.LinkUpdated, Cause: link.CauseReverted}
+	claimed  = link.Reason{Action: audit.LinkClaimed, Cause: link.CauseClaimed}
+	deleted  = link.Reason{Action: audit.LinkDeleted, Cause: link.CauseDeleted}
+	restored = link.Reason{Action: audit.LinkRestored, Cause: link.CauseRestored}
+
+	undoneCreation = link.Reason{Action: audit.LinkDeleted, Cause: link.CauseReverted}
+	undoneDeletion = link.Reason{Action: audit.LinkRestored, Cause: link.CauseReverted}
+)
+
+// edit locks the links, calls mutate for each id, and writes the links that have changed, in a
+// handful of statements.
+func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) (results []link.Result, err error) {
+	if err := link.CheckBatch(len(e.IDs), e.Field); err != nil {
+		return nil, err
+	}
+	change := func(ctx context.Context, tx bun.Tx) (err error) {
+		results, err = s.EditIn(ctx, tx, m, e)
+		return err
+	}
+	err = s.DB.Tx(ctx, change)
+	for races := 0; db.IsUniqueViolation(err) && races < link.MaxRaces; races++ { // another one took an external id
+		err = s.DB.Tx(ctx, change)
+	}
+	if err != nil && !errors.Is(err, link.ErrFailed) {
+		return nil, fmt.Errorf("changing links: %w", err)
+	}
+	for _, r := range results {
+		if r.Link != nil {
+			s.Forget(r.Link)
+		}
+	}
+	return results, nil
+}
+
+// single returns the result of a batch of one.
+func single(results []link.Result, err error) (*link.Link, error) {
+	if err != nil {
+		return nil, err
+	}
+	return results[0].Link, results[0].Err
+}

@@ -1,0 +1,143 @@
+package link_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+func TestStore_NotesAndTags(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		note := "first line\nsecond"
+		l, _ := b.create(t, link.New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
+		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
+			t.Errorf("note %q, tags %q", *l.Note, got)
+		}
+		l = b.Change(t, l, link.Change{Tags: to([]string{"winter"}), Archived: to(true)})
+		if got := b.Tags(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
+			t.Errorf("%+v, tags %q", l, got)
+		}
+		l = b.Change(t, l, link.Change{Note: to[*string](nil)})
+		if got := b.Tags(t, l); l.Note != nil || !cmp.Equal(got, []string{"winter"}) {
+			t.Errorf("%+v, tags %q", l, got)
+		}
+		l = b.Change(t, l, link.Change{Tags: to[[]string](nil), Archived: to(false)})
+		if got := b.Tags(t, l); l.Archived() || len(got) != 0 {
+			t.Errorf("%+v, tags %q", l, got)
+		}
+		// A revived link has the fields of the new request.
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+		again, _ := b.create(t, link.New{URL: "https://example.com/", Tags: []string{"new"}})
+		if got := b.Tags(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
+			t.Errorf("%+v, tags %q", again, got)
+		}
+		long, many := strings.Repeat("n", link.MaxNote+1), make([]string, link.MaxTags+1)
+		for i := range many {
+			many[i] = fmt.Sprint(i)
+		}
+		for name, in := range map[string]link.New{
+			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
+			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
+			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
+			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, errs.InvalidInput) {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+func TestStore_ChecksOwnData(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var many []*link.Pair
+		for i := range link.MaxPairs + 1 {
+			many = append(many, &link.Pair{Key: fmt.Sprint("k", i)})
+		}
+		for name, in := range map[string]link.New{
+			"no id":           {ExternalID: new("")},
+			"a long id":       {ExternalID: new(strings.Repeat("ä", 256))},
+			"a line break":    {ExternalID: new("a\nb")},
+			"no text":         {ExternalID: new("a\xff")},
+			"no key":          {Metadata: pairs("", "v")},
+			"a bad key":       {Metadata: pairs("a b", "v")},
+			"a long key":      {Metadata: pairs(strings.Repeat("a", 51), "v")},
+			"a long value":    {Metadata: pairs("k", strings.Repeat("ä", 501))},
+			"a zero":          {Metadata: pairs("k", "\x00")},
+			"the same key":    {Metadata: append(pairs("k", "1"), pairs("k", "2")...)},
+			"too many pairs":  {Metadata: many},
+			"value not UTF-8": {Metadata: pairs("k", "\xff")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				in.URL = "https://example.com/bad"
+				b.refuse(t, in, errs.InvalidInput)
+			})
+		}
+		longest := link.New{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:link.MaxPairs]}
+		for _, p := range longest.Metadata {
+			p.Value = strings.Repeat("𝄞", link.MaxPairValue)
+		}
+		l, _ := b.create(t, longest)
+		got, err := b.Get(t.Context(), b.Mine, l.ID)
+		if err != nil || *got.ExternalID != *longest.ExternalID {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		stored, err := got.Metadata.Pairs()
+		if err != nil || len(stored) != link.MaxPairs || stored[0].Value != longest.Metadata[0].Value {
+			t.Errorf("%d pairs, %v", len(stored), err)
+		}
+	})
+}
+
+func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
+		random, _ := b.create(t, link.New{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
+			Metadata: pairs("k", "v")})
+		for _, one := range []*link.Link{l, random} {
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, one.ID))(t)
+		}
+		if got, err := b.ByExternalID(t.Context(), b.Mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
+			t.Errorf("deleted: %+v, %v", got, err)
+		}
+		b.refuse(t, link.New{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
+		// Revived without an id, it has the one that it had.
+		revived, created := b.create(t, link.New{URL: "https://example.com/a"})
+		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
+			t.Errorf("revived: %t, %+v", created, revived)
+		}
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+		b.Now = b.Now.Add(b.Tombstones + time.Hour)
+		b.PurgeEnded(t)
+		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
+			t.Errorf("%d pairs of purged links: %v", n, err)
+		}
+		other, created := b.create(t, link.New{URL: "https://example.com/c", ExternalID: new("1")})
+		if !created {
+			t.Error("the id of a purged link is taken")
+		}
+		b.refuse(t, link.New{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
+		if again, created := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("3")}); created ||
+			optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
+			t.Errorf("revived with another id: %t, %+v", created, again)
+		}
+	})
+}
