@@ -5,8 +5,10 @@ import graphql from '@graphql-eslint/eslint-plugin';
 
 // values are what is a part of something that has an id, or a figure: no cache keeps them by themselves.
 const values = [
-  'CodePreview', 'Latency', 'PageInfo', 'PlatformStats', 'Quota', 'RateLimit', 'Stats', 'StatsPoint', 'UnmatchedRequest',
-  'StatsSlice', 'UserError',
+  'CodePreview', 'DestinationCheck', 'FieldChange', 'Latency', 'LinkCard', 'LinkGate', 'LinkRouting', 'LinkVersion', 'LoginOptions',
+  'Metadata', 'PageInfo', 'Period', 'PlatformStats', 'QrCode', 'QrStyle', 'QueryCondition', 'QueryForwarding', 'Quota', 'RateLimit',
+  'RedirectExplanation', 'RedirectStep', 'RoutingTest', 'RoutingWarning', 'Stats', 'StatsPoint', 'StatsSlice', 'UnmatchedRequest',
+  'UserError', 'Utm', 'VisitCondition', 'VisitReading', 'VisitSample', 'WebhookAttempt', 'WeeklySchedule',
 ];
 
 export default [
@@ -24,8 +26,8 @@ export default [
       '@graphql-eslint/description-style': 'off',
       // Most pages are only read forwards.
       '@graphql-eslint/relay-arguments': ['error', { includeBoth: false }],
-      // Short lists are lists, without edges.
-      '@graphql-eslint/relay-edge-types': ['error', { listTypeCanWrapOnlyEdgeType: false }],
+      // Short lists are lists, without edges. Versions are parts of their link, which has the id.
+      '@graphql-eslint/relay-edge-types': ['error', { listTypeCanWrapOnlyEdgeType: false, shouldImplementNode: false }],
       '@graphql-eslint/strict-id-in-types': ['error', { exceptions: { types: values, suffixes: ['Payload', 'Result', 'Connection', 'Edge'] } }],
     },
   },
