@@ -261,7 +261,7 @@ query ExplainRedirect($shortUrl: String!, $visit: VisitSampleInput, $routing: Li
 }`,
     variables: {
       shortUrl: SHORT_URL,
-      visit: { country: 'CH', userAgent: IPHONE, acceptLanguage: 'de-CH,fr;q=0.8' },
+      visit: { country: 'CH', userAgent: IPHONE, acceptLanguage: 'de-CH,en;q=0.8' },
       routing: {
         rules: [
           { name: 'bots', when: [{ bot: true }], targets: [{ url: null }] },
