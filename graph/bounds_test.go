@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 )
@@ -120,7 +121,7 @@ func TestLimits_BoundBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
-	for token, most := range map[string]int{"": b.Bounds.AnonymousBody, ada: b.Bounds.Body} {
+	for token, most := range map[string]int{"": transport.MaxAnonymousBody, ada: b.Bounds.Body} {
 		body := func(n int) string { return `{"query":"{ __typename }"` + strings.Repeat(" ", n-26) + "}" }
 		if r := b.send(t, token, http.MethodPost, "/", "application/json", body(most),
 			mediaGraphQL); len(r.Errors) > 0 {

@@ -35,6 +35,8 @@ var fixedLimits = map[string]string{
 	"graph/limit.maxAliases":             "aliases | operation",
 	"graph/limit.maxDirectives":          "directives | operation",
 	"graph/limit.maxPasswords":           "password operations (log-in, registration, password check) | operation",
+	"graph/transport.MaxAnonymousBody":   "request body, WebSocket message | anonymous request, message",
+	"graph/transport.maxBodies":          "bodies above 64 KiB at once | node; an owner has an eighth",
 	"graph/transport.maxStreamsOfCaller": "subscriptions at once | caller",
 	"graph/transport.maxStreamsOfGroup":  "subscriptions at once | group of callers",
 	"graph/transport.maxStreams":         "subscriptions at once | node",
@@ -91,7 +93,7 @@ var fixedLimits = map[string]string{
 }
 
 // limitVariable are the variables that limit what callers may do; others configure the node.
-var limitVariable = regexp.MustCompile(`^LINKFORGE_(MAX_\w+|\w+_RATE|\w+_QUOTA|BODIES_IN_FLIGHT|UNKNOWN_CODES|` +
+var limitVariable = regexp.MustCompile(`^LINKFORGE_(MAX_\w+|\w+_RATE|\w+_QUOTA|UNKNOWN_CODES|` +
 	`SLUG_CHANGES|LIST_TIMEOUT|OPERATION_DEADLINE)$`)
 
 // inWords are defaults that the guide does not give as a number.

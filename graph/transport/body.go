@@ -9,7 +9,13 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
+// MaxAnonymousBody is the size of the largest body of an anonymous caller, and of a WebSocket message, in bytes. That of
+// other callers is a setting.
+const MaxAnonymousBody = 262144
+
 const (
+	// maxBodies is the total size of the larger request bodies that a node processes at once, in bytes.
+	maxBodies = 134217728
 	// smallBody is the size up to which bodies are admitted without a turn: the request rate bounds
 	// them.
 	smallBody = 64 << 10
@@ -21,9 +27,9 @@ const (
 
 // newBodies returns the gate of large request bodies. Its units are bytes.
 func newBodies(b config.Bounds) *admission.Gate {
-	share := max(int64(b.BodiesInFlight)/bodyShares, int64(b.Body))
+	share := max(maxBodies/bodyShares, int64(b.Body))
 	return admission.New(admission.Config{
-		Name: "large requests", Capacity: max(int64(b.BodiesInFlight), share), Share: share,
+		Name: "large requests", Capacity: max(maxBodies, share), Share: share,
 		Waiting: 32, Queue: 512, MaxWait: maxBodyWait,
 	})
 }
@@ -45,7 +51,7 @@ func (h *Handler) admitBody(ctx context.Context, r *http.Request) (release func(
 // maxBody is the size of the largest body that the caller may send.
 func (h *Handler) maxBody(ctx context.Context) int {
 	if callerOf(ctx).Anonymous {
-		return h.config.Bounds.AnonymousBody
+		return min(MaxAnonymousBody, h.config.Bounds.Body)
 	}
 	return h.config.Bounds.Body
 }

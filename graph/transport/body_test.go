@@ -18,7 +18,7 @@ import (
 func TestBodies_AreSharedBetweenOwners(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &Handler{config: Config{Bounds: config.Bounds{Body: 1 << 20, AnonymousBody: 1 << 20, BodiesInFlight: 8 << 20}}}
+		h := &Handler{config: Config{Bounds: config.Bounds{Body: 16 << 20}}}
 		h.bodies = newBodies(h.config.Bounds)
 		admit := func(owner string, size int64) (func(), error) {
 			ctx := Caller{Owner: owner}.attach(t.Context())
@@ -31,15 +31,15 @@ func TestBodies_AreSharedBetweenOwners(t *testing.T) {
 			size    int64
 			refused bool
 		}{
-			"the second large body of an owner": {"flood", 1 << 20, true},
+			"the second large body of an owner": {"flood", 16 << 20, true},
 			"one of unknown size":               {"flood", -1, true},
 			"a small one":                       {"flood", smallBody, false},
-			"one of another owner":              {"victim", 1 << 20, false},
+			"one of another owner":              {"victim", 16 << 20, false},
 			"one that announces too much":       {"victim", 1 << 40, false}, // it is refused when it is read
 		} {
 			var held []func()
 			for range 1 { // a share is an eighth of eight
-				release := must.Value(admit("flood", 1<<20))(t)
+				release := must.Value(admit("flood", 16<<20))(t)
 				held = append(held, release)
 			}
 			began := time.Now()

@@ -97,7 +97,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
 			"The body exceeds the maximum of %d bytes: %d for anonymous callers, %d for authenticated callers.",
-			maxBytes, h.config.Bounds.AnonymousBody, h.config.Bounds.Body)
+			maxBytes, min(MaxAnonymousBody, h.config.Bounds.Body), h.config.Bounds.Body)
 	}
 	if err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body did not arrive whole.").Because(err)

@@ -125,7 +125,7 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // Accept has responded
 	}
-	conn.SetReadLimit(int64(h.config.Bounds.AnonymousBody))
+	conn.SetReadLimit(MaxAnonymousBody)
 	s := &socket{
 		Handler: h, conn: conn, requestID: r.Header.Get("X-Request-Id"), authorization: authorization,
 		operations: map[string]*context.CancelFunc{},

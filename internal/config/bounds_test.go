@@ -10,8 +10,7 @@ import (
 
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{
-	Body: 10 << 20, AnonymousBody: 256 << 10, BodiesInFlight: 128 << 20,
-	Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second,
+	Body: 10 << 20, Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second,
 }
 
 // TestLoad_SetsBounds each from a variable of its own.
@@ -19,17 +18,15 @@ func TestLoad_SetsBounds(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_MAX_BODY"] = "1"
-	f["LINKFORGE_MAX_ANONYMOUS_BODY"] = "2"
 	f["LINKFORGE_MAX_DOCUMENT"] = "4"
 	f["LINKFORGE_MAX_COST"] = "13"
 	f["LINKFORGE_OPERATION_DEADLINE"] = "14s"
 	f["LINKFORGE_COST_RATE"] = "15"
-	f["LINKFORGE_BODIES_IN_FLIGHT"] = "16"
 	f["LINKFORGE_DOCUMENTS"] = "list.json"
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f)
 	want := Bounds{
-		Body: 1, AnonymousBody: 2, BodiesInFlight: 16, Document: 4, Cost: 13, Deadline: 14 * time.Second,
+		Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second,
 	}
 	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
 		c.Documents != "list.json" || !c.DocumentsOnly {

@@ -180,15 +180,10 @@ type Config struct {
 	LogLevel slog.Level `env:"LINKFORGE_LOG_LEVEL" default:"info"`
 }
 
-// Bounds limit one GraphQL request. Package graph/limit has further maxima, which are no settings.
+// Bounds limit one GraphQL request. Packages graph/limit and graph/transport have further maxima, which are no settings.
 type Bounds struct {
 	// Maximum size of the body of a GraphQL request of an authenticated caller, in bytes.
 	Body int `env:"LINKFORGE_MAX_BODY" default:"10485760" min:"1" max:"1073741824"`
-	// Maximum size of the body of an anonymous request, and of a WebSocket message, in bytes.
-	AnonymousBody int `env:"LINKFORGE_MAX_ANONYMOUS_BODY" default:"262144" min:"1" max:"1073741824"`
-	// Total size of the larger request bodies, above 64 KiB, that a node processes at once, in bytes. An
-	// account or workspace gets an eighth of it.
-	BodiesInFlight int `env:"LINKFORGE_BODIES_IN_FLIGHT" default:"134217728" min:"1" max:"1099511627776"`
 	// Maximum size of a GraphQL document, in bytes.
 	Document int `env:"LINKFORGE_MAX_DOCUMENT" default:"65536" min:"1" max:"16777216"`
 	// Maximum cost, with page sizes multiplied.
