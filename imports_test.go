@@ -93,9 +93,8 @@ var within = map[string][]string{
 	"internal/history":         {"internal/audit", "internal/link", "internal/resolve", "internal/workspace"},
 	"internal/ingest":          {"internal/hitquota", "internal/stats", "internal/workspace"},
 	"internal/link": {
-		"internal/account", "internal/audit", "internal/codecounter", "internal/destination",
-		"internal/idempotency", "internal/ratelimit",
-		"internal/resolve", "internal/utmtemplate", "internal/workspace",
+		"internal/audit", "internal/destination", "internal/ratelimit", "internal/resolve", "internal/utmtemplate",
+		"internal/workspace",
 	},
 	"internal/creation": {
 		"internal/audit", "internal/codecounter", "internal/idempotency", "internal/link", "internal/ratelimit", "internal/workspace",

@@ -86,8 +86,8 @@ type request struct {
 	externalID string
 }
 
-// errRetry rolls back a batch that must run again: it needs more generated codes, must compare a password first, or a
-// link that it found was purged meanwhile.
+// errRetry rolls back a batch that must run again from prepare: it needs something that is not read or computed in the
+// transaction, such as a generated code or the comparison of a password, or others have changed what it has read.
 var errRetry = errors.New("the batch must run again")
 
 func (s *Store) newBatch(calls ...*call) *batch {
@@ -139,7 +139,8 @@ func (b *batch) enter(ctx context.Context) context.Context {
 	return db.WithShortLockTimeout(db.AsCreator(ctx, ids...))
 }
 
-// prepare does before the transaction what would take too long in it. It reports whether a transaction is needed.
+// prepare looks up what upserts name, validates, compares passwords and generates codes, which would take too long in the
+// transaction. It reports whether a transaction is needed.
 func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 	b.items = nil
 	for _, c := range b.calls {

@@ -20,8 +20,8 @@ type proposal struct {
 	draft *link.Link
 	// upsert is the input of an upsert, or nil: then an existing link stays as it is.
 	upsert *Upsert
-	// compared is the id of the password of an existing link with which that of the draft was compared. One that is the
-	// same has given its id to the draft.
+	// compared is the id of the password of an existing link with which that of the draft was compared. If they were
+	// equal, the draft has the id too.
 	compared string
 }
 

@@ -13,8 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// gatherer combines concurrent calls into batches: those of all workspaces of a lane, and those that such a batch leaves
-// under the id of their workspace. Calls that arrive while a batch of the key runs share the next one.
+// gatherer combines concurrent calls into batches. Its keys are lanes, of which each has calls of many workspaces, and ids
+// of workspaces, for calls that the batch of a lane cannot serve. Calls that arrive while a batch of the key runs share
+// the next one.
 type gatherer = batcher.Batcher[string, *call, struct{}]
 
 const (
@@ -49,7 +50,8 @@ func (s *Store) lane(workspaceID string) string {
 	return fmt.Sprint("lane ", h.Sum32()%s.lanes)
 }
 
-// firstError returns the error of a batch, or that of a call. After the first, the batch may still write the second.
+// firstError returns the error of a batch, or else that of a call. The latter is read only then: a caller who leaves gets
+// the former while the batch goes on.
 func firstError(err error, c *call) error {
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func (it *item) first() *item {
 }
 
 // result returns the result so far: the final one, or that of the attempt. A duplicate gets the link of the first item,
-// by its own fields.
+// with Ignored or a conflict by its own fields.
 func (it *item) result() link.Result {
 	first := it.first()
 	r := first.Result

@@ -29,7 +29,7 @@ type Undo struct {
 // reverts the others, and the fields of revived links, to the version before. Links that were undone before
 // are left alone, without an error. The results' errors are Conflict for a link that changed since, and
 // those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or Forbidden.
-// The call is complete when Remaining is 0, which it also is if none of its links could be undone.
+// Callers repeat the call until Remaining is 0, which it also is after a call that could undo no link.
 func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -73,8 +73,8 @@ type operation struct {
 type part struct {
 	LinkID string
 	Number int
-	// IsPending means that this is its newest version.
-	IsPending bool
+	// IsNewest means that the link has no later version.
+	IsNewest bool
 }
 
 type versionKey struct {
@@ -99,7 +99,7 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		Where("id < ?", id.From(id.Event, end)).Where("operation_id = ?", o.id).
 		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Group("target_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
-		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_pending").
+		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_newest").
 		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND link.version_operation = ?", o.id).
 		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		return errNoOperation()
 	}
 	for _, p := range o.parts[min(len(o.parts), link.MaxBatch):] {
-		if p.IsPending {
+		if p.IsNewest {
 			o.remaining++
 		}
 	}

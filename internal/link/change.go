@@ -32,7 +32,7 @@ type Change struct {
 	Seen *time.Time
 }
 
-// NeedsValidStates reports whether the change may break pending changes of the link, which are then validated.
+// NeedsValidStates reports whether the pending changes of the link must be validated again after this change.
 func (c *Change) NeedsValidStates() bool {
 	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
 }
@@ -54,7 +54,7 @@ func (s *Store) Mutate(c *Change, l *Link) error {
 	return nil
 }
 
-// SetFields applies the change, except that of the routing.
+// SetFields checks Seen, and validates and sets all fields of the change except the routing.
 func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 	if err := l.CheckSeen(c.Seen); err != nil {
 		return err

@@ -12,8 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/patch"
 )
 
-// WriteDue writes the scheduled changes of links that have taken effect, each as a version of its own, and
-// loads the others, so that Hosts has theirs, and Granted. The caller has locked the links in the transaction.
+// WriteDue writes the scheduled changes of links that have taken effect, with one version for all changes of an instant. It
+// also loads the remaining pending changes, which Hosts needs, and Granted. The caller has locked the links in the
+// transaction.
 func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	if err := loadPending(ctx, tx, links...); err != nil {
 		return err
@@ -80,8 +81,8 @@ type dueState struct {
 	actor string
 }
 
-// Complete adds to links what their rows lack. It sets Granted, and gives links the state that they have at an instant:
-// with the scheduled changes that have taken effect and are not written yet. Version, UpdatedAt, lists and searches
+// Complete brings links that were read to their state at an instant, with the scheduled changes that have taken effect and
+// are not written yet, and loads Granted. Version, UpdatedAt, lists and searches
 // follow once they are.
 func Complete(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
 	if err := applyDue(ctx, conn, now, links...); err != nil {

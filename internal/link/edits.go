@@ -95,7 +95,7 @@ func (e *Edits) operationOf(l *Link) string {
 // pass is one attempt to change the links of a batch in memory.
 type pass struct {
 	results []Result
-	// links are those of the batch by their ids, with the changes so far; changed are those that differ.
+	// links have the changes so far, by id; changed are those of them that differ from their rows.
 	links, changed map[string]*Link
 	// unchecked are the states with URLs that may be refused.
 	unchecked map[*Link]uncheckedState

@@ -119,7 +119,7 @@ func lostClaims(
 	return lost
 }
 
-// keeps reports whether the link that has the external id of a claim, if there is one, keeps it.
+// keeps reports whether another link still has the external id of a claim after the batch.
 func keeps(holder string, c *claim, last map[string]*claim, locked map[string]*Link) bool {
 	switch {
 	case holder == "" || holder == c.linkID:

@@ -17,7 +17,7 @@ import (
 // StatementBytes bounds the text in one statement, and with it the memory of a batch.
 const StatementBytes = 1 << 20
 
-// insertNew omits the columns that are null or zero in every new link.
+// insertNew omits the columns that have the default of the database in every new link.
 var insertNew = db.Insert{
 	Without: []string{
 		"deleted_at", "disabled_at", "ended_at", "purged_at", "started_at", "expired_at", "destination_status",

@@ -1,5 +1,5 @@
 // Package link owns the rows and rules of short links, with their versions and pending changes, and looks links up by ID or
-// address. write.go writes them; writes_test.go lists the exceptions. Packages creation, edit, schedule and upkeep decide
+// address. Only write.go and externalid.go update links, which a test of the root folder checks. Packages creation, edit, schedule and upkeep decide
 // what is written, package history reads versions, package linklist lists and searches links, and package routing decides
 // their responses. The GraphQL resolvers and the commands call it too.
 package link

@@ -140,8 +140,8 @@ func (s *Store) AddPending(
 	return s.insertPending(ctx, tx, added)
 }
 
-// insertPending writes a new change, its URLs, the maxima of its targets, and its event. It is no change of the link, so
-// that it has no version.
+// insertPending writes a new change, its URLs, the maxima of its targets, and its event. The link does not
+// change, so there is no version.
 func (s *Store) insertPending(ctx context.Context, tx bun.Tx, c *ScheduledChange) error {
 	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
 		return fmt.Errorf("writing a scheduled change: %w", err)

@@ -33,8 +33,8 @@ func (l *Link) applyPatch(p *patch.Patch, now time.Time) {
 	}
 }
 
-// states returns the pending changes of the link with the states after them: each with all changes that are
-// due before.
+// states returns copies of the pending changes, each with the link as it is once this change and all earlier ones have
+// been applied.
 func (l *Link) states() []*ScheduledChange {
 	states, state := make([]*ScheduledChange, 0, len(l.pending)), l
 	for _, c := range l.pending {
@@ -105,7 +105,7 @@ func (c *ScheduledChange) errBroken(err error) error {
 }
 
 // refuseStates returns an UnsafeURL error if one of the states has a URL that is refused by package
-// destination. The field of the state after the change with the id is that of the input.
+// destination. For the change ownID, the error names the field of the input.
 func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*ScheduledChange, ownID string) error {
 	links := make([]*Link, 0, len(states))
 	for _, state := range states {

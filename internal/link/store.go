@@ -227,7 +227,7 @@ func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string)
 	return mapByID(m, links), s.complete(ctx, links...)
 }
 
-// mapByID returns links of a membership's workspace by their ids.
+// mapByID sets the membership of links, and returns them by their ids.
 func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	byID := make(map[string]*Link, len(links))
 	for _, l := range links {

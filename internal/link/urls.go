@@ -72,7 +72,7 @@ func copyChecks(rows, replaced []URLRow) {
 }
 
 // urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has no
-// single destination to check, and an image is none.
+// single destination to check, and an image is not a destination.
 func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 	for _, u := range l.Routing.URLs() {
 		canonical, err := urlnorm.Canonical(u.URL)

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// CheckLease is how long a caller of DueChecks has to check the URLs. They are due again afterwards, in
-// case its node has died.
+// CheckLease is how long a caller of DueChecks has to check the URLs. After that they are due again, for other
+// nodes.
 const CheckLease = 15 * time.Minute
 
 // Due is a URL to check: the destination of a link, or a URL of its routing.

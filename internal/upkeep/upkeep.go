@@ -27,7 +27,7 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 func (s *Store) idempotency() *idempotency.Store { return &idempotency.Store{DB: s.DB, Now: s.Now} }
 
 // CleanUp records transitions, purges links that ended longer ago than Tombstones, and deletes expired
-// idempotency keys and changes, in batches with a transaction each. No state depends on it: a link
+// idempotency keys and old rows of the change list, in batches with a transaction each. No state depends on it: a link
 // expires at its instant, recorded or not.
 func (s *Store) CleanUp(ctx context.Context) error {
 	if err := s.RecordTransitions(ctx); err != nil {
