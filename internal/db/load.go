@@ -35,7 +35,7 @@ func (d *DB) copyRows(
 ) error {
 	conn := ctx.Value(inTx{}).(*sql.Conn) // the one that the transaction has
 	rows := pgx.CopyFromSlice(n, func(i int) ([]any, error) { return row(i), nil })
-	return conn.Raw(func(c any) error { return c.(*pgscope.Conn).CopyFrom(ctx, table, columns, rows) })
+	return onConn(conn, func(c *pgscope.Conn) error { return c.CopyFrom(ctx, table, columns, rows) })
 }
 
 func insertRows(ctx context.Context, tx bun.Tx, table string, columns []string, n int, row func(i int) []any) error {

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
@@ -43,7 +44,7 @@ func (d *DB) Pipe(ctx context.Context, tx bun.Tx, all ...Lookup) error {
 		texts, values = append(texts, string(text)), append(values, l.Params.list())
 	}
 	if conn, _ := ctx.Value(inTx{}).(*sql.Conn); conn != nil && len(texts) > 1 {
-		err := conn.Raw(func(c any) error { return c.(*pgscope.Conn).SendAhead(ctx, texts, values) })
+		err := onConn(conn, func(c *pgscope.Conn) error { return c.SendAhead(ctx, texts, values) })
 		if err != nil {
 			return err
 		}
@@ -61,4 +62,14 @@ func (p *Params) list() []any {
 		return nil
 	}
 	return p.values
+}
+
+// onConn calls f with the connection of a transaction. database/sql does not see the error: it would close a bad
+// connection at once, and wait for the transaction, which waits for f.
+func onConn(conn *sql.Conn, f func(c *pgscope.Conn) error) (err error) {
+	raw := conn.Raw(func(c any) error {
+		err = f(c.(*pgscope.Conn))
+		return nil
+	})
+	return cmp.Or(raw, err)
 }

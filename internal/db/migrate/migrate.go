@@ -219,6 +219,9 @@ func up(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS, step Migration) (
 	return true, err
 }
 
+// resetTimeout bounds the restoring of a session after an online migration.
+const resetTimeout = 5 * time.Second
+
 // runOnline runs the statements of an online migration on a second connection. The transaction has the lock, and must
 // not have written yet: readers of events and caches wait for the oldest transaction that has.
 func runOnline(ctx context.Context, d *db.DB, tx bun.Tx, statements string) error {
@@ -238,7 +241,11 @@ func runOnline(ctx context.Context, d *db.DB, tx bun.Tx, statements string) erro
 	if _, err := conn.Conn.ExecContext(ctx, "SET statement_timeout = 0; SET lock_timeout = 0"); err != nil {
 		return err
 	}
-	defer conn.Conn.ExecContext(context.WithoutCancel(ctx), "RESET statement_timeout; RESET lock_timeout")
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetTimeout)
+		defer cancel()
+		_, _ = conn.Conn.ExecContext(ctx, "RESET statement_timeout; RESET lock_timeout") // scopes have their own
+	}()
 	invalid, err := invalidIndexes(ctx, conn, statements)
 	if err != nil {
 		return err

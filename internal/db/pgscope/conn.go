@@ -73,10 +73,12 @@ func (c *Conn) mustEnter(ctx context.Context, wanted Scope) (bool, error) {
 	switch {
 	case c.tx != nil && !c.tx.scope.has(wanted):
 		return false, errOtherScope
-	case c.tx != nil && c.tx.hasBegun:
-		return false, nil
 	case c.Conn.Conn().IsClosed():
 		return false, driver.ErrBadConn
+	case c.tx != nil && c.tx.hasBegun && c.Conn.Conn().PgConn().TxStatus() == 'I':
+		return false, errRolledBack // BEGIN has failed: without it the statement would run in no scope
+	case c.tx != nil && c.tx.hasBegun:
+		return false, nil
 	case c.needsReset:
 		if err := c.startSession(ctx); err != nil {
 			return false, err
@@ -99,8 +101,8 @@ func (c *Conn) query(ctx context.Context, text string, args []driver.NamedValue)
 	if err != nil {
 		return nil, err
 	}
-	if enters {
-		return c.queryInScope(ctx, q)
+	if enters || q.prepared != nil {
+		return c.queryInPipeline(ctx, q, enters)
 	}
 	return c.Conn.QueryContext(ctx, text, q.args)
 }
@@ -116,8 +118,8 @@ func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 	if err != nil {
 		return nil, err
 	}
-	if enters {
-		return c.execInScope(ctx, q)
+	if enters || q.prepared != nil {
+		return c.execInPipeline(ctx, q, enters)
 	}
 	return c.Conn.ExecContext(ctx, text, q.args)
 }
@@ -144,13 +146,13 @@ func (c *Conn) prepare(
 		return q, enters, nil
 	}
 	if q.prepared = c.prepared[text]; q.prepared == nil {
-		if q.prepared, err = c.Conn.Conn().Prepare(ctx, text, text); err == nil {
-			c.prepared[text] = q.prepared
-		} else if pgconn.SafeToRetry(err) && ctx.Err() == nil {
-			err = driver.ErrBadConn
+		if q.prepared, err = c.prepareInScope(ctx, text, enters); err != nil {
+			return q, false, err
 		}
+		c.prepared[text] = q.prepared
+		enters = enters && c.tx == nil // the transaction has begun
 	}
-	return q, enters, err
+	return q, enters, nil
 }
 
 // explain also notes that the server became a standby, so that the pool connects to the new primary, and that the
@@ -177,8 +179,13 @@ func (c *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx
 	return scopedTx{ctx, c}, nil
 }
 
-// CopyFrom copies rows into a table.
+var errNoTx = errors.New("rows are copied within transactions only")
+
+// CopyFrom copies rows into a table, within a transaction.
 func (c *Conn) CopyFrom(ctx context.Context, table string, columns []string, rows pgx.CopyFromSource) error {
+	if c.tx == nil {
+		return errNoTx
+	}
 	enters, err := c.mustEnter(ctx, Of(ctx))
 	if err == nil && enters {
 		err = c.begin(ctx)
@@ -237,6 +244,9 @@ func (t scopedTx) end(ctx context.Context, command string) (tag string, err erro
 	}
 	_ = t.conn.endAhead(nil)
 	own := t.conn.Conn.Conn()
+	if own.PgConn().TxStatus() == 'I' {
+		return "ROLLBACK", nil // BEGIN has failed
+	}
 	got, err := own.Exec(ctx, command)
 	if err != nil {
 		_ = own.Close(ctx)

@@ -82,17 +82,25 @@ func TestLock_TimesOut(t *testing.T) {
 			_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(1)")
 			return err
 		}
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE locked (id INT); GRANT ALL ON locked TO PUBLIC"))(t)
 		go func() {
 			done <- d.Tx(db.AsSystem(context.Background()), func(ctx context.Context, tx bun.Tx) error {
 				err := lock(ctx, tx)
+				_, errTable := tx.ExecContext(ctx, "LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
 				close(held)
 				<-freed
-				return err
+				return errors.Join(err, errTable)
 			})
 		}()
 		<-held
-		if err := d.Tx(t.Context(), lock); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "55P03") {
-			t.Errorf("a request that waits gets %v", err)
+		prepares := func(ctx context.Context, tx bun.Tx) error {
+			p := d.Params()
+			return tx.NewRaw("SELECT count(*) FROM locked WHERE id = ?", p.Of(1)).Scan(p.Bind(ctx), new(int))
+		}
+		for name, waits := range map[string]func(ctx context.Context, tx bun.Tx) error{"locks": lock, "prepares": prepares} {
+			if err := d.Tx(t.Context(), waits); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "55P03") {
+				t.Errorf("a request that waits as it %s gets %v", name, err)
+			}
 		}
 		time.AfterFunc(600*time.Millisecond, func() { close(freed) })
 		if err := d.Tx(db.AsSystem(t.Context()), lock); err != nil {
@@ -100,6 +108,54 @@ func TestLock_TimesOut(t *testing.T) {
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// late is a context that ends after database/sql has looked at it once.
+type late struct {
+	context.Context
+	looks *int
+}
+
+// Done implements context.Context.
+func (l late) Done() <-chan struct{} {
+	if *l.looks++; *l.looks == 1 {
+		return l.Context.Done()
+	}
+	ended := make(chan struct{})
+	close(ended)
+	return ended
+}
+
+// Err implements context.Context.
+func (l late) Err() error {
+	if *l.looks <= 1 {
+		return l.Context.Err()
+	}
+	return context.DeadlineExceeded
+}
+
+// TestTx_WithoutBeginRunsNothing: after a first statement that was not sent, none runs outside of the transaction.
+func TestTx_WithoutBeginRunsNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := must.Value(db.OpenPostgres(dbtest.PostgresURL(t), 1))(t)
+		t.Cleanup(func() { d.Close() })
+		dbtest.Migrated(t, d)
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE made (id INT); GRANT ALL ON made TO PUBLIC"))(t)
+		err := d.Tx(db.InWorkspace(t.Context(), "ws_mine", ""), func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.ExecContext(late{ctx, new(int)}, "SELECT 1"); err == nil {
+				t.Error("a statement of a context that has ended is sent")
+			}
+			if _, err := tx.ExecContext(ctx, "INSERT INTO made VALUES (1)"); err == nil {
+				t.Error("a statement runs without BEGIN")
+			}
+			return nil
+		})
+		if err == nil {
+			t.Error("the transaction is committed")
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -73,8 +74,45 @@ func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
+		_ = c.(*net.TCPConn).SetLinger(0) // a reset, after which writes fail
 		c.Close()
 	}
+}
+
+// TestTx_EndsOnAResetConnection: a transaction that begins by statements that are sent ahead, or by a copy.
+func TestTx_EndsOnAResetConnection(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		where := dbtest.PostgresURL(t)
+		dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
+		for name, begin := range map[string]func(ctx context.Context, d *db.DB, tx bun.Tx) error{
+			"ahead": func(ctx context.Context, d *db.DB, tx bun.Tx) error {
+				var lookups []db.Lookup
+				for n := range 2 {
+					p := d.Params()
+					lookups = append(lookups, db.Lookup{Query: tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(n)), Params: p, Dest: new(int)})
+				}
+				return d.Pipe(ctx, tx, lookups...)
+			},
+			"copy": func(ctx context.Context, d *db.DB, tx bun.Tx) error {
+				return d.Load(ctx, tx, "counters", []string{"name", "next"}, 0, func(int) []any { return nil })
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := newWire(t, must.Value(url.Parse(where))(t).Host)
+				d := on(t, where, w.Addr().String())
+				ctx, cancel := context.WithTimeout(db.AsSystem(t.Context()), 20*time.Second)
+				defer cancel()
+				run := func(ctx context.Context, tx bun.Tx) error { return begin(ctx, d, tx) }
+				must.NoError(t, d.Tx(ctx, run))
+				w.cut()
+				if err := d.Tx(ctx, run); !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
+					t.Errorf("%v, %v", err, ctx.Err())
+				}
+			})
+		}
+	})
 }
 
 // TestError_OutageIsUnavailable: errors are retryable if no server listens, a connection

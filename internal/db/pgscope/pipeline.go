@@ -3,6 +3,7 @@ package pgscope
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"database/sql/driver"
 	"fmt"
 	"strconv"
@@ -90,14 +91,14 @@ func (p pipeline) end(err error) error {
 	return cmp.Or(err, closing)
 }
 
-// queryInScope runs a query in its scope, and returns its rows. Both are one transaction: without the scope the query
-// does not run.
-func (c *Conn) queryInScope(ctx context.Context, q query) (*pipelineRows, error) {
+// queryInPipeline runs a query, and returns its rows. If it enters its scope both are one transaction: without the scope
+// the query does not run.
+func (c *Conn) queryInPipeline(ctx context.Context, q query, enters bool) (*pipelineRows, error) {
 	values, err := q.encode(c)
 	if err != nil {
 		return nil, err
 	}
-	p := c.startPipeline(ctx, true)
+	p := c.startPipeline(ctx, enters)
 	q.send(p, values)
 	rows, err := c.rows(p)
 	if err == nil {
@@ -106,14 +107,33 @@ func (c *Conn) queryInScope(ctx context.Context, q query) (*pipelineRows, error)
 	return nil, p.end(err)
 }
 
-// execInScope is queryInScope of a statement without rows.
-func (c *Conn) execInScope(ctx context.Context, q query) (driver.Result, error) {
-	rows, err := c.queryInScope(ctx, q)
+// execInPipeline is queryInPipeline of a statement without rows.
+func (c *Conn) execInPipeline(ctx context.Context, q query, enters bool) (driver.Result, error) {
+	rows, err := c.queryInPipeline(ctx, q, enters)
 	if err != nil {
 		return nil, err
 	}
 	err = rows.Close()
 	return driver.RowsAffected(rows.CommandTag().RowsAffected()), err
+}
+
+// prepareInScope prepares a statement, whose tables may be locked, with the timeouts of its scope.
+func (c *Conn) prepareInScope(ctx context.Context, text string, enters bool) (*pgconn.StatementDescription, error) {
+	p, name := c.startPipeline(ctx, enters), fmt.Sprintf("linkforge_%x", sha256.Sum224([]byte(text)))
+	p.SendPrepare(name, text, nil)
+	err := p.enter()
+	var results any
+	if err == nil {
+		results, err = p.GetResults()
+	}
+	prepared, ok := results.(*pgconn.StatementDescription)
+	if err == nil && !ok {
+		err = fmt.Errorf("preparing a statement: the server answered %T", results)
+	}
+	if err = p.end(err); err == nil {
+		prepared.Name = name
+	}
+	return prepared, err
 }
 
 // begin begins the transaction without a statement.
