@@ -105,8 +105,11 @@ func TestTx_EndsOnAResetConnection(t *testing.T) {
 				ctx, cancel := context.WithTimeout(db.AsSystem(t.Context()), 20*time.Second)
 				defer cancel()
 				run := func(ctx context.Context, tx bun.Tx) error { return begin(ctx, d, tx) }
-				must.NoError(t, d.Tx(ctx, run))
+				for range 3 { // the session is not checked again within a second
+					must.NoError(t, d.Tx(ctx, run))
+				}
 				w.cut()
+				time.Sleep(5 * time.Millisecond) // until the reset has arrived
 				if err := d.Tx(ctx, run); !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
 					t.Errorf("%v, %v", err, ctx.Err())
 				}
