@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/probe"
@@ -50,6 +51,8 @@ type Config struct {
 	Links      *link.Store
 	Creation   *creation.Store
 	Edit       *edit.Store
+	// LinkQuotas are the monthly quotas of new links.
+	LinkQuotas *linkquota.Store
 	Schedule   *schedule.Store
 	History    *history.Store
 	// Codes checks the styles of QR codes.

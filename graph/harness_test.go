@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound"
@@ -67,13 +68,14 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.New(k, log, time.Now), clicktest.New(t, counted, time.Now)
 	links := must.Value(link.NewStore(link.Config{
-		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
+		DB: counted, PublicURL: "http://sho.rt", AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},
 		Clicks:      clicks, Limits: limits, Log: log, Now: time.Now,
 	}))(t)
 	own := must.Value(ownhost.New("http://sho.rt"))(t)
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
+	quota := &linkquota.Store{DB: counted, Default: 1000, Now: time.Now}
 	c := Config{
 		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, UTMTemplates: templates, Codes: qr.NewRenderer(),
 		Accounts: &account.Store{
@@ -83,8 +85,9 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
 		Keys:       keys,
 		Links:      links,
-		Creation:   creation.NewStore(links),
-		Edit:       &edit.Store{Store: links},
+		LinkQuotas: quota,
+		Creation:   creation.NewStore(links, quota),
+		Edit:       &edit.Store{Store: links, Quota: quota},
 		Schedule:   &schedule.Store{Store: links},
 		History:    &history.Store{Store: links},
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},

@@ -215,11 +215,11 @@ func (r *workspaceResolver) countLinks(
 }
 
 func (r *workspaceResolver) LinkQuota(ctx context.Context, m *workspace.Membership) (*gen.Quota, error) {
-	used, this, err := r.Config.Links.Usage(ctx, *m)
+	used, this, err := r.Config.LinkQuotas.Used(ctx, *m)
 	if err != nil {
 		return nil, err
 	}
-	return quotaOf(r.Config.Links.QuotaOf(*m), used, this), nil
+	return quotaOf(r.Config.LinkQuotas.Limit(*m), used, this), nil
 }
 
 func quotaOf(limit, used int64, of month.Month) *gen.Quota {

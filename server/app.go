@@ -278,6 +278,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Links:        a.Links,
 		Creation:     a.Creation,
 		Edit:         a.Edit,
+		LinkQuotas:   a.LinkQuotas,
 		Schedule:     a.Schedule,
 		History:      a.History,
 		Codes:        a.codes,

@@ -16,7 +16,7 @@ type quotasCommand struct {
 // Run lists the workspaces that are near one of their quotas this month.
 func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, discard, func(c config.Config, s *stores.Stores) error {
-		usages, err := s.Links.Usages(ctx)
+		usages, err := s.LinkQuotas.List(ctx)
 		if err != nil {
 			return err
 		}

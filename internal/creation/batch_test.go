@@ -91,7 +91,7 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var written linkInserts
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&written), Kind: d.Kind})
-		b.LinkQuota = 5
+		b.Quota.Default = 5
 		promo := "promo"
 		b.create(t, link.New{URL: "https://example.com/there", CustomCode: &promo})
 		if !written.any {
@@ -116,7 +116,7 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 5
+		b.Quota.Default = 5
 		promo := "promo"
 		b.create(t, link.New{URL: "https://example.com/there", CustomCode: &promo})
 		for name, bad := range map[string]*link.New{
@@ -149,7 +149,7 @@ func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 60
+		b.Quota.Default = 60
 		var mu sync.Mutex
 		said := map[string]int{}
 		var all sync.WaitGroup
@@ -184,13 +184,13 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 10_000
+		b.Quota.Default = 10_000
 		var mu sync.Mutex
 		codes := map[string]bool{}
 		for range 2 {
 			var all sync.WaitGroup
 			for range 2 {
-				node := NewStore(b.Store.Store)
+				node := NewStore(b.Store.Store, b.World.Quota)
 				all.Go(func() {
 					for range 3 {
 						in := urls(0, 500)
@@ -260,7 +260,7 @@ func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 3 * link.MaxBatch
+		b.Quota.Default = 3 * link.MaxBatch
 		for _, want := range []string{"created", "there"} {
 			for call := range 3 {
 				for i, said := range outcomes(b.createMany(t, link.SkipFailed, urls(call*link.MaxBatch, (call+1)*link.MaxBatch)...)) {
@@ -269,8 +269,8 @@ func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 					}
 				}
 			}
-			if got := b.Used(t); got != b.LinkQuota {
-				t.Errorf("%d links used, want %d", got, b.LinkQuota)
+			if got := b.Used(t); got != b.Quota.Default {
+				t.Errorf("%d links used, want %d", got, b.Quota.Default)
 			}
 		}
 	})
@@ -311,7 +311,7 @@ func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 			others = append(others, &link.New{URL: fmt.Sprintf("https://example.com/other/%d", i), CustomCode: &code})
 		}
 		b.createMany(t, link.SkipFailed, in...)
-		b.LinkQuota = 51
+		b.Quota.Default = 51
 		before := statements.Load()
 		for i, said := range outcomes(b.createMany(t, link.SkipFailed, others...)) {
 			if said != "CODE_TAKEN" {

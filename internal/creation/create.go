@@ -15,12 +15,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Store creates links. It has the methods of the store of links.
 type Store struct {
 	*link.Store
+	quota       *linkquota.Store
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
 	gatherer    gatherer
@@ -29,10 +31,10 @@ type Store struct {
 	exhausted   atomic.Int64
 }
 
-// NewStore returns a Store that creates links in the store of links.
-func NewStore(links *link.Store) *Store {
+// NewStore returns a Store that creates links in the store of links, within the quotas.
+func NewStore(links *link.Store, quota *linkquota.Store) *Store {
 	return &Store{
-		Store: links, counters: codecounter.New(links.DB, links.CodeSecrets),
+		Store: links, quota: quota, counters: codecounter.New(links.DB, links.CodeSecrets),
 		idempotency: idempotency.Store{DB: links.DB, Now: links.Now},
 		gatherer:    gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
 	}

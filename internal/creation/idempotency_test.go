@@ -87,17 +87,17 @@ func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 0
+		b.Quota.Default = 0
 		results, err := b.keyed(t, "key", counted("https://example.com/a"))
 		if err != nil || !errs.Is(results[0].Err, errs.QuotaExceeded) {
 			t.Fatalf("%v, %v", results, err)
 		}
-		b.LinkQuota = 1
+		b.Quota.Default = 1
 		if results, err = b.keyed(t, "key", counted("https://example.com/b")); err != nil || !results[0].Created {
 			t.Errorf("after a failure: %v, %v", results, err)
 		}
 		// A call that returns an existing link is a success too.
-		b.LinkQuota = 2
+		b.Quota.Default = 2
 		b.create(t, link.New{URL: "https://example.com/there"})
 		for range 2 {
 			if results, err = b.keyed(t, "there", &link.New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||

@@ -9,7 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -32,7 +32,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.unresolved() {
 		workspaceID := it.call.member.ID()
 		if quotas[workspaceID] == nil {
-			quotas[workspaceID] = &allowance{left: b.QuotaOf(it.call.member)}
+			quotas[workspaceID] = &allowance{left: b.quota.Limit(it.call.member)}
 		}
 		quotas[workspaceID].wanted++
 	}
@@ -45,7 +45,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	if b.isShared && b.DB.Kind == db.Postgres {
 		rest = unlocked
 	}
-	used, err := link.AddUsage(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
+	used, err := linkquota.Add(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
 	if err != nil {
 		return err
 	}
@@ -64,15 +64,15 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 
 // returnQuotas returns links that were consumed and not created.
 func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
-	_, err := link.AddUsage(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
+	_, err := linkquota.Add(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
 	return err
 }
 
 // usagesOf returns how many links to add to the usage of workspaces, in the order of their ids.
-func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []link.UsageRow) {
+func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []linkquota.Usage) {
 	for _, workspaceID := range slices.Sorted(maps.Keys(quotas)) {
 		if n := links(quotas[workspaceID]); n != 0 && workspaceID != workspace.PublicID {
-			rows = append(rows, link.NewUsage(workspaceID, b.now, n))
+			rows = append(rows, linkquota.NewUsage(workspaceID, b.now, n))
 		}
 	}
 	return rows
@@ -108,7 +108,7 @@ func distinct(items []*item) []*item {
 // refuseForQuota fails items because the quota is used up.
 func (b *batch) refuseForQuota(items []*item) {
 	for _, it := range items {
-		it.facts.overQuota = b.ErrQuota(it.call.member, b.now)
+		it.facts.overQuota = b.quota.Exceeded(it.call.member, b.now)
 		it.decide()
 	}
 }

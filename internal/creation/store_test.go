@@ -33,7 +33,7 @@ type bundle struct {
 func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	return &bundle{NewStore(w.Links), w}
+	return &bundle{NewStore(w.Links, w.Quota), w}
 }
 
 var (
@@ -259,7 +259,7 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 7
+		b.Quota.Default = 7
 		var mu sync.Mutex
 		made, refused := 0, 0
 		var all sync.WaitGroup
@@ -295,7 +295,7 @@ func TestStore_LinkQuotaOfZero(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 0
+		b.Quota.Default = 0
 		b.refuse(t, link.New{URL: "https://example.com/"}, errs.QuotaExceeded)
 	})
 }

@@ -95,7 +95,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			revived.VersionCause != link.CauseRevived {
 			t.Errorf("revived: %s, %+v", outcome, revived)
 		}
-		if n, _, err := b.Usage(t.Context(), b.Mine); n != 1 || err != nil {
+		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 1 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		b.verifyHistory(t)
@@ -209,7 +209,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		if diff := cmp.Diff(all, run(link.AllOrNothing)); diff != "" {
 			t.Errorf("all or nothing (-want +got):\n%s", diff)
 		}
-		if n, _, err := b.Usage(t.Context(), b.Mine); n != 2 || err != nil {
+		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
@@ -228,7 +228,7 @@ func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 1
+		b.Quota.Default = 1
 		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/1"}); outcome != "CREATED" {
 			t.Fatal(outcome)
 		}
@@ -248,7 +248,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 	const n = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := NewStore(b.Store.Store)
+		other := NewStore(b.Store.Store, b.World.Quota)
 		var all sync.WaitGroup
 		outcomes := make([]string, n)
 		for i := range n {

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -113,7 +114,7 @@ func (c Claim) status(err error) ClaimStatus {
 // before the link's, as package creation does.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	now := s.now()
-	used, err := link.AddUsage(ctx, tx, "", link.NewUsage(m.ID(), now, 0))
+	used, err := linkquota.Add(ctx, tx, "", linkquota.NewUsage(m.ID(), now, 0))
 	if err != nil {
 		return Claim{}, err
 	}
@@ -124,8 +125,8 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if c, done := s.claimable(ctx, tx, m, l); done {
 		return c, nil
 	}
-	if used[0].Links >= s.QuotaOf(m) {
-		return Claim{Err: s.ErrQuota(m, now)}, nil
+	if used[0].Links >= s.Quota.Limit(m) {
+		return Claim{Err: s.Quota.Exceeded(m, now)}, nil
 	}
 	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
@@ -136,7 +137,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if _, err := link.AddUsage(ctx, tx, "", link.NewUsage(m.ID(), now, 1)); err != nil {
+	if _, err := linkquota.Add(ctx, tx, "", linkquota.NewUsage(m.ID(), now, 1)); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, nil

@@ -98,7 +98,7 @@ func TestStore_ClaimRefusals(t *testing.T) {
 		b.create(t, custom("https://example.com/other", taken.Code))
 		_, last := b.anonymous(t, "https://example.com/last")
 		_, beyond := b.anonymous(t, "https://example.com/beyond")
-		b.LinkQuota = 2
+		b.Quota.Default = 2
 		for _, c := range []struct {
 			name, token string
 			status      edit.ClaimStatus
@@ -121,7 +121,7 @@ func TestStore_ClaimRefusals(t *testing.T) {
 		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
-		b.LinkQuota, b.Now = 100, noon.Add(8*time.Hour)
+		b.Quota.Default, b.Now = 100, noon.Add(8*time.Hour)
 		if got := b.claimOne(t, b.Mine, beyond); got.Status != edit.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
 			t.Errorf("at its end: %+v", got)
 		}

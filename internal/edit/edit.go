@@ -13,11 +13,16 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Store changes links.
-type Store struct{ *link.Store }
+type Store struct {
+	*link.Store
+	// Quota is what claims consume.
+	Quota *linkquota.Store
+}
 
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }

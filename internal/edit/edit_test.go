@@ -36,7 +36,7 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	return &bundle{Store: creation.NewStore(w.Links), World: w}
+	return &bundle{Store: creation.NewStore(w.Links, w.Quota), World: w}
 }
 
 var (

@@ -142,7 +142,7 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = link.MaxBatch
+		b.Quota.Default = link.MaxBatch
 		var links []*link.Link
 		var changes []link.Change
 		before := map[string]link.Snapshot{}
@@ -301,7 +301,7 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 2 * link.MaxBatch
+		b.Quota.Default = 2 * link.MaxBatch
 		operationID := id.New(id.Operation)
 		b.operate(t, operationID, urls(0, link.MaxBatch)...)
 		b.operate(t, operationID, urls(link.MaxBatch, link.MaxBatch+5)...)

@@ -30,7 +30,7 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	return &bundle{creation.NewStore(w.Links), w}
+	return &bundle{creation.NewStore(w.Links, w.Quota), w}
 }
 
 func (b *bundle) create(t *testing.T, in link.New) *link.Link {

@@ -34,8 +34,6 @@ type Config struct {
 	PublicURL string
 	// Destinations decides which URLs links may have. Nil Own means the host of PublicURL.
 	Destinations destination.Checker
-	// LinkQuota is how many links a workspace without its own quota may create in a month.
-	LinkQuota int64
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
 	// Templates may be nil: then no routing can name one.

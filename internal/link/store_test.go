@@ -27,7 +27,7 @@ type bundle struct {
 func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	return &bundle{creation.NewStore(w.Links), w}
+	return &bundle{creation.NewStore(w.Links, w.Quota), w}
 }
 
 var custom, pairs = linktest.Custom, linktest.Pairs

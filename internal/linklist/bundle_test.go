@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -30,11 +31,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	now := func() time.Time { return noon }
 	links := must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 10_000, CodeSecrets: [][]byte{[]byte("a secret")},
+		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
 		Log: slog.New(slog.DiscardHandler), Now: now,
 	}))(t)
+	quota := &linkquota.Store{DB: d, Default: 10_000, Now: now}
 	b := &bundle{
-		Store: &Store{DB: d, Now: now}, links: creation.NewStore(links), edit: &edit.Store{Store: links},
+		Store: &Store{DB: d, Now: now}, links: creation.NewStore(links, quota), edit: &edit.Store{Store: links, Quota: quota},
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
 	}
 	if err := b.IndexAll(t.Context()); err != nil { // there are no links of an earlier version

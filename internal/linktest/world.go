@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -35,6 +36,7 @@ import (
 // World is a store of links with two workspaces of one person each.
 type World struct {
 	Links    *link.Store
+	Quota    *linkquota.Store
 	Edit     *edit.Store
 	Schedule *schedule.Store
 	History  *history.Store
@@ -56,12 +58,13 @@ func New(t testing.TB, d *db.DB) *World {
 	w.Clicks = clicktest.New(t, d, clock)
 	clicktest.Run(t, w.Clicks.Recorder)
 	w.Links = must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: w.Clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
 		Now: clock,
 	}))(t)
-	w.Edit = &edit.Store{Store: w.Links}
+	w.Quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
+	w.Edit = &edit.Store{Store: w.Links, Quota: w.Quota}
 	w.Schedule, w.History = &schedule.Store{Store: w.Links}, &history.Store{Store: w.Links}
 	w.Grants = hitquota.NewGrants(d, w.Clicks.Store, log)
 	clicktest.Run(t, w.Grants)
@@ -98,7 +101,7 @@ func (w *World) Tags(t *testing.T, l *link.Link) []string {
 // Used returns how many links Mine has created in the month.
 func (w *World) Used(t *testing.T) int64 {
 	t.Helper()
-	links, _, err := w.Links.Usage(t.Context(), w.Mine)
+	links, _, err := w.Quota.Used(t.Context(), w.Mine)
 	must.NoError(t, err)
 	return links
 }

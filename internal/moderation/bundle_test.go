@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -28,6 +29,7 @@ type bundle struct {
 	*creation.Store
 	blocklist  *moderation.Blocklist
 	moderation *moderation.Store
+	quota      *linkquota.Store
 	edit       *edit.Store
 	schedule   *schedule.Store
 	now        time.Time
@@ -44,12 +46,14 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	clicktest.Run(t, clicks.Recorder)
 	b.blocklist = &moderation.Blocklist{DB: d, Now: clock}
 	links, err := link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks,
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
 	})
 	must.NoError(t, err)
-	b.Store, b.edit, b.schedule = creation.NewStore(links), &edit.Store{Store: links}, &schedule.Store{Store: links}
+	b.quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
+	b.Store, b.edit = creation.NewStore(links, b.quota), &edit.Store{Store: links, Quota: b.quota}
+	b.schedule = &schedule.Store{Store: links}
 	b.moderation = &moderation.Store{DB: d, Links: links, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")
 	return b
@@ -107,7 +111,7 @@ func (b *bundle) exhaust(t *testing.T, l *link.Link) {
 
 func (b *bundle) usage(t *testing.T) int64 {
 	t.Helper()
-	links, _, err := b.Usage(t.Context(), b.mine)
+	links, _, err := b.quota.Used(t.Context(), b.mine)
 	must.NoError(t, err)
 	return links
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
@@ -38,6 +39,7 @@ var noon = dbtest.Noon
 
 // bundle is a checker with an internet of its own, and a member of a workspace.
 type bundle struct {
+	quota *linkquota.Store
 	*Checker
 	net        *outboundtest.Network
 	db         *db.DB
@@ -62,12 +64,12 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 		link.Config{
 			DB:          d,
 			PublicURL:   "http://sho.rt",
-			LinkQuota:   1000,
 			CodeSecrets: [][]byte{[]byte("a secret")},
 			Log:         log,
 			Now:         clock,
 		},
 	))(t)
+	b.quota = &linkquota.Store{DB: d, Default: 1000, Now: clock}
 	b.Checker = &Checker{Links: &upkeep.Store{Store: links}, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
 	b.workspaces = &workspace.Store{DB: d, Now: clock}
@@ -120,7 +122,7 @@ func (b *bundle) takeEvents() []string {
 // link creates a link to any URL, with a due check.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := creation.NewStore(b.Links.Store).Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
+	l, _, err := creation.NewStore(b.Links.Store, b.quota).Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
 	must.NoError(t, err)
 	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
 		Exec(db.AsSystem(t.Context()))

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -69,12 +70,13 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	clicks := clicktest.WithLeases(d, clickLog, quotas.Hits)
 	b.redis, b.counts = redis, clicks.Store
 	links := must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Limits: ratelimit.New(redis, log, time.Now), Log: log, Now: clock,
 	}))(t)
 	must.NoError(t, links.Resolver.CatchUp(t.Context()))
-	b.links, b.edit = creation.NewStore(links), &edit.Store{Store: links}
+	quota := &linkquota.Store{DB: d, Default: 100, Now: clock}
+	b.links, b.edit = creation.NewStore(links, quota), &edit.Store{Store: links, Quota: quota}
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},

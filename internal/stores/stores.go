@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/outbound"
@@ -75,6 +76,7 @@ type Stores struct {
 	Workspaces *workspace.Store
 	Domains    *domain.Store
 	Links      *link.Store
+	LinkQuotas *linkquota.Store
 	Creation   *creation.Store
 	Edit       *edit.Store
 	Schedule   *schedule.Store
@@ -227,7 +229,6 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		DB:           o.DB,
 		PublicURL:    o.Config.PublicURL,
 		Destinations: s.Destinations,
-		LinkQuota:    o.Config.LinkQuota,
 		CodeSecrets:  o.Config.CodeSecrets,
 		Passwords:    s.LinkPasswords,
 		DrawKey:      s.DrawKey,
@@ -244,7 +245,8 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Creation, s.Edit = creation.NewStore(s.Links), &edit.Store{Store: s.Links}
+	s.LinkQuotas = &linkquota.Store{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
+	s.Creation, s.Edit = creation.NewStore(s.Links, s.LinkQuotas), &edit.Store{Store: s.Links, Quota: s.LinkQuotas}
 	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
 	s.Upkeep = &upkeep.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{

@@ -28,8 +28,8 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	w.Links.LinkQuota, w.Links.Limits = 10_000, ratelimit.Limiter{Off: true}
-	return &bundle{&Store{w.Links}, w, creation.NewStore(w.Links)}
+	w.Quota.Default, w.Links.Limits = 10_000, ratelimit.Limiter{Off: true}
+	return &bundle{&Store{w.Links}, w, creation.NewStore(w.Links, w.Quota)}
 }
 
 func (b *bundle) create(t *testing.T, in link.New) *link.Link {

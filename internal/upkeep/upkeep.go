@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/webhook"
 )
 
@@ -96,8 +97,5 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	if err := s.idempotency().PurgeWorkspace(ctx, workspaceID); err != nil {
 		return err
 	}
-	if _, err := s.DB.NewDelete().Table("link_usage").Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
-		return fmt.Errorf("deleting the usage of a workspace: %w", err)
-	}
-	return nil
+	return linkquota.Purge(ctx, s.DB, workspaceID)
 }
