@@ -58,7 +58,7 @@ type linkRow struct {
 	CreatedAt   time.Time      `json:"createdAt"`
 }
 
-func linkRowOf(l link.Found, now time.Time) linkRow {
+func linkRowOf(l moderation.OperatorLink, now time.Time) linkRow {
 	return linkRow{l.ID, l.WorkspaceID, l.Slug, l.Code, l.ShortURL, l.OriginalURL, l.Status(now), l.CreatedAt.UTC()}
 }
 
@@ -67,8 +67,8 @@ func (l linksFind) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(l.Limit); err != nil {
 		return err
 	}
-	return withLinks(f, func(links *link.Store) error {
-		found, err := links.Find(ctx, l.What, l.Limit)
+	return withModeration(f, func(m *moderation.Store) error {
+		found, err := m.FindLinks(ctx, l.What, l.Limit)
 		if err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ type holderRow struct {
 
 // Run lists the codes that a URL can get, and their holders.
 func (l linksCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		candidates, err := links.Holders(ctx, l.Workspace, l.URL)
+	return withModeration(f, func(m *moderation.Store) error {
+		candidates, err := m.CodeHolders(ctx, l.Workspace, l.URL)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (l linksCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
 	})
 }
 
-func codeRows(c link.Candidate, now time.Time) (rows []codeRow) {
+func codeRows(c moderation.CodeCandidate, now time.Time) (rows []codeRow) {
 	for _, l := range c.Holders {
 		rows = append(rows, codeRow{c.Code, "TAKEN", &holderRow{linkRowOf(l, now), l.Strategy, l.PurgedAt != nil}})
 	}

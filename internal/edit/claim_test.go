@@ -1,13 +1,10 @@
 package edit_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
@@ -16,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linktest"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -212,15 +210,11 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 		b := setup(t, d)
 		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
 		must.NoError(t, err)
-		for _, at := range []*time.Time{&noon, nil} {
+		operator := &moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}
+		for _, isDisabled := range []bool{true, false} {
 			b.Tick()
-			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-				locked, err := b.At(ctx, resolve.Address{Code: l.Code})
-				if err != nil {
-					return err
-				}
-				return b.SetDisabledAt(ctx, tx, at, locked)
-			}))
+			_, _, err := operator.SetDisabled(t.Context(), l.ID, isDisabled)
+			must.NoError(t, err)
 		}
 		b.Tick()
 		claims, err := b.Edit.Claim(t.Context(), b.Mine, []string{token})

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linktest"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -278,8 +279,8 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				links, err := b.Many(t.Context(), b.Mine, l.ID)
 				return links[l.ID], err
 			},
-			"Find": func() (*link.Link, error) {
-				found, err := b.Find(t.Context(), l.ID, 1)
+			"FindLinks": func() (*link.Link, error) {
+				found, err := (&moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}).FindLinks(t.Context(), l.ID, 1)
 				return &found[0].Link, err
 			},
 			"Create": func() (*link.Link, error) {

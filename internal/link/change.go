@@ -130,7 +130,7 @@ func (l *Link) ChangeURL(url string, now time.Time) error {
 	if url == l.OriginalURL {
 		return nil
 	}
-	u, err := canonical(url)
+	u, err := Canonical(url)
 	switch {
 	case err != nil:
 		return err

@@ -131,7 +131,7 @@ func (in New) settings(m workspace.Membership) routing.Settings {
 
 // setDestination sets the URL. Whether the link may redirect there is checked by Store.refused.
 func (l *Link) setDestination(raw string) error {
-	canonical, err := canonical(raw)
+	canonical, err := Canonical(raw)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package link
 
 import (
 	"context"
-
-	"github.com/uptrace/bun"
 )
 
 // What the tests of this package know of its inside.
@@ -12,14 +10,7 @@ const (
 	MaxPairs, MaxPairValue = maxPairs, maxPairValue
 )
 
-var (
-	LoadPendingChanges = loadPending
-	Scrub              = scrub
-)
-
-func (s *Store) Write(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
-	return s.write(ctx, tx, rewrites)
-}
+var LoadPendingChanges = loadPending
 
 func (s *Store) ValidStates(ctx context.Context, l *Link) error {
 	_, err := s.validStates(ctx, l, true)

@@ -53,7 +53,7 @@ func (c *ScheduledChange) urlRows(now time.Time) (rows []URLRow) {
 		row := URLRow{
 			LinkID: c.LinkID, Field: "url", WorkspaceID: c.WorkspaceID, URL: c.Patch.URL.To, Check: Check{CheckAt: &now},
 		}
-		if u, err := canonical(row.URL); err == nil {
+		if u, err := Canonical(row.URL); err == nil {
 			row.Host = u.Host()
 		}
 		rows = append(rows, row)

@@ -238,8 +238,8 @@ func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// canonical returns the canonical form of a URL. It returns InvalidURL.
-func canonical(raw string) (urlnorm.URL, error) {
+// Canonical returns the canonical form of a URL. It returns InvalidURL.
+func Canonical(raw string) (urlnorm.URL, error) {
 	u, err := urlnorm.Canonical(raw)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
 		return urlnorm.URL{}, errs.New(errs.InvalidURL, "%s", refused.Reason).At("url").Because(err)

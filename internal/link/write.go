@@ -34,11 +34,7 @@ type Reason struct {
 	Cause  Cause
 }
 
-var (
-	bySchedule = Reason{audit.LinkUpdated, CauseScheduled}
-	disabled   = Reason{audit.LinkDisabled, CauseOperator}
-	enabled    = Reason{audit.LinkEnabled, CauseOperator}
-)
+var bySchedule = Reason{audit.LinkUpdated, CauseScheduled}
 
 // Apply is the only way to change columns of links that users see. Links whose state does not change are
 // left alone. It writes the others in one statement, with their tags, URLs and grants, the versions that

@@ -1,6 +1,6 @@
 // Package moderation owns the operator's measures against abuse: blocked hosts, reports of links,
-// and disabled links. It decides which links are disabled; package link writes them, and checks
-// every new destination with the Blocklist. The commands and the mutation reportLink call it.
+// and disabled links, and finds links for the operator. It decides which links are disabled; package link writes them, and
+// checks every new destination with the Blocklist. The commands and the mutation reportLink call it.
 package moderation
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -24,6 +25,12 @@ import (
 
 // batchSize is how many links one transaction locks.
 const batchSize = 500
+
+// The reasons for changes.
+var (
+	disabled = link.Reason{Action: audit.LinkDisabled, Cause: link.CauseOperator}
+	enabled  = link.Reason{Action: audit.LinkEnabled, Cause: link.CauseOperator}
+)
 
 // Store disables links and stores reports.
 type Store struct {
@@ -84,7 +91,7 @@ func (s *Store) setHostDisabled(
 		links = slices.DeleteFunc(links, func(l *link.Link) bool {
 			return !slices.ContainsFunc(l.Hosts(), func(one string) bool { return isAtOrBelow(one, host) })
 		})
-		return len(links), s.Links.SetDisabledAt(ctx, tx, disabledAt, links...)
+		return len(links), s.setDisabledAt(ctx, tx, disabledAt, links...)
 	})
 }
 
@@ -155,7 +162,7 @@ func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (
 		if now := db.Instant(s.Now()); disabled {
 			at = &now
 		}
-		return s.Links.SetDisabledAt(ctx, tx, at, l)
+		return s.setDisabledAt(ctx, tx, at, l)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, errNoSuchLink()
@@ -164,6 +171,23 @@ func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (
 		return nil, false, fmt.Errorf("disabling a link: %w", err)
 	}
 	return l, changed, nil
+}
+
+// setDisabledAt disables links for the operator, or enables them if the instant is nil. The caller
+// has locked them in the transaction.
+func (s *Store) setDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.Time, links ...*link.Link) error {
+	why := disabled
+	if disabledAt == nil {
+		why = enabled
+	}
+	rewrites := make([]link.Rewrite, 0, len(links))
+	for _, l := range links {
+		before := *l
+		l.DisabledAt = disabledAt
+		l.Touch(db.Instant(s.Now()))
+		rewrites = append(rewrites, link.Rewrite{Before: &before, After: l})
+	}
+	return s.Links.Apply(ctx, tx, why, rewrites)
 }
 
 func errNoSuchLink() error {

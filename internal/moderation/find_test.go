@@ -1,31 +1,56 @@
-package link_test
+package moderation_test
 
 import (
-	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-func TestStore_Find(t *testing.T) {
+// operator is the operator of two workspaces.
+type operator struct {
+	*creation.Store
+	*linktest.World
+	moderation *moderation.Store
+}
+
+func setupOperator(t *testing.T, d *db.DB) *operator {
+	t.Helper()
+	w := linktest.New(t, d)
+	return &operator{
+		creation.NewStore(w.Links, w.Quota), w,
+		&moderation.Store{DB: d, Links: w.Links, Now: func() time.Time { return w.Now }},
+	}
+}
+
+func (o *operator) create(t *testing.T, in link.New) *link.Link {
+	t.Helper()
+	l, _, err := o.Create(t.Context(), o.Mine, in)
+	must.NoError(t, err)
+	return l
+}
+
+func TestStore_FindLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := setupOperator(t, d)
 		title := "Ünïque summer sale"
-		one, _ := b.create(t, link.New{URL: "https://example.com/One?b=2&a=1", Title: &title})
-		custom := "promo"
-		two, _ := b.create(t, link.New{URL: "https://example.com/two", CustomCode: &custom})
-		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/two", CustomCode: &custom})
+		one := b.create(t, link.New{URL: "https://example.com/One?b=2&a=1", Title: &title})
+		promo := "promo"
+		two := b.create(t, link.New{URL: "https://example.com/two", CustomCode: &promo})
+		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/two", CustomCode: &promo})
 		must.NoError(t, err)
 		for what, want := range map[string][]string{
 			one.ID:                                {one.ID},
@@ -43,7 +68,7 @@ func TestStore_Find(t *testing.T) {
 			"http://sho.rt/nothing":               {},
 			id.New(id.Link):                       {},
 		} {
-			found, err := b.Find(t.Context(), what, 10)
+			found, err := b.moderation.FindLinks(t.Context(), what, 10)
 			ids := []string{}
 			for _, f := range found {
 				ids = append(ids, f.ID)
@@ -61,21 +86,21 @@ func TestStore_Find(t *testing.T) {
 				}
 			}
 		}
-		if found, err := b.Find(t.Context(), "promo", 1); err != nil || len(found) != 1 {
+		if found, err := b.moderation.FindLinks(t.Context(), "promo", 1); err != nil || len(found) != 1 {
 			t.Errorf("of two at most one: %d: %v", len(found), err)
 		}
 		for _, what := range []string{"", " ", "a\nb", "\x00", "\xff"} {
-			if _, err := b.Find(t.Context(), what, 10); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.moderation.FindLinks(t.Context(), what, 10); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%q: %v", what, err)
 			}
 		}
 	})
 }
 
-func TestStore_Holders(t *testing.T) {
+func TestStore_CodeHolders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := setupOperator(t, d)
 		b.Candidate = func(canonical, workspaceID string, salt int) string {
 			switch salt {
 			case 0:
@@ -86,23 +111,22 @@ func TestStore_Holders(t *testing.T) {
 			return shortcode.Deterministic(canonical, workspaceID, salt)
 		}
 		const url = "https://example.com/wanted"
-		own, _ := b.create(t, custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
+		own := b.create(t, linktest.Custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
 		foreign, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
-		both, _ := b.create(t, custom("https://example.com/both", foreign.Code))
-		if _, _, err := b.Create(t.Context(), b.Foreign, custom("https://example.com/other", own.Code)); err != nil {
+		both := b.create(t, linktest.Custom("https://example.com/both", foreign.Code))
+		if _, _, err := b.Create(t.Context(), b.Foreign, linktest.Custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
 		}
-		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
-		err = d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			return b.Write(ctx, tx, []link.Rewrite{{Before: purged, After: link.Scrub(purged, b.Now)}})
-		})
-		must.NoError(t, err)
+		purged := b.create(t, link.New{URL: "https://example.com/purged"})
+		b.Remove(t, purged.ID)
+		b.Now = b.Now.Add(b.Tombstones)
+		b.PurgeEnded(t)
 		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"
 		code := b.Candidate(url, b.Mine.ID(), 3)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID))(t)
 
-		candidates, err := b.Holders(t.Context(), b.Mine.ID(), strings.ToUpper("https")+url[len("https"):])
+		candidates, err := b.moderation.CodeHolders(t.Context(), b.Mine.ID(), strings.ToUpper("https")+url[len("https"):])
 		must.NoError(t, err)
 		var got []string
 		for _, c := range candidates {
@@ -129,7 +153,7 @@ func TestStore_Holders(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if _, err := b.Holders(t.Context(), b.Mine.ID(), "nothing"); !errs.Is(err, errs.InvalidURL) {
+		if _, err := b.moderation.CodeHolders(t.Context(), b.Mine.ID(), "nothing"); !errs.Is(err, errs.InvalidURL) {
 			t.Errorf("no URL: %v", err)
 		}
 	})

@@ -1,39 +1,39 @@
-package link
+package moderation
 
 import (
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// Found is a link of any workspace, for the operator.
-type Found struct {
-	Link `bun:",extend"`
+// OperatorLink is a link of any workspace, for the operator.
+type OperatorLink struct {
+	link.Link `bun:",extend"`
 
 	Slug     string `bun:",scanonly"`
 	ShortURL string `bun:"-"`
 }
 
-// Find returns at most limit links of any workspace for the operator, newest first, in every state
+// FindLinks returns at most limit links of any workspace for the operator, newest first, in every state
 // but purged: the one with the id or at the short URL, or else all that have the code, redirect to
 // the URL, or contain the text in their title, note, URL or code. It returns InvalidInput.
-func (s *Store) Find(ctx context.Context, query string, limit int) ([]Found, error) {
+func (s *Store) FindLinks(ctx context.Context, query string, limit int) ([]OperatorLink, error) {
 	query, err := validate.Opaque("What is looked for", query, 1, urlnorm.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	found := []Found{}
+	found := []OperatorLink{}
 	q := s.selectFound(&found).Where("?TableAlias.purged_at IS NULL").Limit(int64(limit))
 	if q, err = s.whereMatches(ctx, q, query); err != nil {
 		return nil, err
@@ -42,17 +42,17 @@ func (s *Store) Find(ctx context.Context, query string, limit int) ([]Found, err
 	if err := q.Scan(ctx); err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
-	links := make([]*Link, 0, len(found))
+	links := make([]*link.Link, 0, len(found))
 	for i := range found {
-		l := &found[i]
-		l.ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
-		links = append(links, &l.Link)
+		one := &found[i]
+		one.ShortURL = s.Links.ShortURLOf(one.Slug, one.Code, one.RootCode)
+		links = append(links, &one.Link)
 	}
-	return found, LoadGranted(ctx, s.DB, links...)
+	return found, link.LoadGranted(ctx, s.DB, links...)
 }
 
 // selectFound selects links of any workspace, newest first, with the workspace's slug.
-func (s *Store) selectFound(found *[]Found) *bun.SelectQuery {
+func (s *Store) selectFound(found *[]OperatorLink) *bun.SelectQuery {
 	return s.DB.NewSelect().Model(found).ColumnExpr("?TableColumns").ColumnExpr("w.slug").
 		Join("JOIN workspaces AS w ON w.id = ?TableAlias.workspace_id").OrderExpr("?TableAlias.id DESC")
 }
@@ -64,11 +64,11 @@ func (s *Store) whereMatches(ctx context.Context, q *bun.SelectQuery, query stri
 	}
 	hash := []byte{} // of no link
 	if u, err := urlnorm.Canonical(query); err == nil {
-		at, err := s.Resolver.ParseShortURL(query)
+		at, err := s.Links.Resolver.ParseShortURL(query)
 		if err != nil {
 			return nil, err
 		}
-		l, err := s.At(ctx, at)
+		l, err := s.Links.At(ctx, at)
 		if err == nil {
 			return q.Where("?TableAlias.id = ?", l.ID), nil
 		}
@@ -83,31 +83,31 @@ func (s *Store) whereMatches(ctx context.Context, q *bun.SelectQuery, query stri
 	}), nil
 }
 
-// Candidate is one of the codes that a URL can get in a workspace, and the links that hold it.
-type Candidate struct {
+// CodeCandidate is one of the codes that a URL can get in a workspace, and the links that hold it.
+type CodeCandidate struct {
 	Code string
 	// Reserved reports that the server keeps the code for itself.
 	Reserved bool
 	// Holders are the links that have the code: one of the workspace, and one of any workspace
 	// whose code works at the root.
-	Holders []Found
+	Holders []OperatorLink
 }
 
-// Holders returns the candidate codes of a URL in a workspace, in the order of their use, with the
+// CodeHolders returns the candidate codes of a URL in a workspace, in the order of their use, with the
 // links that have them in any workspace and state, including purged ones. It is for the operator.
 // It returns InvalidURL.
-func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candidate, error) {
-	u, err := canonical(raw)
+func (s *Store) CodeHolders(ctx context.Context, workspaceID, raw string) ([]CodeCandidate, error) {
+	u, err := link.Canonical(raw)
 	if err != nil {
 		return nil, err
 	}
-	candidates := make([]Candidate, 0, shortcode.Salts)
+	candidates := make([]CodeCandidate, 0, shortcode.Salts)
 	codes := make([]string, 0, shortcode.Salts)
 	for salt := range shortcode.Salts {
-		code := s.Candidate(u.String(), workspaceID, salt)
-		candidates, codes = append(candidates, Candidate{Code: code, Reserved: shortcode.Reserved(code)}), append(codes, code)
+		code := s.Links.Candidate(u.String(), workspaceID, salt)
+		candidates, codes = append(candidates, CodeCandidate{Code: code, Reserved: shortcode.Reserved(code)}), append(codes, code)
 	}
-	var holders []Found
+	var holders []OperatorLink
 	err = s.selectFound(&holders).WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Where("?TableAlias.workspace_id = ? AND ?TableAlias.code IN (?)", workspaceID, bun.In(codes)).
 			WhereOr("?TableAlias.root_code IN (?)", bun.In(codes))
@@ -116,26 +116,9 @@ func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candida
 		return nil, fmt.Errorf("looking up the holders of codes: %w", err)
 	}
 	for _, l := range holders {
-		l.ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
+		l.ShortURL = s.Links.ShortURLOf(l.Slug, l.Code, l.RootCode)
 		c := &candidates[slices.Index(codes, l.Code)]
 		c.Holders = append(c.Holders, l)
 	}
 	return candidates, nil
-}
-
-// SetDisabledAt disables links for the operator, or enables them if the instant is nil. The caller
-// has locked them in the transaction.
-func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.Time, links ...*Link) error {
-	why := disabled
-	if disabledAt == nil {
-		why = enabled
-	}
-	rewrites := make([]Rewrite, 0, len(links))
-	for _, l := range links {
-		before := *l
-		l.DisabledAt = disabledAt
-		l.Touch(s.now())
-		rewrites = append(rewrites, Rewrite{Before: &before, After: l})
-	}
-	return s.Apply(ctx, tx, why, rewrites)
 }
