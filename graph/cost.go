@@ -144,8 +144,8 @@ func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error
 
 // chargeStored takes from the caller's budget what changes of links read and check: the stored routings of the first
 // ones, and the pending changes of the second. It returns RateLimited.
-func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, routed, pending link.Keys) error {
-	size, err := r.Links.SizeOf(ctx, m, routed, pending)
+func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, routed, pending linklist.Keys) error {
+	size, err := r.LinkList.SizeOf(ctx, m, routed, pending)
 	if points := int(size.RoutingBytes)/storedBytesPerPoint + pendingCost*int(size.Pending); err == nil && points > 0 {
 		err = r.cost.ChargeWork(ctx, points)
 	}

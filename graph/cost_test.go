@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -219,7 +220,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 			map[string]any{"url": "https://example.com/", "externalId": "1", "routing": map[string]any{"rules": rules(40,
 				1, 25, "country")}}}})
 		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
-		size := must.Value(b.Links.SizeOf(t.Context(), ada.workspace, link.Keys{IDs: []string{linkID}}, link.Keys{}))(t)
+		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}}, linklist.Keys{}))(t)
 		read, changed := 40*(valuesPerTarget+1+25)/workPerReadPoint, int(size.RoutingBytes)/storedBytesPerPoint
 		if read == 0 || changed == 0 {
 			t.Fatalf("%s: %+v", r.text, size)

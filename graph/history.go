@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -116,7 +117,7 @@ func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*acco
 
 func (r *mutationResolver) RevertLink(ctx context.Context, in gen.RevertLinkInput) (*gen.RevertLinkPayload, error) {
 	revert := func(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
-		one := link.Keys{IDs: []string{linkID}}
+		one := linklist.Keys{IDs: []string{linkID}}
 		if err := (*resolver)(r).chargeStored(ctx, m, one, one); err != nil {
 			return nil, err
 		}

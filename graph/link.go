@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -120,7 +121,7 @@ func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInpu
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		if err := (*resolver)(r).chargeStored(ctx, m, link.Keys{IDs: in.Ids}, link.Keys{}); err != nil {
+		if err := (*resolver)(r).chargeStored(ctx, m, linklist.Keys{IDs: in.Ids}, linklist.Keys{}); err != nil {
 			return nil, err
 		}
 		return r.Edit.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
@@ -164,7 +165,7 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 
 // chargeChanges is chargeStored for changes.
 func (r *mutationResolver) chargeChanges(ctx context.Context, m workspace.Membership, changes ...link.Change) error {
-	var all, pending link.Keys
+	var all, pending linklist.Keys
 	for _, c := range changes {
 		if all.IDs = append(all.IDs, c.ID); c.NeedsValidStates() {
 			pending.IDs = append(pending.IDs, c.ID)

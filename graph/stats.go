@@ -32,7 +32,7 @@ func (r *workspaceResolver) Stats(
 	of := stats.Subject{}
 	if tag != nil {
 		var err error
-		if of.Links, err = r.Config.Links.Tagged(*m, *tag); err != nil {
+		if of.Links, err = r.LinkList.Tagged(*m, *tag); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -61,7 +62,7 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 
 // chargeUpserts is chargeStored for upserts.
 func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Membership, upserts ...*creation.Upsert) error {
-	var all, pending link.Keys
+	var all, pending linklist.Keys
 	for _, u := range upserts {
 		if all.ExternalIDs = append(all.ExternalIDs, u.ExternalID); u.Fields.NeedsValidStates() {
 			pending.ExternalIDs = append(pending.ExternalIDs, u.ExternalID)

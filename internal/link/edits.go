@@ -237,7 +237,7 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 // Lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes
 // scheduled changes that are due, so that the caller changes the present state.
 func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
-	ids = validIDs(ids)
+	ids = ValidIDs(ids)
 	var links []*Link
 	// All transactions lock links in the order of their ids, to avoid deadlocks.
 	q := tx.NewSelect().Model(&links).Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).Order("id")

@@ -151,14 +151,14 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 	return workspaceID, nil
 }
 
-// validIDs returns those of the ids that a link can have.
-func validIDs(ids []string) []string {
+// ValidIDs returns those of the ids that a link can have.
+func ValidIDs(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
 }
 
 // WorkspacesOf returns the workspaces of links by the links' ids. Unknown ids are omitted.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	ids = validIDs(ids)
+	ids = ValidIDs(ids)
 	if len(ids) == 0 {
 		return map[string]string{}, nil
 	}

@@ -21,17 +21,6 @@ type tag struct {
 	LinkID      string `bun:",pk"`
 }
 
-// Tagged returns a query for the ids of the workspace's links with the tag. It returns
-// InvalidInput.
-func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
-	names, err := CheckTags([]string{name})
-	if err != nil {
-		return nil, err
-	}
-	return s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
-		Where("tag IN (?)", bun.In(names)), nil
-}
-
 // writeTags replaces the tags of the links whose tags are not nil.
 func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error {
 	var tags []tag

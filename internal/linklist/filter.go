@@ -3,10 +3,13 @@ package linklist
 import (
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Filter selects the links that meet all of its conditions.
@@ -106,4 +109,15 @@ func (o *Order) pageOrder() (p page.Order) {
 		p.Ascending = o.Direction == Ascending
 	}
 	return p
+}
+
+// Tagged returns a query for the ids of the workspace's links with the tag. It returns
+// InvalidInput.
+func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
+	names, err := link.CheckTags([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	return s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
+		Where("tag IN (?)", bun.In(names)), nil
 }

@@ -1,4 +1,4 @@
-package link
+package linklist
 
 import (
 	"context"
@@ -6,24 +6,25 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Keys identify links of a workspace.
 type Keys struct{ IDs, ExternalIDs []string }
 
-// Stored is the size of the stored parts of links that a change of them reads.
-type Stored struct {
+// StoredSize is the size of the stored parts of links that a change of them reads.
+type StoredSize struct {
 	RoutingBytes int64 // of routings as JSON
 	Pending      int64 // changes
 }
 
 // SizeOf returns the size of the routings of the first links, and of the pending changes of the second.
-func (s *Store) SizeOf(ctx context.Context, m workspace.Membership, routed, pending Keys) (size Stored, err error) {
+func (s *Store) SizeOf(ctx context.Context, m workspace.Membership, routed, pending Keys) (size StoredSize, err error) {
 	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
 		return size, err
 	}
-	changes := s.DB.NewSelect().Model((*ScheduledChange)(nil)).ColumnExpr("count(*)").
+	changes := s.DB.NewSelect().Model((*link.ScheduledChange)(nil)).ColumnExpr("count(*)").
 		Where("link_id IN (?)", s.withIDs(m, pending).Column("id").Where("next_change_at IS NOT NULL"))
 	err = s.withIDs(m, routed).Where("routing IS NOT NULL").
 		ColumnExpr("coalesce(sum(octet_length(CAST(routing AS TEXT))), 0)").ColumnExpr("(?)", changes).
@@ -36,13 +37,13 @@ func (s *Store) SizeOf(ctx context.Context, m workspace.Membership, routed, pend
 
 // withIDs selects the workspace's links with one of the keys. It leaves out what can be none.
 func (s *Store) withIDs(m workspace.Membership, keys Keys) *bun.SelectQuery {
-	ids := validIDs(keys.IDs)
+	ids := link.ValidIDs(keys.IDs)
 	var known []string
 	for _, one := range keys.ExternalIDs {
-		if normal, err := CheckExternalID(one); err == nil {
+		if normal, err := link.CheckExternalID(one); err == nil {
 			known = append(known, normal)
 		}
 	}
-	return s.DB.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).
+	return s.DB.NewSelect().Model((*link.Link)(nil)).Where("workspace_id = ?", m.ID()).
 		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(known))
 }
