@@ -201,40 +201,6 @@ func namesOf(fields []*audit.FieldChange) (names []string) {
 	return names
 }
 
-// machineColumns are the columns that SetMachine may write: no user changes them. Transitions and checks of
-// destinations write events of some changes.
-var machineColumns = []string{
-	"started_at", "expired_at", "ended_at", "destination_status", "last_checked_at", "check_at",
-	"check_failures", "reported_state",
-}
-
-// Assignment is a column and its new value.
-type Assignment struct {
-	column string
-	value  any
-}
-
-// Set returns an assignment.
-func Set(column string, value any) Assignment { return Assignment{column, value} }
-
-// SetMachine prepares an update of machine-owned columns; the caller adds the condition.
-func (s *Store) SetMachine(assignments ...Assignment) *bun.UpdateQuery {
-	for _, c := range assignments {
-		if !slices.Contains(machineColumns, c.column) {
-			panic("link: " + c.column + " is no machine-owned column")
-		}
-	}
-	return SetColumns(s.DB.NewUpdate().Model((*Link)(nil)), assignments)
-}
-
-// SetColumns adds the assignments to an update.
-func SetColumns(q *bun.UpdateQuery, assignments []Assignment) *bun.UpdateQuery {
-	for _, c := range assignments {
-		q = q.Set("? = ?", bun.Ident(c.column), c.value)
-	}
-	return q
-}
-
 // clearMarks lets transitions be recorded again that a change has moved into the future.
 func (l *Link) clearMarks(now time.Time) {
 	if l.StartsAt == nil || l.StartsAt.After(now) {

@@ -50,7 +50,7 @@ func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err 
 	batch := s.whereCheckable(s.DB.NewSelect().Model((*link.Link)(nil)).Column("id")).
 		Where("check_at <= ?", s.now()).Where("expires_at IS NULL OR expires_at > ?", s.now()).
 		Order("check_at").Limit(int64(limit))
-	err = s.SetMachine(link.Set("check_at", s.now().Add(CheckLease))).
+	err = s.setMachine(assignment{"check_at", s.now().Add(CheckLease)}).
 		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
 		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
 	return due, err
@@ -163,16 +163,16 @@ func (r *CheckResult) report(l *link.Link, before link.DestinationState, failure
 
 // writeCheck writes the result of a check to all positions of the URL.
 func (s *Store) writeCheck(ctx context.Context, tx bun.Tx, d Due, r CheckResult, reported link.DestinationState) error {
-	columns := []link.Assignment{
-		link.Set("destination_status", r.Status), link.Set("last_checked_at", db.Instant(r.At)),
-		link.Set("check_at", db.Instant(r.Next)), link.Set("check_failures", d.Failures),
-		link.Set("reported_state", optional.Of(string(reported))),
+	columns := []assignment{
+		{"destination_status", r.Status}, {"last_checked_at", db.Instant(r.At)},
+		{"check_at", db.Instant(r.Next)}, {"check_failures", d.Failures},
+		{"reported_state", optional.Of(string(reported))},
 	}
-	_, err := s.SetMachine(columns...).Conn(tx).Where("id = ?", d.LinkID).Where("original_url = ?", d.URL).Exec(ctx)
+	_, err := s.setMachine(columns...).Conn(tx).Where("id = ?", d.LinkID).Where("original_url = ?", d.URL).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = link.SetColumns(tx.NewUpdate().Table("link_urls"), columns).Where("link_id = ?", d.LinkID).
+	_, err = setColumns(tx.NewUpdate().Table("link_urls"), columns).Where("link_id = ?", d.LinkID).
 		Where("url = ?", d.URL).Exec(ctx)
 	return err
 }
@@ -195,7 +195,7 @@ func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) 
 		urls = append(urls, []string{d.LinkID, d.URL})
 	}
 	ctx = db.AsSystem(ctx)
-	postponed := []link.Assignment{link.Set("check_at", db.Instant(until))}
+	postponed := []assignment{{"check_at", db.Instant(until)}}
 	if err := s.postponeDestinations(ctx, urls, postponed); err != nil {
 		return fmt.Errorf("postponing destinations: %w", err)
 	}
@@ -205,17 +205,17 @@ func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) 
 	return nil
 }
 
-func (s *Store) postponeDestinations(ctx context.Context, urls [][]string, postponed []link.Assignment) error {
+func (s *Store) postponeDestinations(ctx context.Context, urls [][]string, postponed []assignment) error {
 	links := s.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where("(id, original_url) IN (?)", bun.In(urls)).
 		Where("check_at > ?", s.now())
-	_, err := s.SetMachine(postponed...).Where("id IN (?)", s.DB.SkipLocked(links)).Exec(ctx)
+	_, err := s.setMachine(postponed...).Where("id IN (?)", s.DB.SkipLocked(links)).Exec(ctx)
 	return err
 }
 
-func (s *Store) postponeRoutingURLs(ctx context.Context, urls [][]string, postponed []link.Assignment) error {
+func (s *Store) postponeRoutingURLs(ctx context.Context, urls [][]string, postponed []assignment) error {
 	positions := s.DB.NewSelect().Table("link_urls").Column("link_id", "field").
 		Where("(link_id, url) IN (?)", bun.In(urls)).Where("check_at > ?", s.now())
-	_, err := link.SetColumns(s.DB.NewUpdate().Table("link_urls"), postponed).
+	_, err := setColumns(s.DB.NewUpdate().Table("link_urls"), postponed).
 		Where("(link_id, field) IN (?)", s.DB.SkipLocked(positions)).Exec(ctx)
 	return err
 }

@@ -37,20 +37,20 @@ func (s *Store) transitions(now time.Time) []transition {
 				Where("? <= ?", bun.Ident(instant), now)
 		}
 	}
-	set := func(marks ...link.Assignment) func(due *bun.SelectQuery) *bun.UpdateQuery {
+	set := func(marks ...assignment) func(due *bun.SelectQuery) *bun.UpdateQuery {
 		return func(due *bun.SelectQuery) *bun.UpdateQuery {
-			return s.SetMachine(marks...).Where("id IN (?)", due).Returning("id, workspace_id, starts_at, expires_at")
+			return s.setMachine(marks...).Where("id IN (?)", due).Returning("id, workspace_id, starts_at, expires_at")
 		}
 	}
 	return []transition{
 		{
 			action: audit.LinkStarted, at: func(l *link.Link) time.Time { return *l.StartsAt },
-			due: come("starts_at", "started_at"), mark: set(link.Set("started_at", bun.Ident("starts_at"))),
+			due: come("starts_at", "started_at"), mark: set(assignment{"started_at", bun.Ident("starts_at")}),
 		},
 		{
 			action: audit.LinkExpired, at: func(l *link.Link) time.Time { return *l.ExpiresAt },
-			due: come("expires_at", "expired_at"), mark: set(link.Set("expired_at", bun.Ident("expires_at")),
-				link.Set("ended_at", bun.Safe("coalesce(ended_at, expires_at)"))),
+			due: come("expires_at", "expired_at"), mark: set(assignment{"expired_at", bun.Ident("expires_at")},
+				assignment{"ended_at", bun.Safe("coalesce(ended_at, expires_at)")}),
 		},
 		{
 			action: audit.LinkExhausted, at: func(*link.Link) time.Time { return now },
