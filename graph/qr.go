@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"strings"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
@@ -9,6 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/qr"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -45,8 +48,8 @@ func (r *linkResolver) QRCode(
 	shortURL := r.Links.ShortURL(l)
 	return &gen.QRCode{
 		Text: text, SVG: code.SVG(), Modules: code.Modules(),
-		SVGURL: link.QRImageURL(shortURL, qr.SVG, optional.Value(source)),
-		PngURL: link.QRImageURL(shortURL, qr.PNG, optional.Value(source)),
+		SVGURL: qrImageURL(shortURL, qr.SVG, optional.Value(source)),
+		PngURL: qrImageURL(shortURL, qr.PNG, optional.Value(source)),
 	}, nil
 }
 
@@ -78,4 +81,19 @@ func (r *linkResolver) qrStyle(
 		return nil, errs.From(err).Under("style")
 	}
 	return &style, nil
+}
+
+// qrImageURL returns the public address of an image of a link's QR code.
+func qrImageURL(shortURL string, format qr.Format, source string) string {
+	return routing.WithSource(shortURL+"."+string(format), source)
+}
+
+// qrTexts returns the shortest and the longest text that a QR code of a link in the workspace encodes.
+func (c *Config) qrTexts(m workspace.Membership) []string {
+	shortest := &link.Link{In: m, Code: strings.Repeat("a", shortcode.MinLength)}
+	shortest.RootCode = &shortest.Code
+	longest := &link.Link{In: m, Code: strings.Repeat("a", shortcode.MaxLength)}
+	return []string{
+		c.Links.ShortURL(shortest), routing.WithSource(c.Links.ShortURL(longest), strings.Repeat("a", routing.MaxSource)),
+	}
 }

@@ -69,7 +69,7 @@ func (r *mutationResolver) workspaceChange(
 	if c.QRStyle.Set = in.QRStyle.IsSet(); c.QRStyle.Set {
 		c.QRStyle.To = qrChange(in.QRStyle.Value())
 		c.VerifyQR = func(ctx context.Context, style *qr.Style) error {
-			return (*resolver)(r).verifyQR(ctx, style, r.Config.Links.QRTexts(m)...)
+			return (*resolver)(r).verifyQR(ctx, style, r.qrTexts(m)...)
 		}
 	}
 	if in.PrimaryDomainID.IsSet() {

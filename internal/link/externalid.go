@@ -45,27 +45,6 @@ func CheckExternalID(externalID string) (string, error) {
 	return externalID, nil
 }
 
-// ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
-func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
-	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
-}
-
-// ByCode returns the link with the code, in any state but purged. It returns NotFound.
-func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string) (*Link, error) {
-	return s.by(ctx, m, "code = ?", code)
-}
-
-func (s *Store) by(ctx context.Context, m workspace.Membership, where, value string) (*Link, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return nil, err
-	}
-	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) { // no database stores it
-		return nil, ErrNotFound()
-	}
-	return s.find(ctx, m, where, value)
-}
-
 // claim is an edit that changes the external id of a link; nil removes it.
 type claim struct {
 	linkID     string

@@ -1,19 +1,17 @@
 // Package link owns the rows and rules of short links, with their versions and pending changes, and looks links up by ID or
-// address. Only write.go and externalid.go update links, which a test of the root folder checks. Packages creation, edit, schedule and upkeep decide
-// what is written, package history reads versions, package linklist lists and searches links, and package routing decides
-// their responses. The GraphQL resolvers and the commands call it too.
+// address. write.go and externalid.go update links, which a test of the root folder checks; versions.go writes their
+// versions. Packages creation, edit, schedule and upkeep decide what is written, package history reads versions, package
+// linklist lists and searches links, and package routing decides their responses. The GraphQL resolvers and the commands
+// call it too.
 package link
 
 import (
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
-	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -114,30 +112,6 @@ type Link struct {
 	stored *Link
 	// NewTags replace the link's tags when it is written; nil leaves them unchanged.
 	NewTags []string `bun:"-"`
-}
-
-// record is the row of a link, with the columns computed for package linklist.
-type record struct {
-	Link `bun:",extend"`
-
-	// TitleKey is the sort key of the title, Search the text that searches match.
-	TitleKey string
-	Search   string
-	HostKey  string
-}
-
-func recordOf(l *Link) *record {
-	r := &record{Link: *l}
-	if l.PurgedAt == nil {
-		r.TitleKey = validate.Fold(optional.Value(l.Title))
-		texts := []string{r.TitleKey, validate.Fold(optional.Value(l.Note)), validate.Fold(l.OriginalURL), validate.Fold(l.Code)}
-		for _, u := range l.Routing.URLs() {
-			texts = append(texts, validate.Fold(u.URL))
-		}
-		r.Search = strings.Join(texts, "\n")
-		r.HostKey = HostKey(l.Host())
-	}
-	return r
 }
 
 // Kind returns Temporary for anonymous links.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/uptrace/bun"
 
@@ -19,9 +21,11 @@ import (
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -113,6 +117,16 @@ func (s *Store) ShortURLOf(slug, code string, rootCode *string) string {
 	return s.PublicURL + "/" + slug + "/" + code
 }
 
+// QRText returns what a QR code of the link encodes: its short URL, with a source that its routing declares; an
+// empty source means none. It returns InvalidInput.
+func (s *Store) QRText(l *Link, source string) (string, error) {
+	if source != "" && (l.Routing == nil || !slices.Contains(l.Routing.QRSources, source)) {
+		return "", errs.New(errs.InvalidInput, "The link does not declare this source. Add it to routing.qrSources.").
+			At("source")
+	}
+	return routing.WithSource(s.ShortURL(l), source), nil
+}
+
 // At returns the link at an address, in any state, from the database. It returns NotFound.
 func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	l := &Link{}
@@ -185,6 +199,27 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 		return nil, ErrNotFound()
 	}
 	return s.find(ctx, m, "id = ?", linkID)
+}
+
+// ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
+func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
+	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
+}
+
+// ByCode returns the link with the code, in any state but purged. It returns NotFound.
+func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string) (*Link, error) {
+	return s.by(ctx, m, "code = ?", code)
+}
+
+func (s *Store) by(ctx context.Context, m workspace.Membership, where, value string) (*Link, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) { // no database stores it
+		return nil, ErrNotFound()
+	}
+	return s.find(ctx, m, where, value)
 }
 
 // find returns the only link of the workspace that meets the condition. It returns NotFound.

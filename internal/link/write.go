@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -107,6 +109,30 @@ func startAfter(predecessor, planned time.Time) time.Time {
 		return first
 	}
 	return planned
+}
+
+// record is the row of a link, with the columns computed for package linklist.
+type record struct {
+	Link `bun:",extend"`
+
+	// TitleKey is the sort key of the title, Search the text that searches match.
+	TitleKey string
+	Search   string
+	HostKey  string
+}
+
+func recordOf(l *Link) *record {
+	r := &record{Link: *l}
+	if l.PurgedAt == nil {
+		r.TitleKey = validate.Fold(optional.Value(l.Title))
+		texts := []string{r.TitleKey, validate.Fold(optional.Value(l.Note)), validate.Fold(l.OriginalURL), validate.Fold(l.Code)}
+		for _, u := range l.Routing.URLs() {
+			texts = append(texts, validate.Fold(u.URL))
+		}
+		r.Search = strings.Join(texts, "\n")
+		r.HostKey = HostKey(l.Host())
+	}
+	return r
 }
 
 // write writes the rows of changed links, and what is derived of them.
