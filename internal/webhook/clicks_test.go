@@ -137,6 +137,7 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 		b.clock.advance(time.Minute)
 		record(3, b.m)
 		record(2, other)
+		b.awaitFinal(t) // transactions of other databases are not open for a day
 		b.clock.advance(20 * time.Hour)
 		release := b.holdTransaction(t)
 		record(5, b.m)
