@@ -36,6 +36,9 @@ func IsUniqueViolation(err error) bool {
 
 // IsRefused reports whether the values of a statement can never be stored: a retry is useless.
 func IsRefused(err error) bool {
+	if errors.Is(err, pgscope.ErrScope) {
+		return false
+	}
 	if code := pgscope.Code(err); code != "" {
 		return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") // data exception, integrity constraint
 	}

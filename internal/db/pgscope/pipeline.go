@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -21,6 +22,10 @@ const scopeStatement = "linkforge_scope"
 const setScope = "SELECT set_config('role', $1, true), set_config('linkforge.workspace', $2, true), " +
 	"set_config('linkforge.account', $3, true), set_config('statement_timeout', $4, true), " +
 	"set_config('lock_timeout', $5, true), set_config('plan_cache_mode', 'force_generic_plan', true)"
+
+// ErrScope is the error of a statement that did not run because its scope could not be entered. That of PostgreSQL says
+// nothing of the values of the statement.
+var ErrScope = errors.New("entering a scope")
 
 // pipeline sends a scope and statements in one round trip.
 type pipeline struct {
@@ -68,14 +73,14 @@ func (p pipeline) enter() error {
 	for range p.entering {
 		results, err := p.GetResults()
 		if err != nil {
-			return fmt.Errorf("entering a scope: %w", err)
+			return fmt.Errorf("%w: %w", ErrScope, err)
 		}
 		reader, ok := results.(*pgconn.ResultReader)
 		if !ok {
-			return fmt.Errorf("entering a scope: the server answered %T", results)
+			return fmt.Errorf("%w: the server answered %T", ErrScope, results)
 		}
 		if _, err := reader.Close(); err != nil {
-			return fmt.Errorf("entering a scope: %w", err)
+			return fmt.Errorf("%w: %w", ErrScope, err)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/db/pgscope"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 )
@@ -160,6 +161,19 @@ func TestScope_IsLeftByFailures(t *testing.T) {
 			if err != nil || role != "linkforge_system" {
 				t.Errorf("the system runs as %s, %v", role, err)
 			}
+		}
+	})
+}
+
+// TestScope_FailureRefusesNoRows: without its role a statement does not run, and nothing is said of its values.
+func TestScope_FailureRefusesNoRows(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		ctx := pgscope.WithScope(t.Context(), pgscope.Scope{Role: "linkforge_missing"})
+		_, err := dbtest.Postgres(t).ExecContext(ctx, "SELECT 1")
+		if !errors.Is(err, pgscope.ErrScope) || db.IsRefused(err) {
+			t.Errorf("%v; refused: %t", err, db.IsRefused(err))
 		}
 	})
 }
