@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -174,7 +175,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
-	l, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/", ExternalID: new("1"),
+	l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/", ExternalID: new("1"),
 		Strategy: new(link.Random)})
 	must.NoError(t, err)
 	for i := range 3 {

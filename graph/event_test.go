@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -44,7 +44,7 @@ func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
-		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/old"})
+		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/old"})
 		must.NoError(t, err)
 		eventID := w.eventOf(t, l.ID)
 		const find = `query ($id: ID!) { node(id: $id) { id } }`

@@ -217,7 +217,7 @@ func (r reply) into(t *testing.T, target any) {
 // link makes a link and returns its id.
 func (b *bundle) link(t *testing.T, p person, url string) *link.Link {
 	t.Helper()
-	l, _, err := b.Creation.Create(t.Context(), p.workspace, link.New{URL: url})
+	l, _, err := b.Creation.Create(t.Context(), p.workspace, creation.Input{URL: url})
 	must.NoError(t, err)
 	return l
 }

@@ -3,9 +3,9 @@ package graph
 import (
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 )
 
@@ -16,7 +16,7 @@ func TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks(t *testing.T)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada, eve := b.person(t, "ada"), b.person(t, "eve")
-		l, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/"})
+		l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/"})
 		must.NoError(t, err)
 		statements := func(shortURL string) int64 {
 			before := b.statements.Load()

@@ -7,9 +7,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -21,7 +21,7 @@ func TestBreakdown_LabelsRulesAndTargets(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
-		l, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/own", Routing: &routing.Change{
+		l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{
 				{Name: new("Germans"), Targets: []*routing.Target{{Name: new("A")}, {URL: new("https://example.com/b")}}},
 				{Targets: []*routing.Target{{}}},

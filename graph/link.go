@@ -35,7 +35,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 		return nil, err
 	}
 	results, err := r.Creation.CreateMany(ctx, m, creation.Batch{
-		Links: []*link.New{newLink(&in.NewLinkInput)}, IdempotencyKey: in.IdempotencyKey,
+		Links: []*creation.Input{newLink(&in.NewLinkInput)}, IdempotencyKey: in.IdempotencyKey,
 	})
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func created(one link.Result, url string) *gen.CreateLinkPayload {
 }
 
 func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
-	links := make([]*link.New, 0, len(in.Links))
+	links := make([]*creation.Input, 0, len(in.Links))
 	for _, one := range in.Links {
 		links = append(links, newLink(one))
 	}
@@ -69,8 +69,8 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 	return &gen.CreateLinksPayload{Results: results, OperationID: operationID}, err
 }
 
-func newLink(in *gen.NewLinkInput) *link.New {
-	return &link.New{
+func newLink(in *gen.NewLinkInput) *creation.Input {
+	return &creation.Input{
 		URL:            in.URL,
 		Strategy:       in.Strategy,
 		CustomCode:     in.CustomCode,
@@ -264,12 +264,12 @@ func (r *queryResolver) linkAt(ctx context.Context, shortURL string) (*link.Link
 	return ifFound(r.Links.Get(ctx, m, at.ID))
 }
 
-func (r *queryResolver) PreviewCode(ctx context.Context, workspaceID, url string) (*link.Preview, error) {
+func (r *queryResolver) PreviewCode(ctx context.Context, workspaceID, url string) (*creation.Preview, error) {
 	m, err := r.membership(ctx, workspaceID)
 	if err != nil {
 		return nil, err
 	}
-	return r.Links.Preview(ctx, m, url)
+	return r.Creation.Preview(ctx, m, url)
 }
 
 func (r *linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Membership, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
@@ -105,7 +106,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
-	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination",
+	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
 		Title: &title})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}

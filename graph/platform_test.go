@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/link"
 )
 
 // TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with the statistics while
@@ -32,7 +32,7 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			}
 		}
 		expect(0)
-		if _, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/"}); err != nil {
+		if _, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/"}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(platformAge - time.Nanosecond)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -80,7 +81,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		note("", "", "")
 		create := func(p person, url string) *link.Link {
 			t.Helper()
-			l, _, err := b.Creation.Create(t.Context(), p.workspace, link.New{URL: url, CustomCode: new("promo")})
+			l, _, err := b.Creation.Create(t.Context(), p.workspace, creation.Input{URL: url, CustomCode: new("promo")})
 			must.NoError(t, err)
 			return l
 		}
@@ -147,7 +148,7 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada, eve := b.person(t, "ada"), b.person(t, "eve")
-		l, _, err := b.Creation.Create(t.Context(), ada.workspace, link.New{
+		l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{
 			URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"},
 		})
 		must.NoError(t, err)

@@ -17,9 +17,9 @@ import (
 // manyLinks creates links in p's workspace.
 func (b *bundle) manyLinks(t *testing.T, p person, n int) {
 	t.Helper()
-	links := make([]*link.New, n)
+	links := make([]*creation.Input, n)
 	for i := range links {
-		links[i] = &link.New{URL: fmt.Sprintf("https://example.com/many/%d", i)}
+		links[i] = &creation.Input{URL: fmt.Sprintf("https://example.com/many/%d", i)}
 	}
 	results := must.Value(b.Creation.CreateMany(t.Context(), p.workspace, creation.Batch{Links: links}))(t)
 	for _, r := range results {

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
@@ -255,7 +256,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	for i, one := range people {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
 		must.NoError(t, err)
-		l, _, err := b.Creation.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i),
+		l, _, err := b.Creation.Create(t.Context(), m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
 			Tags: []string{fmt.Sprint("tag", i)}})
 		must.NoError(t, err)
 		e.links = append(e.links, l)

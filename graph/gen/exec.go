@@ -1277,7 +1277,7 @@ type QueryResolver interface {
 	Nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
 	Workspace(ctx context.Context, by WorkspaceBy) (*workspace.Membership, error)
 	Link(ctx context.Context, by LinkBy) (*link.Link, error)
-	PreviewCode(ctx context.Context, workspaceID string, url string) (*link.Preview, error)
+	PreviewCode(ctx context.Context, workspaceID string, url string) (*creation.Preview, error)
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
 	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*explain.Explanation, error)
@@ -15299,7 +15299,7 @@ func (ec *executionContext) fieldContext_ClickEdge_node(_ context.Context, field
 	return fc, nil
 }
 
-func (ec *executionContext) _CodePreview_canonicalUrl(ctx context.Context, field graphql.CollectedField, obj *link.Preview) (ret graphql.Marshaler) {
+func (ec *executionContext) _CodePreview_canonicalUrl(ctx context.Context, field graphql.CollectedField, obj *creation.Preview) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15322,7 +15322,7 @@ func (ec *executionContext) fieldContext_CodePreview_canonicalUrl(_ context.Cont
 	return graphql.NewScalarFieldContext("CodePreview", field, false, false, "URL")
 }
 
-func (ec *executionContext) _CodePreview_codes(ctx context.Context, field graphql.CollectedField, obj *link.Preview) (ret graphql.Marshaler) {
+func (ec *executionContext) _CodePreview_codes(ctx context.Context, field graphql.CollectedField, obj *creation.Preview) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -15345,7 +15345,7 @@ func (ec *executionContext) fieldContext_CodePreview_codes(_ context.Context, fi
 	return graphql.NewScalarFieldContext("CodePreview", field, false, false, "String")
 }
 
-func (ec *executionContext) _CodePreview_existing(ctx context.Context, field graphql.CollectedField, obj *link.Preview) (ret graphql.Marshaler) {
+func (ec *executionContext) _CodePreview_existing(ctx context.Context, field graphql.CollectedField, obj *creation.Preview) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24455,8 +24455,8 @@ func (ec *executionContext) _Query_previewCode(ctx context.Context, field graphq
 			return ec.Resolvers.Query().PreviewCode(ctx, fc.Args["workspaceId"].(string), fc.Args["url"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *link.Preview) graphql.Marshaler {
-			return ec.marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPreview(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
+			return ec.marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐPreview(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39845,7 +39845,7 @@ func (ec *executionContext) _ClickEdge(ctx context.Context, sel ast.SelectionSet
 
 var codePreviewImplementors = []string{"CodePreview"}
 
-func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionSet, obj *link.Preview) graphql.Marshaler {
+func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionSet, obj *creation.Preview) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, codePreviewImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -47198,7 +47198,7 @@ func (ec *executionContext) marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._ClickEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPreview(ctx context.Context, sel ast.SelectionSet, v *link.Preview) graphql.Marshaler {
+func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐPreview(ctx context.Context, sel ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "CodePreview!")
 		return graphql.Null

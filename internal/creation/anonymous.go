@@ -30,6 +30,6 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *li
 	}
 	claimToken = claimPrefix + rand.Text()
 	end := s.now().Add(s.AnonymousTTL)
-	l, _, err = s.Create(ctx, workspace.Public(), link.New{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
+	l, _, err = s.Create(ctx, workspace.Public(), Input{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
 	return l, claimToken, err
 }

@@ -99,7 +99,7 @@ func (s *Store) newBatch(calls ...*call) *batch {
 	return &batch{Store: s, now: s.now(), calls: calls}
 }
 
-func (c *call) add(in *link.New) {
+func (c *call) add(in *Input) {
 	c.items = append(c.items, &item{call: c, proposal: proposal{in: in}})
 }
 
@@ -173,7 +173,7 @@ func (b *batch) validate(it *item) {
 	if it.isKnown() || it.draft != nil || it.Err != nil {
 		return
 	}
-	if it.draft, it.Err = link.Draft(it.call.member, *it.in, b.now); it.Err == nil {
+	if it.draft, it.Err = it.in.draft(it.call.member, b.now); it.Err == nil {
 		it.Err = b.draftUpsert(it)
 	}
 	if it.Err == nil {

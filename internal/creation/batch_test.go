@@ -22,7 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*Input) []link.Result {
 	t.Helper()
 	results := must.Value(b.CreateMany(t.Context(), b.Mine, Batch{Links: in, OnError: policy}))(t)
 	return results
@@ -32,9 +32,9 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		there, _ := b.create(t, link.New{URL: "https://example.com/there"})
+		there, _ := b.create(t, Input{URL: "https://example.com/there"})
 		promo, other := "promo", "other"
-		in := []*link.New{
+		in := []*Input{
 			{URL: "https://example.com/a"},
 			{URL: "https://EXAMPLE.com/a/"}, // the same
 			{URL: "https://example.com/there"},
@@ -93,12 +93,12 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&written), Kind: d.Kind})
 		b.Quota.Default = 5
 		promo := "promo"
-		b.create(t, link.New{URL: "https://example.com/there", CustomCode: &promo})
+		b.create(t, Input{URL: "https://example.com/there", CustomCode: &promo})
 		if !written.any {
 			t.Fatal("the creation of a link is not seen")
 		}
-		for name, batch := range map[string][]*link.New{
-			"a taken code": append(urls(0, 2), &link.New{URL: "https://example.com/b", CustomCode: &promo}),
+		for name, batch := range map[string][]*Input{
+			"a taken code": append(urls(0, 2), &Input{URL: "https://example.com/b", CustomCode: &promo}),
 			"the quota":    urls(0, 5),
 		} {
 			for _, key := range []*string{nil, &name} {
@@ -118,12 +118,12 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 		b := setup(t, d)
 		b.Quota.Default = 5
 		promo := "promo"
-		b.create(t, link.New{URL: "https://example.com/there", CustomCode: &promo})
-		for name, bad := range map[string]*link.New{
+		b.create(t, Input{URL: "https://example.com/there", CustomCode: &promo})
+		for name, bad := range map[string]*Input{
 			"invalid": {URL: "nothing"},
 			"taken":   {URL: "https://example.com/b", CustomCode: &promo},
 		} {
-			got := outcomes(b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/a"}, bad))
+			got := outcomes(b.createMany(t, link.AllOrNothing, &Input{URL: "https://example.com/a"}, bad))
 			if got[0] != "CONFLICT" || got[1] == "CONFLICT" {
 				t.Errorf("%s: %v", name, got)
 			}
@@ -227,14 +227,14 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		taken, _ := b.create(t, link.New{URL: "https://example.com/taken"})
+		taken, _ := b.create(t, Input{URL: "https://example.com/taken"})
 		for counter := range uint64(2) {
 			code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(counter)
 			other := *taken
 			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, link.Random
 			must.Value(d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
 		}
-		l, created := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Counter)})
+		l, created := b.create(t, Input{URL: "https://example.com/", Strategy: new(link.Counter)})
 		if want := shortcode.NewPermutation(b.CodeSecrets[0]).Code(2); !created || l.Code != want {
 			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
 		}
@@ -281,12 +281,12 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other, _ := b.create(t, link.New{URL: "https://example.com/taken"})
+		other, _ := b.create(t, Input{URL: "https://example.com/taken"})
 		code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(0)
 		taken := *other
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
 		must.Value(d.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
-		for _, r := range b.createMany(t, link.SkipFailed, &link.New{URL: "https://example.com/a"}, counted("https://example.com/b")) {
+		for _, r := range b.createMany(t, link.SkipFailed, &Input{URL: "https://example.com/a"}, counted("https://example.com/b")) {
 			if _, err := b.Get(t.Context(), b.Mine, r.Link.ID); err != nil || !r.Created {
 				t.Errorf("%+v: %v", r, err)
 			}
@@ -304,11 +304,11 @@ func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-		var in, others []*link.New
+		var in, others []*Input
 		for i := range 50 {
 			code := fmt.Sprintf("code-%d", i)
-			in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i), CustomCode: &code})
-			others = append(others, &link.New{URL: fmt.Sprintf("https://example.com/other/%d", i), CustomCode: &code})
+			in = append(in, &Input{URL: fmt.Sprintf("https://example.com/%d", i), CustomCode: &code})
+			others = append(others, &Input{URL: fmt.Sprintf("https://example.com/other/%d", i), CustomCode: &code})
 		}
 		b.createMany(t, link.SkipFailed, in...)
 		b.Quota.Default = 51

@@ -51,7 +51,7 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
 // Batch is a list of links to create in one call.
 type Batch struct {
-	Links []*link.New
+	Links []*Input
 	// OnError is the policy; empty means SkipFailed.
 	OnError link.Policy
 	// IdempotencyKey identifies the call: a repeated call returns the results of the first.
@@ -69,8 +69,8 @@ type Batch struct {
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the argument.
-func (s *Store) Create(ctx context.Context, m workspace.Membership, in link.New) (l *link.Link, created bool, err error) {
-	results, err := s.CreateMany(ctx, m, Batch{Links: []*link.New{&in}})
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in Input) (l *link.Link, created bool, err error) {
+	results, err := s.CreateMany(ctx, m, Batch{Links: []*Input{&in}})
 	if err != nil {
 		return nil, false, err
 	}
@@ -91,7 +91,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err := link.CheckBatch(len(in.Links), "links"); err != nil {
 		return nil, err
 	}
-	hasRouting := slices.ContainsFunc(in.Links, func(l *link.New) bool { return l.Routing != nil })
+	hasRouting := slices.ContainsFunc(in.Links, func(l *Input) bool { return l.Routing != nil })
 	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) { // they read before the transaction checks the membership
 		return nil, errors.New("creating links with a presumed membership")
 	}

@@ -45,7 +45,7 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 				if c.change != "" {
 					must.Value(d.NewRaw(c.change, b.Mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())))(t)
 				}
-				in := link.New{URL: "https://www.example.com/a"}
+				in := Input{URL: "https://www.example.com/a"}
 				if got := editor.create(t, in); got != c.want {
 					t.Errorf("%s, want %s", got, c.want)
 				}
@@ -81,13 +81,13 @@ func (c caller) member(t *testing.T) (workspace.Membership, error) {
 }
 
 // createOne creates a link for the caller.
-func (c caller) createOne(t *testing.T, in link.New) link.Result {
+func (c caller) createOne(t *testing.T, in Input) link.Result {
 	t.Helper()
 	m, err := c.member(t)
 	if err != nil {
 		return link.Result{Err: err}
 	}
-	results, err := c.b.CreateMany(t.Context(), m, Batch{Links: []*link.New{&in}})
+	results, err := c.b.CreateMany(t.Context(), m, Batch{Links: []*Input{&in}})
 	if err != nil {
 		return link.Result{Err: err}
 	}
@@ -95,7 +95,7 @@ func (c caller) createOne(t *testing.T, in link.New) link.Result {
 }
 
 // create creates a link and describes the result.
-func (c caller) create(t *testing.T, in link.New) string {
+func (c caller) create(t *testing.T, in Input) string {
 	t.Helper()
 	return describe(c.createOne(t, in))
 }
@@ -150,13 +150,13 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
 				b.refuseTitle(t, "refused")
-				b.create(t, link.New{URL: "https://www.example.com/before"}) // no call leaves the batch for want of a quota
+				b.create(t, Input{URL: "https://www.example.com/before"}) // no call leaves the batch for want of a quota
 				callers, got, want := make([]caller, len(calls)), make([]string, len(calls)), []string{}
 				release := b.hold(t)
 				var running sync.WaitGroup
 				for i, c := range calls {
 					callers[i] = b.caller(t, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor))
-					in := link.New{URL: "https://www.example.com/" + c.path}
+					in := Input{URL: "https://www.example.com/" + c.path}
 					if want = append(want, c.want); c.title != "" {
 						in.Title = &c.title
 					}
@@ -188,7 +188,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		url := func(name string) link.New { return link.New{URL: "https://www.example.com/" + name} }
+		url := func(name string) Input { return Input{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)

@@ -15,7 +15,7 @@ import (
 
 // proposal is a requested link.
 type proposal struct {
-	in *link.New
+	in *Input
 	// draft is the link that in describes.
 	draft *link.Link
 	// upsert is the input of an upsert, or nil: then an existing link stays as it is.

@@ -15,7 +15,7 @@ import (
 )
 
 // propose returns a proposal for the URL https://example.com/, like a call that has prepared its passwords.
-func propose(t *testing.T, in link.New) *proposal {
+func propose(t *testing.T, in Input) *proposal {
 	t.Helper()
 	if in.URL == "" {
 		in.URL = "https://example.com/"
@@ -23,7 +23,7 @@ func propose(t *testing.T, in link.New) *proposal {
 	if p := in.Routing.NewPassword(); p != nil {
 		p.ID, p.Hash = "id of "+p.Text, "#"+p.Text
 	}
-	return &proposal{in: &in, draft: must.Value(link.Draft(workspace.Public(), in, noon))(t)}
+	return &proposal{in: &in, draft: must.Value(in.draft(workspace.Public(), noon))(t)}
 }
 
 // summary is the act of a decision with the ignored fields, or the code of its error with the field.
@@ -39,7 +39,7 @@ func (d *decision) summary() string {
 func TestDecide_ByFacts(t *testing.T) {
 	t.Parallel()
 	code, mine := new("promo"), new("mine")
-	kinds := []link.New{
+	kinds := []Input{
 		{}, {ExternalID: mine}, {CustomCode: code}, {CustomCode: code, ExternalID: mine},
 		{Strategy: new(link.Random)}, {Strategy: new(link.Random), ExternalID: mine}, {Strategy: new(link.Counter)},
 		{ExternalID: mine}, {CustomCode: code, ExternalID: mine}, {Strategy: new(link.Random), ExternalID: mine},
@@ -183,7 +183,7 @@ func TestDecide_ByFacts(t *testing.T) {
 // TestDecide_UpsertKeepsTheStrategy of a link that it adopts or revives, if it names one.
 func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
 	t.Parallel()
-	p := propose(t, link.New{CustomCode: new("promo"), ExternalID: new("mine")})
+	p := propose(t, Input{CustomCode: new("promo"), ExternalID: new("mine")})
 	l := &link.Link{Strategy: link.Deterministic, CanonicalHash: p.draft.CanonicalHash}
 	purged := *l
 	purged.DeletedAt, purged.PurgedAt = new(noon), new(noon)
@@ -208,54 +208,54 @@ func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
 func TestDecide_ByFields(t *testing.T) {
 	t.Parallel()
 	soon, later := noon.Add(time.Hour), noon.Add(2*time.Hour)
-	full := link.New{
+	full := Input{
 		Title: new("a"), Note: new("n"), Tags: []string{"x", "y"}, Metadata: pairs("k", "v"), RedirectStatus: new(307),
 		StartsAt: &soon, ExpiresAt: &later, MaxClicks: new(int64(5)), Routing: withPassword("password 1"),
 	}
 	full.Routing.Rules, full.Routing.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
 	full.Routing.ForwardPath = optional.Set(new(true))
-	links := map[string]*link.Link{"plain": propose(t, link.New{}).draft, "full": propose(t, full).draft}
+	links := map[string]*link.Link{"plain": propose(t, Input{}).draft, "full": propose(t, full).draft}
 	const noPassword = "CONFLICT routing gate password"
 	for name, c := range map[string]struct {
-		in          link.New
+		in          Input
 		plain, full string
 	}{
-		"no field":       {link.New{}, "return", "return"},
+		"no field":       {Input{}, "return", "return"},
 		"all the same":   {full, "CONFLICT startsAt", "return"},
-		"start":          {link.New{StartsAt: &soon}, "CONFLICT startsAt", "return"},
-		"other start":    {link.New{StartsAt: &noon}, "CONFLICT startsAt", "CONFLICT startsAt"},
-		"end":            {link.New{ExpiresAt: &soon}, "CONFLICT expiresAt", "CONFLICT expiresAt"},
-		"same end":       {link.New{ExpiresAt: &later}, "CONFLICT expiresAt", "return"},
-		"finer end":      {link.New{ExpiresAt: new(later.Add(time.Nanosecond))}, "CONFLICT expiresAt", "return"},
-		"limit":          {link.New{MaxClicks: new(int64(4))}, "CONFLICT maxClicks", "CONFLICT maxClicks"},
-		"same limit":     {link.New{MaxClicks: new(int64(5))}, "CONFLICT maxClicks", "return"},
-		"password":       {link.New{Routing: withPassword("password 1")}, noPassword, "return"},
-		"other password": {link.New{Routing: withPassword("password 2")}, noPassword, "compare"},
-		"notice": {link.New{Routing: gated(&routing.GateChange{Notice: optional.Set(new("Hello"))})},
+		"start":          {Input{StartsAt: &soon}, "CONFLICT startsAt", "return"},
+		"other start":    {Input{StartsAt: &noon}, "CONFLICT startsAt", "CONFLICT startsAt"},
+		"end":            {Input{ExpiresAt: &soon}, "CONFLICT expiresAt", "CONFLICT expiresAt"},
+		"same end":       {Input{ExpiresAt: &later}, "CONFLICT expiresAt", "return"},
+		"finer end":      {Input{ExpiresAt: new(later.Add(time.Nanosecond))}, "CONFLICT expiresAt", "return"},
+		"limit":          {Input{MaxClicks: new(int64(4))}, "CONFLICT maxClicks", "CONFLICT maxClicks"},
+		"same limit":     {Input{MaxClicks: new(int64(5))}, "CONFLICT maxClicks", "return"},
+		"password":       {Input{Routing: withPassword("password 1")}, noPassword, "return"},
+		"other password": {Input{Routing: withPassword("password 2")}, noPassword, "compare"},
+		"notice": {Input{Routing: gated(&routing.GateChange{Notice: optional.Set(new("Hello"))})},
 			"CONFLICT routing gate notice", "CONFLICT routing gate notice"},
-		"button": {link.New{Routing: gated(&routing.GateChange{Confirm: optional.Set(new(true))})},
+		"button": {Input{Routing: gated(&routing.GateChange{Confirm: optional.Set(new(true))})},
 			"CONFLICT routing gate confirm", "CONFLICT routing gate confirm"},
-		"no gate":    {link.New{Routing: gated(nil)}, "return", "return routing.gate.password"},
-		"rule":       {link.New{Routing: byRule("DE")}, "CONFLICT routing rules", "return"},
-		"other rule": {link.New{Routing: byRule("FR")}, "CONFLICT routing rules", "CONFLICT routing rules"},
-		"bots": {link.New{Routing: &routing.Change{Bots: optional.Set(new(routing.BlockBots))}},
+		"no gate":    {Input{Routing: gated(nil)}, "return", "return routing.gate.password"},
+		"rule":       {Input{Routing: byRule("DE")}, "CONFLICT routing rules", "return"},
+		"other rule": {Input{Routing: byRule("FR")}, "CONFLICT routing rules", "CONFLICT routing rules"},
+		"bots": {Input{Routing: &routing.Change{Bots: optional.Set(new(routing.BlockBots))}},
 			"CONFLICT routing bots", "return"},
-		"all bots": {link.New{Routing: &routing.Change{Bots: optional.Set(new(routing.RedirectBots))}},
+		"all bots": {Input{Routing: &routing.Change{Bots: optional.Set(new(routing.RedirectBots))}},
 			"return", "return routing.bots"},
-		"title":             {link.New{Title: new("b")}, "return title", "return title"},
-		"same title":        {link.New{Title: new("a")}, "return title", "return"},
-		"note":              {link.New{Note: new("m")}, "return note", "return note"},
-		"tags":              {link.New{Tags: []string{"y", "x"}}, "return tags", "return"},
-		"fewer tags":        {link.New{Tags: []string{"x"}}, "return tags", "return tags"},
-		"metadata":          {link.New{Metadata: pairs("k", "w")}, "return metadata", "return metadata"},
-		"empty title, tags": {link.New{Title: new(""), Tags: []string{}}, "return", "return title tags"},
-		"answer":            {link.New{RedirectStatus: new(301)}, "return redirectStatus", "return redirectStatus"},
-		"same answer":       {link.New{RedirectStatus: new(307)}, "return redirectStatus", "return"},
-		"path": {link.New{Routing: &routing.Change{ForwardPath: optional.Set(new(true))}},
+		"title":             {Input{Title: new("b")}, "return title", "return title"},
+		"same title":        {Input{Title: new("a")}, "return title", "return"},
+		"note":              {Input{Note: new("m")}, "return note", "return note"},
+		"tags":              {Input{Tags: []string{"y", "x"}}, "return tags", "return"},
+		"fewer tags":        {Input{Tags: []string{"x"}}, "return tags", "return tags"},
+		"metadata":          {Input{Metadata: pairs("k", "w")}, "return metadata", "return metadata"},
+		"empty title, tags": {Input{Title: new(""), Tags: []string{}}, "return", "return title tags"},
+		"answer":            {Input{RedirectStatus: new(301)}, "return redirectStatus", "return redirectStatus"},
+		"same answer":       {Input{RedirectStatus: new(307)}, "return redirectStatus", "return"},
+		"path": {Input{Routing: &routing.Change{ForwardPath: optional.Set(new(true))}},
 			"return routing.forwardPath", "return"},
-		"end page": {link.New{Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/end"))}},
+		"end page": {Input{Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/end"))}},
 			"return routing.endedUrl", "return routing.endedUrl"},
-		"start and title": {link.New{StartsAt: &noon, Title: new("b")}, "CONFLICT startsAt", "CONFLICT startsAt"},
+		"start and title": {Input{StartsAt: &noon, Title: new("b")}, "CONFLICT startsAt", "CONFLICT startsAt"},
 	} {
 		for existing, want := range map[string]string{"plain": c.plain, "full": c.full} {
 			p := propose(t, sending(c.in))
@@ -264,7 +264,7 @@ func TestDecide_ByFields(t *testing.T) {
 			}
 		}
 	}
-	p := propose(t, sending(link.New{Routing: withPassword("password 2")}))
+	p := propose(t, sending(Input{Routing: withPassword("password 2")}))
 	p.compared = "id of password 1"
 	if d := decide(p, &facts{same: links["full"]}); d.summary() != noPassword {
 		t.Errorf("another password that was compared: %s", d.summary())

@@ -35,14 +35,14 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 			}
 			m := workspacetest.New(t, d, fmt.Sprint("equal", i))
 			if isDeleted {
-				l, _, err := b.Create(t.Context(), m, link.New{URL: url})
+				l, _, err := b.Create(t.Context(), m, Input{URL: url})
 				must.NoError(t, err)
 				must.Value(b.Edit.Delete(t.Context(), m, l.ID))(t)
 			}
 			ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
 			calls := []*call{{member: m}, {member: m}}
 			for _, c := range calls {
-				c.add(&link.New{URL: url})
+				c.add(&Input{URL: url})
 			}
 			_, _ = b.createShared(ctx, calls)
 			if !calls[0].hasLeft || !calls[1].hasLeft {
@@ -72,7 +72,7 @@ func TestEqual_LinkOfTwoRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := link.New{URL: "https://example.com/", ExternalID: new("a")}
+		in := Input{URL: "https://example.com/", ExternalID: new("a")}
 		b.create(t, in)
 		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)}
 		links := make([]*link.Link, len(callers))
@@ -114,12 +114,12 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 		for _, path := range []string{"new", "there", "deleted"} {
 			url, want := "https://example.com/"+path, "created"
 			if path != "new" {
-				l, _ := b.create(t, link.New{URL: url})
+				l, _ := b.create(t, Input{URL: url})
 				if want = "there"; path == "deleted" {
 					must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 				}
 			}
-			got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: url, Routing: blocked}, &link.New{URL: url}))
+			got := outcomes(b.createMany(t, link.SkipFailed, &Input{URL: url, Routing: blocked}, &Input{URL: url}))
 			if diff := cmp.Diff([]string{"UNSAFE_URL", want}, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", path, diff)
 			}

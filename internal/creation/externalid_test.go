@@ -17,24 +17,24 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 		b := setup(t, d)
 		url, promo := "https://example.com/a", "promo"
 		const taken = "EXTERNAL_ID_TAKEN"
-		plain, _ := b.create(t, link.New{URL: "https://example.com/plain"})
-		own, _ := b.create(t, link.New{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
-		custom, _ := b.create(t, link.New{URL: url, CustomCode: &promo, ExternalID: new("A-2")})
+		plain, _ := b.create(t, Input{URL: "https://example.com/plain"})
+		own, _ := b.create(t, Input{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
+		custom, _ := b.create(t, Input{URL: url, CustomCode: &promo, ExternalID: new("A-2")})
 		for name, c := range map[string]struct {
-			in    link.New
+			in    Input
 			there *link.Link
 			want  string
 		}{
-			"the same":                {in: link.New{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
-			"none":                    {in: link.New{URL: url}, there: own},
-			"another":                 {in: link.New{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"in other letters":        {in: link.New{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
-			"with a space":            {in: link.New{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
-			"of a link without":       {in: link.New{URL: "https://example.com/plain", ExternalID: new("A-9")}, want: "CONFLICT"},
-			"the same with a code":    {in: link.New{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
-			"another with a code":     {in: link.New{URL: url, CustomCode: &promo, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"taken":                   {in: link.New{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
-			"taken, of a random code": {in: link.New{URL: url, Strategy: new(link.Random), ExternalID: new("A-1")}, want: taken},
+			"the same":                {in: Input{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
+			"none":                    {in: Input{URL: url}, there: own},
+			"another":                 {in: Input{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"in other letters":        {in: Input{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
+			"with a space":            {in: Input{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
+			"of a link without":       {in: Input{URL: "https://example.com/plain", ExternalID: new("A-9")}, want: "CONFLICT"},
+			"the same with a code":    {in: Input{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
+			"another with a code":     {in: Input{URL: url, CustomCode: &promo, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"taken":                   {in: Input{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
+			"taken, of a random code": {in: Input{URL: url, Strategy: new(link.Random), ExternalID: new("A-1")}, want: taken},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, created, err := b.Create(t.Context(), b.Mine, c.in)
@@ -49,7 +49,7 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 				}
 			})
 		}
-		l, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: url, ExternalID: new("A-1")})
+		l, _, err := b.Create(t.Context(), b.Foreign, Input{URL: url, ExternalID: new("A-1")})
 		if err != nil || l.ID == own.ID {
 			t.Errorf("in another workspace: %v", err)
 		}
@@ -65,13 +65,13 @@ func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
 		b := setup(t, d)
 		url := "https://example.com/a"
 		results := b.createMany(t, link.SkipFailed,
-			&link.New{URL: url, ExternalID: new("1")},
-			&link.New{URL: url, ExternalID: new("1")},
-			&link.New{URL: url},
-			&link.New{URL: url, ExternalID: new("2")},
-			&link.New{URL: "https://example.com/b", ExternalID: new("1")},
-			&link.New{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
-			&link.New{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
+			&Input{URL: url, ExternalID: new("1")},
+			&Input{URL: url, ExternalID: new("1")},
+			&Input{URL: url},
+			&Input{URL: url, ExternalID: new("2")},
+			&Input{URL: "https://example.com/b", ExternalID: new("1")},
+			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
+			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
 		)
 		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
 		if diff := cmp.Diff(want, outcomes(results)); diff != "" {

@@ -69,7 +69,7 @@ func (c *call) isAlone() bool {
 // size returns about how many bytes the rows of the links will have.
 func (c *call) size() (size int) {
 	for _, it := range c.items {
-		size += it.in.Size()
+		size += it.in.size()
 	}
 	return size
 }

@@ -53,12 +53,12 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		there, _ := b.create(t, link.New{URL: "https://example.com/there"})
+		there, _ := b.create(t, Input{URL: "https://example.com/there"})
 		other := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		release := b.hold(t)
 		type answer struct {
 			member  workspace.Membership
-			in      link.New
+			in      Input
 			want    string
 			link    *link.Link
 			created bool
@@ -66,12 +66,12 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 		}
 		promo := "promo"
 		answers := []*answer{
-			{member: b.Mine, in: link.New{URL: "https://example.com/there"}, want: "there"},
-			{member: other, in: link.New{URL: "https://example.com/there"}, want: "there"},
-			{member: b.Mine, in: link.New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
-			{member: b.Mine, in: link.New{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
+			{member: b.Mine, in: Input{URL: "https://example.com/there"}, want: "there"},
+			{member: other, in: Input{URL: "https://example.com/there"}, want: "there"},
+			{member: b.Mine, in: Input{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
+			{member: b.Mine, in: Input{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
 				want: "created"},
-			{member: other, in: link.New{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
+			{member: other, in: Input{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
 				want: errs.CodeTaken.Code()},
 		}
 		for i := range 10 {
@@ -79,7 +79,7 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 			if i%2 == 1 {
 				m = other
 			}
-			answers = append(answers, &answer{member: m, in: link.New{URL: fmt.Sprintf("https://example.com/%d", i),
+			answers = append(answers, &answer{member: m, in: Input{URL: fmt.Sprintf("https://example.com/%d", i),
 				Tags: []string{"tag"}}, want: "created"})
 		}
 		var asking sync.WaitGroup
@@ -132,7 +132,7 @@ func TestGather_SameURLConcurrently(t *testing.T) {
 				m = other
 			}
 			asking.Go(func() {
-				l, created, err := b.Create(t.Context(), m, link.New{URL: "https://example.com/same"})
+				l, created, err := b.Create(t.Context(), m, Input{URL: "https://example.com/same"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -177,7 +177,7 @@ func TestGather_IsolatesRefusedInput(t *testing.T) {
 		var asking sync.WaitGroup
 		failed := make([]error, 5)
 		for i := range failed {
-			in := link.New{URL: fmt.Sprintf("https://example.com/%d", i)}
+			in := Input{URL: fmt.Sprintf("https://example.com/%d", i)}
 			if i == 2 {
 				in.Title = new("refused")
 			}
@@ -210,7 +210,7 @@ func TestGather_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 				ctx = gone
 			}
 			asking.Go(func() {
-				_, _, failed[i] = b.Create(ctx, b.Mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				_, _, failed[i] = b.Create(ctx, b.Mine, Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 			})
 			b.awaitRequests(t, i+1)
 		}

@@ -18,18 +18,18 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-func (b *bundle) keyed(t *testing.T, key string, in ...*link.New) ([]link.Result, error) {
+func (b *bundle) keyed(t *testing.T, key string, in ...*Input) ([]link.Result, error) {
 	t.Helper()
 	return b.CreateMany(t.Context(), b.Mine, Batch{Links: in, IdempotencyKey: &key})
 }
 
-func counted(url string) *link.New { return &link.New{URL: url, Strategy: new(link.Counter)} }
+func counted(url string) *Input { return &Input{URL: url, Strategy: new(link.Counter)} }
 
 func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := []*link.New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
+		in := []*Input{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
 			{URL: "https://example.com/b"}}
 		first := must.Value(b.keyed(t, "key", in...))(t)
 		title := "later"
@@ -65,7 +65,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
-		results, err := b.CreateMany(t.Context(), b.Foreign, Batch{Links: []*link.New{counted("https://example.com/other")},
+		results, err := b.CreateMany(t.Context(), b.Foreign, Batch{Links: []*Input{counted("https://example.com/other")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("another workspace: %v", err)
@@ -98,14 +98,14 @@ func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 		}
 		// A call that returns an existing link is a success too.
 		b.Quota.Default = 2
-		b.create(t, link.New{URL: "https://example.com/there"})
+		b.create(t, Input{URL: "https://example.com/there"})
 		for range 2 {
-			if results, err = b.keyed(t, "there", &link.New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
+			if results, err = b.keyed(t, "there", &Input{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
 				results[0].Created {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
 		}
-		if _, err := b.keyed(t, "there", &link.New{URL: "https://example.com/elsewhere"}); !errs.Is(err,
+		if _, err := b.keyed(t, "there", &Input{URL: "https://example.com/elsewhere"}); !errs.Is(err,
 			errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
@@ -170,7 +170,7 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 		key := "key"
 		must.Value(b.keyed(t, key, counted("https://example.com/a")))(t)
 		theirs := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
-		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*link.New{counted("https://example.com/b")},
+		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*Input{counted("https://example.com/b")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)

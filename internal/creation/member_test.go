@@ -18,8 +18,8 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
-		two := []*link.New{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
-		routed := []*link.New{{URL: "https://example.com/r", Metadata: []*link.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
+		two := []*Input{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
+		routed := []*Input{{URL: "https://example.com/r", Metadata: []*link.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
 		key := "a key"
 		calls := map[string]func() error{
 			"one":       func() error { _, _, err := b.Create(t.Context(), member, *two[0]); return err },
@@ -34,7 +34,7 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 				return err
 			},
 			"random codes": func() error {
-				_, _, err := b.Create(t.Context(), member, link.New{URL: "https://example.com/", Strategy: new(link.Random)})
+				_, _, err := b.Create(t.Context(), member, Input{URL: "https://example.com/", Strategy: new(link.Random)})
 				return err
 			},
 			"upsert": func() error {

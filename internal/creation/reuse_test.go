@@ -44,7 +44,7 @@ func byRule(country string) *routing.Change {
 }
 
 // sending returns the input with a password of its own: a call changes it.
-func sending(in link.New) link.New {
+func sending(in Input) Input {
 	if p := in.Routing.NewPassword(); p != nil {
 		change := *in.Routing
 		change.Gate = withPassword(p.Text).Gate
@@ -71,13 +71,13 @@ func reused(results ...link.Result) (all []string) {
 func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 	t.Parallel()
 	soon := noon.Add(time.Hour)
-	full := link.New{Tags: []string{"x", "y"}, StartsAt: &soon, Routing: withPassword("password 1")}
+	full := Input{Tags: []string{"x", "y"}, StartsAt: &soon, Routing: withPassword("password 1")}
 	full.Routing.Rules = byRule("DE").Rules
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
-		kinds := func(in link.New) (all []*link.New) {
-			for _, kind := range []link.New{{}, {CustomCode: new("code")}, {CustomCode: new("own"), ExternalID: new("own")}} {
+		kinds := func(in Input) (all []*Input) {
+			for _, kind := range []Input{{}, {CustomCode: new("code")}, {CustomCode: new("own"), ExternalID: new("own")}} {
 				one := sending(in)
 				one.URL, one.CustomCode, one.ExternalID = "https://example.com/full", kind.CustomCode, kind.ExternalID
 				all = append(all, &one)
@@ -86,15 +86,15 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 		}
 		b.createMany(t, link.SkipFailed, kinds(full)...)
 		for name, c := range map[string]struct {
-			in   link.New
+			in   Input
 			want string
 		}{
-			"no field":       {link.New{}, "there"},
+			"no field":       {Input{}, "there"},
 			"all the same":   {full, "there"},
-			"start":          {link.New{StartsAt: new(soon.Add(time.Hour))}, "CONFLICT at startsAt"},
-			"password":       {link.New{Routing: withPassword("password 1")}, "there"},
-			"other password": {link.New{Routing: withPassword("password 2")}, "CONFLICT at routing gate password"},
-			"tags":           {link.New{Title: new("b"), Tags: []string{"y"}}, "there title tags"},
+			"start":          {Input{StartsAt: new(soon.Add(time.Hour))}, "CONFLICT at startsAt"},
+			"password":       {Input{Routing: withPassword("password 1")}, "there"},
+			"other password": {Input{Routing: withPassword("password 2")}, "CONFLICT at routing gate password"},
+			"tags":           {Input{Title: new("b"), Tags: []string{"y"}}, "there title tags"},
 		} {
 			same := []string{c.want, c.want, c.want}
 			first := must.Value(b.keyed(t, name, kinds(c.in)...))(t)
@@ -123,8 +123,8 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
-		b.create(t, link.New{URL: "https://example.com/there"})
-		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
+		b.create(t, Input{URL: "https://example.com/there"})
+		gone, _ := b.create(t, Input{URL: "https://example.com/gone"})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, gone.ID))(t)
 		for path, want := range map[string][]string{
 			"there": {"CONFLICT at expiresAt", "there", "there title", "CONFLICT at routing gate password"},
@@ -132,7 +132,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			"new":   {"created", "there", "there title", "CONFLICT at routing gate password"},
 		} {
 			u := "https://example.com/" + path
-			in := []*link.New{{URL: u, ExpiresAt: &soon, Tags: []string{"x"}}, {URL: u, Tags: []string{"x"}},
+			in := []*Input{{URL: u, ExpiresAt: &soon, Tags: []string{"x"}}, {URL: u, Tags: []string{"x"}},
 				{URL: u, Title: new("b")}, {URL: u, Routing: withPassword("password 1")}}
 			if path == "there" {
 				in[1].Tags = nil
@@ -146,7 +146,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			}
 		}
 		u := "https://example.com/secret"
-		in := []*link.New{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
+		in := []*Input{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
 		if got := reused(b.createMany(t, link.AllOrNothing, in...)...); !cmp.Equal(got, []string{"created", "there"}) {
 			t.Errorf("one password twice: %q", got)
 		}
@@ -161,20 +161,20 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
-		for name, restricted := range map[string]link.New{
+		for name, restricted := range map[string]Input{
 			"expiry": {ExpiresAt: &soon}, "password": {Routing: withPassword("password 1")}, "limit": {MaxClicks: new(int64(1))},
 			"revived": {ExpiresAt: &soon}, "revived-password": {Routing: withPassword("password 1")},
 		} {
 			wantCreated := 1
 			if strings.HasPrefix(name, "revived") {
-				l, _ := b.create(t, link.New{URL: "https://example.com/" + name})
+				l, _ := b.create(t, Input{URL: "https://example.com/" + name})
 				must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 				wantCreated = 0
 			}
 			results := make([]link.Result, 8)
 			var calls sync.WaitGroup
 			for i := range results {
-				in := link.New{}
+				in := Input{}
 				if i%2 == 0 {
 					in = sending(restricted)
 				}
@@ -185,7 +185,7 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			l, _ := b.create(t, link.New{URL: "https://example.com/" + name})
+			l, _ := b.create(t, Input{URL: "https://example.com/" + name})
 			isRestricted := l.ExpiresAt != nil || l.MaxClicks != nil || l.PasswordHash != nil
 			created := 0
 			for i, outcome := range outcomes(results) {
@@ -227,7 +227,7 @@ func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, passwords := setup(t, d), &oneTurn{}
 		b.Passwords = passwords
-		l, _ := b.create(t, link.New{URL: "https://example.com/"})
+		l, _ := b.create(t, Input{URL: "https://example.com/"})
 		names := map[string]string{}
 		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
 			l := must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)

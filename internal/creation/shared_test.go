@@ -38,7 +38,7 @@ func (b *bundle) newNeighbors(t *testing.T) neighbors {
 	all := neighbors{}
 	for _, slug := range []string{"ada", "bob", "cyd", "dan"} {
 		m := workspacetest.New(t, b.DB, slug)
-		if _, _, err := b.Create(t.Context(), m, link.New{URL: known}); err != nil {
+		if _, _, err := b.Create(t.Context(), m, Input{URL: known}); err != nil {
 			t.Fatal(err)
 		}
 		all[slug] = b.caller(t, m)
@@ -47,13 +47,13 @@ func (b *bundle) newNeighbors(t *testing.T) neighbors {
 }
 
 // create creates a link for each neighbor, see start.
-func (all neighbors) create(t *testing.T, b *bundle, in map[string]link.New) map[string]string {
+func (all neighbors) create(t *testing.T, b *bundle, in map[string]Input) map[string]string {
 	t.Helper()
 	return all.start(t, b, in)()
 }
 
 // start starts to create a link for each neighbor, in one batch. It returns a function that waits for the results.
-func (all neighbors) start(t *testing.T, b *bundle, in map[string]link.New) (wait func() map[string]string) {
+func (all neighbors) start(t *testing.T, b *bundle, in map[string]Input) (wait func() map[string]string) {
 	t.Helper()
 	release := b.hold(t)
 	var running sync.WaitGroup
@@ -92,8 +92,8 @@ func (all neighbors) expectExact(t *testing.T, b *bundle) {
 }
 
 // inAll returns the same link for each neighbor except Bob.
-func inAll(url string, bob link.New) map[string]link.New {
-	return map[string]link.New{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
+func inAll(url string, bob Input) map[string]Input {
+	return map[string]Input{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
 }
 
 // TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one transaction. Each has the
@@ -103,12 +103,12 @@ func TestShared_IsOneTransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-		all, in := b.newNeighbors(t), map[string]link.New{}
-		all["dan"].create(t, link.New{URL: fresh})
+		all, in := b.newNeighbors(t), map[string]Input{}
+		all["dan"].create(t, Input{URL: fresh})
 		for slug := range all {
-			in[slug] = link.New{URL: fresh, Tags: []string{slug}}
+			in[slug] = Input{URL: fresh, Tags: []string{slug}}
 		}
-		in["dan"] = link.New{URL: fresh} // else his tags are compared
+		in["dan"] = Input{URL: fresh} // else his tags are compared
 		shared, calls := all.batch(t, b, in)
 		before := statements.Load()
 		err := shared.run(t.Context())
@@ -134,7 +134,7 @@ func TestShared_IsOneTransaction(t *testing.T) {
 type callsOf map[string]*call
 
 // batch returns a shared batch with a call of each neighbor.
-func (all neighbors) batch(t *testing.T, b *bundle, in map[string]link.New) (*batch, callsOf) {
+func (all neighbors) batch(t *testing.T, b *bundle, in map[string]Input) (*batch, callsOf) {
 	t.Helper()
 	calls := callsOf{}
 	for slug, c := range all {
@@ -172,32 +172,32 @@ func (calls callsOf) outcomes(err error) map[string]string {
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
-	full := link.New{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*link.Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
+	full := Input{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*link.Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
 		ExternalID: new("mine"), Routing: byRule("DE")}
 	for name, c := range map[string]struct {
 		change string
-		in     link.New
+		in     Input
 		// together is how the shared batch ends for Bob, whose workspace has changed, and want the result of a call.
 		together, want string
 	}{
-		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, link.New{URL: fresh}, errs.QuotaExceeded.Code(),
+		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, Input{URL: fresh}, errs.QuotaExceeded.Code(),
 			errs.QuotaExceeded.Code()},
 		"a link with everything": {"", full, made, made},
-		"a link with a password": {"", link.New{URL: fresh, Routing: withPassword("a password")}, made, made},
-		"a random code":          {"", link.New{URL: fresh, Strategy: new(link.Random)}, made, made},
-		"a deleted link":         {"UPDATE links SET deleted_at = ?1" + mine, link.New{URL: known}, "left", found},
-		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, link.New{URL: known}, errs.UnsafeURL.Code(),
+		"a link with a password": {"", Input{URL: fresh, Routing: withPassword("a password")}, made, made},
+		"a random code":          {"", Input{URL: fresh, Strategy: new(link.Random)}, made, made},
+		"a deleted link":         {"UPDATE links SET deleted_at = ?1" + mine, Input{URL: known}, "left", found},
+		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, Input{URL: known}, errs.UnsafeURL.Code(),
 			errs.UnsafeURL.Code()},
-		"a due change": {"UPDATE links SET next_change_at = ?1" + mine, link.New{URL: known}, found, found},
-		"a removed member": {"DELETE FROM members" + mine, link.New{URL: fresh}, errs.NotFound.Code(),
+		"a due change": {"UPDATE links SET next_change_at = ?1" + mine, Input{URL: known}, found, found},
+		"a removed member": {"DELETE FROM members" + mine, Input{URL: fresh}, errs.NotFound.Code(),
 			errs.NotFound.Code()},
-		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, link.New{URL: fresh}, errs.Forbidden.Code(),
+		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, Input{URL: fresh}, errs.Forbidden.Code(),
 			errs.Forbidden.Code()},
-		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", link.New{URL: fresh}, errs.NotFound.Code(),
+		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", Input{URL: fresh}, errs.NotFound.Code(),
 			errs.NotFound.Code()},
-		"an own host":     {"", link.New{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
-		"no URL":          {"", link.New{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
-		"a refused title": {"", link.New{URL: fresh, Title: new("refused")}, "rolled back", errs.Internal.Code()},
+		"an own host":     {"", Input{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
+		"no URL":          {"", Input{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
+		"a refused title": {"", Input{URL: fresh, Title: new("refused")}, "rolled back", errs.Internal.Code()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,7 +256,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 				if _, err := tx.NewRaw(locking, all["bob"].workspaceID, all["bob"].accountID).Exec(ctx); err != nil {
 					return err
 				}
-				wait = all.start(t, b, inAll(fresh, link.New{URL: fresh}))
+				wait = all.start(t, b, inAll(fresh, Input{URL: fresh}))
 				polltest.Until(t, "the others have their links", func() bool {
 					return len(b.linksOf(t, all["ada"].workspaceID))+len(b.linksOf(t, all["cyd"].workspaceID))+
 						len(b.linksOf(t, all["dan"].workspaceID)) == 6
@@ -285,7 +285,7 @@ func TestShared_TriesNextCodes(t *testing.T) {
 			t.Fatal(got)
 		}
 		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).Exec(db.AsSystem(t.Context())))(t)
-		together, calls := all.batch(t, b, inAll(fresh, link.New{URL: fresh}))
+		together, calls := all.batch(t, b, inAll(fresh, Input{URL: fresh}))
 		err := together.run(t.Context())
 		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -297,20 +297,20 @@ func TestShared_TriesNextCodes(t *testing.T) {
 // TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no batch.
 func TestCall_IsAlone(t *testing.T) {
 	t.Parallel()
-	links := func(n int, in link.New) (c call) {
+	links := func(n int, in Input) (c call) {
 		for range n {
 			c.add(&in)
 		}
 		return c
 	}
-	policy, key, upsert := links(1, link.New{}), links(1, link.New{}), links(1, link.New{})
+	policy, key, upsert := links(1, Input{}), links(1, Input{}), links(1, Input{})
 	policy.policy, key.key, upsert.items[0].upsert = link.AllOrNothing, &idempotency.Key{}, &Upsert{}
 	for name, c := range map[string]struct {
 		call call
 		want bool
 	}{
-		"few": {links(maxSharedLinks, link.New{}), false}, "many": {links(maxSharedLinks+1, link.New{}), true},
-		"long":           {links(1, link.New{Metadata: []*link.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
+		"few": {links(maxSharedLinks, Input{}), false}, "many": {links(maxSharedLinks+1, Input{}), true},
+		"long":           {links(1, Input{Metadata: []*link.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
 		"all or nothing": {policy, true}, "a key": {key, true}, "an upsert": {upsert, true},
 	} {
 		if got := c.call.isAlone(); got != c.want {
@@ -325,7 +325,7 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
 			c := &call{}
-			c.add(&link.New{Metadata: []*link.Pair{{Value: strings.Repeat("x", n)}}})
+			c.add(&Input{Metadata: []*link.Pair{{Value: strings.Repeat("x", n)}}})
 			calls = append(calls, c)
 		}
 		return calls

@@ -37,11 +37,22 @@ func setup(t testing.TB, d *db.DB) *bundle {
 }
 
 var (
-	custom, pairs, urls = linktest.Custom, linktest.Pairs, linktest.URLs
-	kindOf, outcomes    = linktest.KindOf, linktest.Outcomes
+	pairs, kindOf, outcomes = linktest.Pairs, linktest.KindOf, linktest.Outcomes
 )
 
-func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
+// custom is the input for a link with the code.
+func custom(url, code string) Input { return Input{URL: url, CustomCode: &code} }
+
+// urls are the inputs for links to numbered URLs.
+func urls(from, to int) []*Input {
+	var in []*Input
+	for i := from; i < to; i++ {
+		in = append(in, &Input{URL: fmt.Sprintf("https://example.com/%d", i)})
+	}
+	return in
+}
+
+func (b *bundle) create(t *testing.T, in Input) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
@@ -50,7 +61,7 @@ func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) 
 
 func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
 
-func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
+func (b *bundle) refuse(t *testing.T, in Input, want errs.Kind) {
 	t.Helper()
 	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
@@ -61,14 +72,14 @@ func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		first, created := b.create(t, link.New{URL: "HTTP://Example.com:80/a/?b=2&a=1#top"})
+		first, created := b.create(t, Input{URL: "HTTP://Example.com:80/a/?b=2&a=1#top"})
 		if !created || first.CanonicalURL != "http://example.com/a?a=1&b=2" {
 			t.Errorf("created %t, canonical %s", created, first.CanonicalURL)
 		}
 		if want := shortcode.Deterministic(first.CanonicalURL, b.Mine.ID(), 0); first.Code != want {
 			t.Errorf("code %s, want %s", first.Code, want)
 		}
-		again, created := b.create(t, link.New{URL: "http://example.com/a?a=1&b=2"})
+		again, created := b.create(t, Input{URL: "http://example.com/a?a=1&b=2"})
 		if created || again.ID != first.ID || again.OriginalURL != "HTTP://Example.com:80/a/?b=2&a=1#top" {
 			t.Errorf("created %t, id %s, original %s", created, again.ID, again.OriginalURL)
 		}
@@ -89,7 +100,7 @@ func TestStore_CreateConcurrently(t *testing.T) {
 		for i := range askers {
 			all.Go(func() {
 				l, created, err := b.Create(t.Context(), b.Mine,
-					link.New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
+					Input{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -151,9 +162,9 @@ func TestStore_CustomCodes(t *testing.T) {
 		b.refuse(t, custom("https://example.com/b", "promo"), errs.CodeTaken)
 		b.refuse(t, custom("https://example.com/b", "GraphQL"), errs.CodeReserved)
 		b.refuse(t, custom("https://example.com/b", "no spaces"), errs.InvalidInput)
-		b.refuse(t, link.New{URL: "https://example.com/b", Strategy: new(link.Custom)}, errs.InvalidInput)
+		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Custom)}, errs.InvalidInput)
 		code := "promo2"
-		b.refuse(t, link.New{URL: "https://example.com/b", Strategy: new(link.Deterministic), CustomCode: &code}, errs.InvalidInput)
+		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Deterministic), CustomCode: &code}, errs.InvalidInput)
 		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
@@ -179,7 +190,7 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 		}
 		var got []string
 		for i := range codes - 1 {
-			l, created := b.create(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			l, created := b.create(t, Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 			if !created {
 				t.Errorf("link %d was not created", i)
 			}
@@ -188,11 +199,11 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("codes (-want +got):\n%s", diff)
 		}
-		b.refuse(t, link.New{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
+		b.refuse(t, Input{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
 		if n := b.ExhaustedCodes(); n != 1 {
 			t.Errorf("%d refused links counted, want 1", n)
 		}
-		if again, created := b.create(t, link.New{URL: "https://example.com/3"}); created || again.Code != got[3] {
+		if again, created := b.create(t, Input{URL: "https://example.com/3"}); created || again.Code != got[3] {
 			t.Errorf("the same URL again: created %t, code %s, want %s", created, again.Code, got[3])
 		}
 	})
@@ -205,8 +216,8 @@ func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 		b.Candidate = func(canonical, _ string, salt int) string {
 			return shortcode.Deterministic(canonical, "ws_everyone", salt)
 		}
-		mine, _ := b.create(t, link.New{URL: "https://example.com"})
-		theirs, created, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com"})
+		mine, _ := b.create(t, Input{URL: "https://example.com"})
+		theirs, created, err := b.Create(t.Context(), b.Foreign, Input{URL: "https://example.com"})
 		if err != nil || !created || theirs.Code == mine.Code {
 			t.Errorf("created %t, codes %s and %s: %v", created, mine.Code, theirs.Code, err)
 		}
@@ -217,7 +228,7 @@ func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for _, in := range []link.New{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
+		for _, in := range []Input{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
 			l, _ := b.create(t, in)
 			b.Now = b.Now.Add(time.Minute)
 			for range 2 { // deleting twice is deleting once
@@ -244,11 +255,11 @@ func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/a"})
+		l, _ := b.create(t, Input{URL: "https://example.com/a"})
 		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/a"})
+		_, _, err := b.Create(t.Context(), b.Mine, Input{URL: "https://example.com/a"})
 		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("%v, at (-want +got):\n%s", err, diff)
 		}
@@ -265,7 +276,7 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				_, created, err := b.Create(t.Context(), b.Mine, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				_, created, err := b.Create(t.Context(), b.Mine, Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -284,7 +295,7 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.Used(t), err)
 		}
 		b.Now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-		b.create(t, link.New{URL: "https://example.com/next-month"})
+		b.create(t, Input{URL: "https://example.com/next-month"})
 		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used in the new month, want 1", got)
 		}
@@ -296,7 +307,7 @@ func TestStore_LinkQuotaOfZero(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.Quota.Default = 0
-		b.refuse(t, link.New{URL: "https://example.com/"}, errs.QuotaExceeded)
+		b.refuse(t, Input{URL: "https://example.com/"}, errs.QuotaExceeded)
 	})
 }
 
@@ -306,16 +317,16 @@ func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 	past, soon, later, status, title := noon, noon.Add(time.Hour), noon.Add(2*time.Hour), 200, "two\nlines"
 	const u = "https://example.com/"
 	for name, c := range map[string]struct {
-		in   link.New
+		in   Input
 		want errs.Kind
 	}{
-		"scheme":             {link.New{URL: "ftp://example.com/"}, errs.InvalidURL},
-		"empty":              {link.New{URL: ""}, errs.InvalidURL},
-		"a loop":             {link.New{URL: "http://SHO.rt:80/abc"}, errs.UnsafeURL},
-		"expired already":    {link.New{URL: u, ExpiresAt: &past}, errs.InvalidInput},
-		"ends before it has": {link.New{URL: u, StartsAt: &later, ExpiresAt: &soon}, errs.InvalidInput},
-		"not a redirect":     {link.New{URL: u, RedirectStatus: &status}, errs.InvalidInput},
-		"title":              {link.New{URL: u, Title: &title}, errs.InvalidInput},
+		"scheme":             {Input{URL: "ftp://example.com/"}, errs.InvalidURL},
+		"empty":              {Input{URL: ""}, errs.InvalidURL},
+		"a loop":             {Input{URL: "http://SHO.rt:80/abc"}, errs.UnsafeURL},
+		"expired already":    {Input{URL: u, ExpiresAt: &past}, errs.InvalidInput},
+		"ends before it has": {Input{URL: u, StartsAt: &later, ExpiresAt: &soon}, errs.InvalidInput},
+		"not a redirect":     {Input{URL: u, RedirectStatus: &status}, errs.InvalidInput},
+		"title":              {Input{URL: u, Title: &title}, errs.InvalidInput},
 	} {
 		t.Run(name, func(t *testing.T) { b.refuse(t, c.in, c.want) })
 	}

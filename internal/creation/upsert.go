@@ -138,8 +138,8 @@ func checkDistinct(in []*Upsert) error {
 }
 
 // creation is the part of the input that a new link cannot do without.
-func (u *Upsert) creation() *link.New {
-	in := &link.New{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, ExternalID: &u.ExternalID}
+func (u *Upsert) creation() *Input {
+	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, ExternalID: &u.ExternalID}
 	if u.Strategy == nil && u.CustomCode == nil {
 		in.Strategy = new(link.Random)
 	}

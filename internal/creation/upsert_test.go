@@ -115,11 +115,11 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		url := func(s string) string { return "https://example.com/" + s }
-		plain, _ := b.create(t, link.New{URL: url("plain")})
-		custom, _ := b.create(t, link.New{URL: url("custom"), CustomCode: new("custom")})
-		b.create(t, link.New{URL: url("own"), ExternalID: new("own")})
-		b.create(t, link.New{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
-		deleted, _ := b.create(t, link.New{URL: url("deleted")})
+		plain, _ := b.create(t, Input{URL: url("plain")})
+		custom, _ := b.create(t, Input{URL: url("custom"), CustomCode: new("custom")})
+		b.create(t, Input{URL: url("own"), ExternalID: new("own")})
+		b.create(t, Input{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
+		deleted, _ := b.create(t, Input{URL: url("deleted")})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		for name, c := range map[string]struct {
 			in      Upsert
@@ -158,8 +158,8 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		const url = "https://example.com/a"
-		b.create(t, link.New{URL: url, ExternalID: new("1")})
-		b.create(t, link.New{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
+		b.create(t, Input{URL: url, ExternalID: new("1")})
+		b.create(t, Input{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
 		for field, in := range map[string]Upsert{
 			"url":        {URL: url, Strategy: new(link.Deterministic)},
 			"customCode": {URL: url, CustomCode: new("promo")},
@@ -171,7 +171,7 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 				t.Errorf("%s: %v at %v", field, err, e.Field)
 			}
 		}
-		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/b", CustomCode: new("promo")})
+		_, _, err := b.Create(t.Context(), b.Mine, Input{URL: "https://example.com/b", CustomCode: new("promo")})
 		if e := errs.From(err); !errs.Is(err, errs.CodeTaken) || !strings.Contains(e.Message, "another URL") {
 			t.Errorf("another URL: %v", err)
 		}
@@ -182,8 +182,8 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
-		b.create(t, link.New{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
+		b.create(t, Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
+		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
 		in := func() []*Upsert {
 			return []*Upsert{
 				{ExternalID: "b", URL: "https://example.com/b", Fields: link.Change{Title: to(new("b"))}},
@@ -310,7 +310,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
+		purged, _ := b.create(t, Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(b.Tombstones)
 		b.PurgeEnded(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
@@ -57,13 +58,13 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			if b.Destinations.Own.Serves(must.Value(urlnorm.Canonical(url))(t)) {
 				continue
 			}
-			l, _ := b.create(t, link.New{URL: url})
+			l, _ := b.create(t, creation.Input{URL: url})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 			_, token := b.anonymous(t, url)
 			deleted, tokens = append(deleted, l), append(tokens, token)
 		}
-		kept, _ := b.create(t, link.New{URL: "http://127.0.0.1:8080/kept"})
-		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
+		kept, _ := b.create(t, creation.Input{URL: "http://127.0.0.1:8080/kept"})
+		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		b.own(t, d)
 		for _, url := range ownURLs {
 			b.refuseOwn(t, free, url)
@@ -84,12 +85,12 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		for _, url := range []string{
 			"http://127.0.0.1:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/",
 		} {
-			b.create(t, link.New{URL: url})
+			b.create(t, creation.Input{URL: url})
 		}
 		for _, url := range []string{
 			"http://2130706433:8080/", "http://0x7f.1:8080/", "http://127.1:8080/", "http://0177.0.0.1:8080/",
 		} {
-			b.refuse(t, link.New{URL: url}, errs.InvalidURL)
+			b.refuse(t, creation.Input{URL: url}, errs.InvalidURL)
 		}
 	})
 }
@@ -103,9 +104,9 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 			t.Errorf("%s %s: %v at %v", operation, url, err, e.Field)
 		}
 	}
-	_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: url})
+	_, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: url})
 	check("creating", err)
-	_, _, err = b.Create(t.Context(), b.Mine, link.New{URL: url, MaxClicks: new(int64(1))})
+	_, _, err = b.Create(t.Context(), b.Mine, creation.Input{URL: url, MaxClicks: new(int64(1))})
 	check("creating with maxClicks", err)
 	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	check("creating anonymously", err)
@@ -114,7 +115,7 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)
 	}
-	results := b.createMany(t, link.SkipFailed, &link.New{URL: url}, &link.New{URL: url}, &link.New{URL: "https://good.example/?" + url})
+	results := b.createMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url}, &creation.Input{URL: "https://good.example/?" + url})
 	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
 		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -41,25 +42,25 @@ func setup(t *testing.T, d *db.DB) *bundle {
 }
 
 var (
-	custom, pairs, urls = linktest.Custom, linktest.Pairs, linktest.URLs
+	custom, pairs, urls = creationtest.Custom, linktest.Pairs, creationtest.URLs
 	kindOf, outcomes    = linktest.KindOf, linktest.Outcomes
 )
 
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
-func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
+func (b *bundle) create(t *testing.T, in creation.Input) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
 	return l, created
 }
 
-func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*creation.Input) []link.Result {
 	t.Helper()
 	return must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OnError: policy}))(t)
 }
 
-func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
+func (b *bundle) refuse(t *testing.T, in creation.Input, want errs.Kind) {
 	t.Helper()
 	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
@@ -104,7 +105,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			changes = append(changes, link.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
 			ids = append(ids, r.Link.ID)
 		}
-		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/theirs"})
+		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/theirs"})
 		must.NoError(t, err)
 		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
 		results, err := b.Edit.UpdateMany(t.Context(), b.Mine, slices.Concat(changes, bad), link.AllOrNothing)
@@ -175,7 +176,7 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/"})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		b.Follow(t, l, 3)
 		four, three := int64(4), int64(3)
 		if l = b.Change(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.Now) != routing.Active || l.Granted != 3 {
@@ -205,15 +206,15 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 			b.Clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.Now})
 		}
 		five := int64(5)
-		edited, _ := b.create(t, link.New{URL: "https://example.com/edited"})
+		edited, _ := b.create(t, creation.Input{URL: "https://example.com/edited"})
 		click(edited)
 		if got := b.Change(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
 			t.Errorf("%d granted, want the one that was answered", got.Granted)
 		}
-		revived, _ := b.create(t, link.New{URL: "https://example.com/revived"})
+		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
 		click(revived)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
-		if got, _ := b.create(t, link.New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
+		if got, _ := b.create(t, creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
 	})
@@ -224,9 +225,9 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements dbtest.Counter
 		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
-		var in []*link.New
+		var in []*creation.Input
 		for i := range 60 {
-			in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
+			in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 		}
 		var changes []link.Change
 		hundred := int64(100)
@@ -250,7 +251,7 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		one, three := int64(1), int64(3)
-		l, _ := b.create(t, link.New{URL: "https://example.com/", MaxClicks: &one})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.Change(t, l, link.Change{MaxClicks: to(&three)}) // grants count although no click was recorded
@@ -284,7 +285,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return &found[0].Link, err
 			},
 			"Create": func() (*link.Link, error) {
-				found, _, err := b.Create(t.Context(), b.Mine, link.New{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
+				found, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
 				return found, err
 			},
 			"Upsert": func() (*link.Link, error) {
@@ -311,7 +312,7 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/old", Strategy: new(link.Random)})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
 		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon, noon.Add(time.Hour))
 		got := b.Change(t, l, link.Change{URL: to("https://example.com/new")})
 		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -19,7 +20,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 		b := setup(t, d)
 		ids := make([]string, 20)
 		for i := range ids {
-			l, _ := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+			l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 			ids[i] = l.ID
 		}
 		var callers sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -24,9 +25,9 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		one, _ := b.create(t, link.New{URL: "https://example.com/1", ExternalID: new("1")})
-		two, _ := b.create(t, link.New{URL: "https://example.com/2", ExternalID: new("2")})
-		three, _ := b.create(t, link.New{URL: "https://example.com/3"})
+		one, _ := b.create(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
+		two, _ := b.create(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
+		three, _ := b.create(t, creation.Input{URL: "https://example.com/3"})
 		for _, c := range []struct {
 			name    string
 			changes []link.Change
@@ -72,7 +73,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 		results := make([]string, n)
 		var all sync.WaitGroup
 		for i := range n {
-			l, _ := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i)})
+			l, _ := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i)})
 			all.Go(func() {
 				_, err := b.Edit.Update(t.Context(), b.Mine, external(l, "wanted"))
 				results[i] = kindOf(err)
@@ -95,7 +96,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("1"),
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
 		changed := b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
 		if changed.Version != 2 || changed.ExternalID != nil {
@@ -124,7 +125,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
 		b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
-		b.create(t, link.New{URL: "https://example.com/b", ExternalID: new("\u00e9")})
+		b.create(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
 		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
 			t.Errorf("a revert to an id that is taken: %v", err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -20,7 +21,7 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
 		b.Tick()
 		same := b.Change(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
 		if stored := b.Reload(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
@@ -39,7 +40,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
-		l, _ := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
 			Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
 		b.Tick()
 		expires := b.Now.Add(time.Hour)
@@ -85,7 +86,7 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
-		l, _ := b.create(t, link.New{
+		l, _ := b.create(t, creation.Input{
 			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,
 			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
 		})

@@ -22,7 +22,7 @@ import (
 )
 
 // operate creates links in one operation.
-func (b *bundle) operate(t *testing.T, operationID string, in ...*link.New) []link.Result {
+func (b *bundle) operate(t *testing.T, operationID string, in ...*creation.Input) []link.Result {
 	t.Helper()
 	results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OperationID: operationID}))(t)
 	return results
@@ -63,7 +63,7 @@ func TestOperation_IsRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		single, _ := b.create(t, link.New{URL: "https://example.com/single"})
+		single, _ := b.create(t, creation.Input{URL: "https://example.com/single"})
 		first := id.New(id.Operation)
 		created := b.operate(t, first, urls(0, 3)...)
 		if got := optional.Value(link.OperationOf(created)); got != first {
@@ -251,7 +251,7 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 		b := setup(t, d)
 		var ids []string
 		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
-			l, _ := b.create(t, link.New{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
+			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
 			ids = append(ids, l.ID)
 		}
 		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
@@ -322,16 +322,16 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
-		purged, _ := b.create(t, link.New{URL: "https://example.com/purged"})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
+		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(b.Tombstones)
 		b.PurgeEnded(t)
 		b.Remove(t, l.ID)
 		before := b.state(t, l)
 		creating := id.New(id.Operation)
-		b.operate(t, creating, &link.New{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
-			&link.New{URL: purged.OriginalURL})
+		b.operate(t, creating, &creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
+			&creation.Input{URL: purged.OriginalURL})
 		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating))); diff != "" {
 			t.Errorf("outcomes (-want +got):\n%s", diff)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -21,7 +22,7 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
-		l, _ := b.create(t, link.New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
 		got := b.Change(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
 		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
@@ -50,9 +51,9 @@ func TestStore_UpdateRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		fixed, _ := b.create(t, link.New{URL: "https://example.com/fixed"})
-		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
-		foreign, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/"})
+		fixed, _ := b.create(t, creation.Input{URL: "https://example.com/fixed"})
+		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
+		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/"})
 		must.NoError(t, err)
 		past, later, lines := b.Now, b.Now.Add(time.Hour), "two\nlines"
 		for name, c := range map[string]struct {
@@ -93,7 +94,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/"})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		var mu sync.Mutex
 		won, lost := 0, 0
 		var all sync.WaitGroup
@@ -125,7 +126,7 @@ func TestStore_Restore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title := "kept"
-		l, _ := b.create(t, link.New{URL: "https://example.com/", Title: &title})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Title: &title})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Edit.Restore(t.Context(), b.Mine, l.ID)

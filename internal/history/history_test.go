@@ -33,7 +33,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return &bundle{creation.NewStore(w.Links, w.Quota), w}
 }
 
-func (b *bundle) create(t *testing.T, in link.New) *link.Link {
+func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
@@ -74,7 +74,7 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		random := rand.New(rand.NewPCG(28, 1))
-		l := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
+		l := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
 		states := map[time.Time]link.Snapshot{}
 		for range 40 {
 			b.Tick()
@@ -122,7 +122,7 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
-			l := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
+			l := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
 			b.Change(t, l, link.Change{Title: to(new("secret"))})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
@@ -133,7 +133,7 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		if err != nil || left != 0 {
 			t.Errorf("%d versions are left: %v", left, err)
 		}
-		again := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})
+		again := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})
 		if all := b.AllVersions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
 		}

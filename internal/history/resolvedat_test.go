@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 )
@@ -17,7 +17,7 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", CustomCode: new("promo")})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", CustomCode: new("promo")})
 		began := noon.Add(time.Hour)
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.Mine.ID(), began))(t)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -33,7 +34,7 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 		b := setup(t, d)
 		var links []*link.Link
 		for i := range damages {
-			l := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			l := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
 			for _, c := range []link.Change{
 				{Title: to(new("First"))}, {Note: to(new("Second"))}, {Tags: to([]string{"third"})},
 			} {

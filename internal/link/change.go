@@ -122,7 +122,7 @@ func (l *Link) changeDestination(url string, now time.Time) error {
 		return ErrDisabled().At("url")
 	}
 	l.Check = Check{CheckAt: &now}
-	return l.setDestination(url)
+	return l.SetDestination(url)
 }
 
 // ChangeURL changes the URL; that of a deterministic link may change its spelling only.
@@ -135,7 +135,7 @@ func (l *Link) ChangeURL(url string, now time.Time) error {
 	case err != nil:
 		return err
 	case u.String() == l.CanonicalURL && l.DisabledAt == nil:
-		return l.setDestination(url)
+		return l.SetDestination(url)
 	}
 	return l.changeDestination(url, now)
 }

@@ -6,6 +6,7 @@
 package link
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -149,4 +150,10 @@ func (l *Link) Lifecycle() routing.Lifecycle {
 func (l *Link) Status(now time.Time) routing.Status {
 	c := l.Lifecycle()
 	return c.Status(now)
+}
+
+// HashClaim returns the stored hash of a claim token, which is random enough to need no salt.
+func HashClaim(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
 }

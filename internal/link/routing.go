@@ -10,16 +10,6 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// setRouting gives a new link its routing. Absent fields have the workspace's defaults. The tests run
-// once the link has a code.
-func (l *Link) setRouting(c *routing.Change) error {
-	l.Routing = l.In.Workspace().RoutingDefaults
-	if c == nil {
-		return nil
-	}
-	return l.ChangeRouting(c)
-}
-
 // fillTemplates replaces the UTM templates that changes name by their values.
 func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, changes []*routing.Change) error {
 	if s.Templates == nil {

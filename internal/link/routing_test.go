@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -23,7 +24,7 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 		b := setup(t, d)
 		const text = `it's \u0000 \\ "quoted" \' {} ü`
 		rule := &routing.Rule{Name: new(text), Targets: []*routing.Target{{}}}
-		l, _ := b.create(t, link.New{URL: "https://example.com/", Routing: &routing.Change{
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
 		}})
 		for _, title := range []string{"a", "b", "c"} {
@@ -63,11 +64,11 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 			test := &routing.Test{
 				Visit: &routing.Sample{Address: new("192.0.2.1")}, Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
-			l, _ := b.create(t, link.New{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
+			l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
 			b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 		}
 		test := &routing.Test{Visit: &routing.Sample{}, Location: new("https://example.com/c")}
-		_, _, err := b.Create(t.Context(), b.Mine, link.New{URL: "https://example.com/own", Routing: split(test)})
+		_, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/own", Routing: split(test)})
 		if e := errs.From(err); e == nil || strings.Join(e.Field, ".") != "routing.tests.0" {
 			t.Errorf("a location that no candidate has: %v", err)
 		}
@@ -85,7 +86,7 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 			Visit: &routing.Sample{At: &later}, Location: new("https://example.com/ended?spring@sho.rt"), Status: new(302),
 		}
 		expires := noon.AddDate(0, 0, 1)
-		l, _ := b.create(t, link.New{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
 			Routing: &routing.Change{
 				EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
 				Tests:    optional.Set([]*routing.Test{test}),
@@ -100,7 +101,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
-		l, _ := b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}),
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
@@ -134,7 +135,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 	for range 8 {
 		rule.Targets = append(rule.Targets, &routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
 	}
-	b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{
+	b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 		Rules: optional.Set([]*routing.Rule{rule}),
 	}})
 	var written []string // ctid has the order of the writes
@@ -150,7 +151,7 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ended := optional.Set(new("https://bad.example/"))
-		l, _ := b.create(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
 			_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})

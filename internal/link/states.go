@@ -28,7 +28,7 @@ func (l *Link) applyPatch(p *patch.Patch, now time.Time) {
 		l.NewTags = append([]string{}, p.Tags.To...)
 	}
 	if l.OriginalURL != before {
-		_ = l.setDestination(l.OriginalURL) // its URL is valid
+		_ = l.SetDestination(l.OriginalURL) // its URL is valid
 		l.Check = Check{CheckAt: &now}
 	}
 }

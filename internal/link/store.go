@@ -211,6 +211,11 @@ func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string)
 	return s.by(ctx, m, "code = ?", code)
 }
 
+// Deterministic returns the deterministic link with the canonical URL. It returns NotFound.
+func (s *Store) Deterministic(ctx context.Context, m workspace.Membership, canonicalHash []byte) (*Link, error) {
+	return s.find(ctx, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", canonicalHash)
+}
+
 func (s *Store) by(ctx context.Context, m workspace.Membership, where, value string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

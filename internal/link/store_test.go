@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -30,19 +31,19 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	return &bundle{creation.NewStore(w.Links, w.Quota), w}
 }
 
-var custom, pairs = linktest.Custom, linktest.Pairs
+var custom, pairs = creationtest.Custom, linktest.Pairs
 
 // to is an edit.
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
-func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
+func (b *bundle) create(t *testing.T, in creation.Input) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
 	return l, created
 }
 
-func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
+func (b *bundle) refuse(t *testing.T, in creation.Input, want errs.Kind) {
 	t.Helper()
 	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)

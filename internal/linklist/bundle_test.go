@@ -48,7 +48,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
-func (b *bundle) create(t *testing.T, in link.New) *link.Link {
+func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := b.links.Create(t.Context(), b.mine, in)
 	must.NoError(t, err)

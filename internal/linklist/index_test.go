@@ -27,11 +27,11 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Note: new("a zebrafish")})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Note: new("a zebrafish")})
 		for range 2 * indexBatch / 100 { // more than one batch
-			var some []*link.New
+			var some []*creation.Input
 			for i := range 100 {
-				some = append(some, &link.New{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
+				some = append(some, &creation.Input{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
 			}
 			must.Value(b.links.CreateMany(t.Context(), b.mine, creation.Batch{Links: some}))(t)
 		}
@@ -65,7 +65,7 @@ func TestIndex_CoversOlderLinks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	b.create(t, link.New{URL: "https://example.com/a", Note: new("a zebrafish")})
+	b.create(t, creation.Input{URL: "https://example.com/a", Note: new("a zebrafish")})
 	for _, statement := range []string{"DELETE FROM link_text_queue", "INSERT INTO link_text_backfill VALUES ('')"} {
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), statement))(t)
 	}
@@ -87,9 +87,9 @@ func TestIndex_SkipsLockedLinks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	changed := b.create(t, link.New{URL: "https://example.com/changed"})
-	b.create(t, link.New{URL: "https://example.com/other"})
-	removed := b.create(t, link.New{URL: "https://example.com/removed"})
+	changed := b.create(t, creation.Input{URL: "https://example.com/changed"})
+	b.create(t, creation.Input{URL: "https://example.com/other"})
+	removed := b.create(t, creation.Input{URL: "https://example.com/removed"})
 	waiting := func(ctx context.Context) int64 {
 		t.Helper()
 		must.NoError(t, b.IndexAll(ctx))

@@ -11,6 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -412,10 +413,10 @@ func TestList_Pages(t *testing.T) {
 		b := setup(t, d)
 		var want []string
 		for i := range 5 {
-			l := b.create(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			l := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 			want = append(want, l.ID)
 		}
-		gone := b.create(t, link.New{URL: "https://example.com/gone"})
+		gone := b.create(t, creation.Input{URL: "https://example.com/gone"})
 		must.Value(b.edit.Delete(t.Context(), b.mine, gone.ID))(t)
 		slices.Reverse(want) // newest first
 		var forward, backward []string
@@ -458,10 +459,10 @@ func TestList_FindsCreatedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := link.New{URL: "https://example.com/Straße", CustomCode: new("Promo"), Title: new("ÜBER Links"),
+		in := creation.Input{URL: "https://example.com/Straße", CustomCode: new("Promo"), Title: new("ÜBER Links"),
 			Note: new("For Ada"), Tags: []string{"Launch"}}
 		var samples []sample
-		for _, in := range []link.New{{URL: "https://example.org/", Title: new("Zebra")}, in} {
+		for _, in := range []creation.Input{{URL: "https://example.org/", Title: new("Zebra")}, in} {
 			samples = append(samples, sample{Link: b.create(t, in), tags: in.Tags})
 		}
 		for _, f := range []*Filter{

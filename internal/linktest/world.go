@@ -234,9 +234,6 @@ func (b BlockedHosts) Blocked(_ bun.IDB, hosts ...string) (db.Lookup, func() map
 	return db.Lookup{}, func() map[string]bool { return found }
 }
 
-// Custom is the input for a link with the code.
-func Custom(url, code string) link.New { return link.New{URL: url, CustomCode: &code} }
-
 // Pairs is metadata of one pair.
 func Pairs(key, value string) []*link.Pair { return []*link.Pair{{Key: key, Value: value}} }
 
@@ -262,13 +259,4 @@ func Outcomes(results []link.Result) []string {
 		}
 	}
 	return said
-}
-
-// URLs are the inputs for links to numbered URLs.
-func URLs(from, to int) []*link.New {
-	var in []*link.New
-	for i := from; i < to; i++ {
-		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
-	}
-	return in
 }

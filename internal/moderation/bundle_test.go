@@ -64,20 +64,20 @@ func (b *bundle) block(t *testing.T, host string) {
 	must.Value(b.blocklist.Block(t.Context(), host, "a reason"))(t)
 }
 
-func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
+func (b *bundle) create(t *testing.T, in creation.Input) (l *link.Link, created bool) {
 	t.Helper()
 	l, created, err := b.Create(t.Context(), b.mine, in)
 	must.NoError(t, err)
 	return l, created
 }
 
-func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*creation.Input) []link.Result {
 	t.Helper()
 	results := must.Value(b.CreateMany(t.Context(), b.mine, creation.Batch{Links: in, OnError: policy}))(t)
 	return results
 }
 
-func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
+func (b *bundle) refuse(t *testing.T, in creation.Input, want errs.Kind) {
 	t.Helper()
 	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
@@ -131,9 +131,9 @@ func outcomes(results []link.Result) (said []string) {
 	return said
 }
 
-func urls(from, to int) (in []*link.New) {
+func urls(from, to int) (in []*creation.Input) {
 	for i := from; i < to; i++ {
-		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+		in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 	}
 	return in
 }

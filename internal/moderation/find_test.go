@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -35,7 +36,7 @@ func setupOperator(t *testing.T, d *db.DB) *operator {
 	}
 }
 
-func (o *operator) create(t *testing.T, in link.New) *link.Link {
+func (o *operator) create(t *testing.T, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := o.Create(t.Context(), o.Mine, in)
 	must.NoError(t, err)
@@ -47,10 +48,10 @@ func TestStore_FindLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setupOperator(t, d)
 		title := "Ünïque summer sale"
-		one := b.create(t, link.New{URL: "https://example.com/One?b=2&a=1", Title: &title})
+		one := b.create(t, creation.Input{URL: "https://example.com/One?b=2&a=1", Title: &title})
 		promo := "promo"
-		two := b.create(t, link.New{URL: "https://example.com/two", CustomCode: &promo})
-		theirs, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/two", CustomCode: &promo})
+		two := b.create(t, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
+		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
 		must.NoError(t, err)
 		for what, want := range map[string][]string{
 			one.ID:                                {one.ID},
@@ -111,14 +112,14 @@ func TestStore_CodeHolders(t *testing.T) {
 			return shortcode.Deterministic(canonical, workspaceID, salt)
 		}
 		const url = "https://example.com/wanted"
-		own := b.create(t, linktest.Custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
-		foreign, _, err := b.Create(t.Context(), b.Foreign, link.New{URL: "https://example.com/foreign"})
+		own := b.create(t, creationtest.Custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
+		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
-		both := b.create(t, linktest.Custom("https://example.com/both", foreign.Code))
-		if _, _, err := b.Create(t.Context(), b.Foreign, linktest.Custom("https://example.com/other", own.Code)); err != nil {
+		both := b.create(t, creationtest.Custom("https://example.com/both", foreign.Code))
+		if _, _, err := b.Create(t.Context(), b.Foreign, creationtest.Custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
 		}
-		purged := b.create(t, link.New{URL: "https://example.com/purged"})
+		purged := b.create(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = b.Now.Add(b.Tombstones)
 		b.PurgeEnded(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
@@ -26,8 +27,8 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		before, _ := b.create(t, link.New{URL: "https://www.evil.example/before"})
-		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
+		before, _ := b.create(t, creation.Input{URL: "https://www.evil.example/before"})
+		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		b.block(t, "EVIL.example.")
 		b.block(t, "192.0.2.7")
 		b.block(t, "münchen.example")
@@ -35,7 +36,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/",
 			"https://xn--mnchen-3ya.example/",
 		} {
-			b.refuse(t, link.New{URL: url}, errs.UnsafeURL)
+			b.refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
 			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("previewing %s: %v", url, err)
 			}
@@ -45,10 +46,10 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 		}
 		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/",
 			"https://1.192.0.2.example/"} {
-			b.create(t, link.New{URL: url})
+			b.create(t, creation.Input{URL: url})
 		}
-		if got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: "https://evil.example/"},
-			&link.New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
+		if got := outcomes(b.createMany(t, link.SkipFailed, &creation.Input{URL: "https://evil.example/"},
+			&creation.Input{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
 			t.Errorf("a batch came to %v", got)
 		}
 		// Existing links continue to redirect, but are not restored after a deletion.
@@ -59,11 +60,11 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 		if _, err := b.edit.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("restored: %v", err)
 		}
-		b.refuse(t, link.New{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
+		b.refuse(t, creation.Input{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
 		if was, err := b.blocklist.Unblock(t.Context(), "evil.example"); err != nil || !was {
 			t.Errorf("unblocked %t: %v", was, err)
 		}
-		b.create(t, link.New{URL: "https://www.evil.example/before"})
+		b.create(t, creation.Input{URL: "https://www.evil.example/before"})
 	})
 }
 
@@ -75,8 +76,8 @@ func TestStore_CancelHost(t *testing.T) {
 		schedule := func(l *link.Link, in time.Duration, c link.Change) string {
 			return must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t).ID
 		}
-		l, _ := b.create(t, link.New{URL: "https://example.com/1", Strategy: new(link.Random)})
-		other, _ := b.create(t, link.New{URL: "https://example.com/2", Strategy: new(link.Random)})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random)})
+		other, _ := b.create(t, creation.Input{URL: "https://example.com/2", Strategy: new(link.Random)})
 		schedule(l, time.Hour, link.Change{URL: to("https://sub.evil.example/")})
 		title := schedule(l, 2*time.Hour, link.Change{Title: to(new("a title"))})
 		routed := link.Change{Routing: to(&routing.Change{EndedURL: to(new("https://evil.example/{code}"))})}
@@ -108,8 +109,8 @@ func TestStore_DisableHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		bad, _ := b.create(t, link.New{URL: "https://a.evil.example/"})
-		good, _ := b.create(t, link.New{URL: "https://notevil.example/"})
+		bad, _ := b.create(t, creation.Input{URL: "https://a.evil.example/"})
+		good, _ := b.create(t, creation.Input{URL: "https://notevil.example/"})
 		anonymous, token := b.anonymous(t, "https://evil.example/")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
@@ -127,24 +128,24 @@ func TestStore_DisableHost(t *testing.T) {
 		}
 		// It survives deletion and creation, and claiming.
 		must.Value(b.edit.Delete(t.Context(), b.mine, bad.ID))(t)
-		b.refuse(t, link.New{URL: "https://a.evil.example/"}, errs.UnsafeURL)
+		b.refuse(t, creation.Input{URL: "https://a.evil.example/"}, errs.UnsafeURL)
 		if c := b.claimOne(t, b.mine, token); c.Status != edit.ClaimRefused {
 			t.Errorf("claimed: %+v", c)
 		}
 		if n, err := b.moderation.EnableHost(t.Context(), "evil.example"); err != nil || n != 2 {
 			t.Errorf("enabled %d: %v", n, err)
 		}
-		b.create(t, link.New{URL: "https://a.evil.example/"})
+		b.create(t, creation.Input{URL: "https://a.evil.example/"})
 	})
 }
 
 func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l, _ := b.create(t, link.New{URL: "http://[::1]:8080/abc"})
+	l, _ := b.create(t, creation.Input{URL: "http://[::1]:8080/abc"})
 	for _, host := range []string{"::1", "[0:0::1]"} {
 		b.block(t, host)
-		b.refuse(t, link.New{URL: "https://[::1]/"}, errs.UnsafeURL)
+		b.refuse(t, creation.Input{URL: "https://[::1]/"}, errs.UnsafeURL)
 		if was, err := b.blocklist.Unblock(t.Context(), host); err != nil || !was {
 			t.Errorf("unblocking %s: %t, %v", host, was, err)
 		}
@@ -170,14 +171,14 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		bad, _ := b.create(t, link.New{URL: "https://evil.example/"})
-		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
+		bad, _ := b.create(t, creation.Input{URL: "https://evil.example/"})
+		gone, _ := b.create(t, creation.Input{URL: "https://example.com/gone"})
 		for _, l := range []*link.Link{bad, gone} {
 			must.Value(b.edit.Delete(t.Context(), b.mine, l.ID))(t)
 		}
 		must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
-		results := b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/new"},
-			&link.New{URL: "https://example.com/gone"}, &link.New{URL: "https://evil.example/"})
+		results := b.createMany(t, link.AllOrNothing, &creation.Input{URL: "https://example.com/new"},
+			&creation.Input{URL: "https://example.com/gone"}, &creation.Input{URL: "https://evil.example/"})
 		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -197,11 +198,11 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, one := dbtest.Noon.Add(time.Hour), int64(1)
-		expired, _ := b.create(t, link.New{URL: "https://evil.example/expired", ExpiresAt: &soon})
-		used, _ := b.create(t, link.New{URL: "https://evil.example/used", MaxClicks: &one})
+		expired, _ := b.create(t, creation.Input{URL: "https://evil.example/expired", ExpiresAt: &soon})
+		used, _ := b.create(t, creation.Input{URL: "https://evil.example/used", MaxClicks: &one})
 		b.exhaust(t, used)
-		disabled, _ := b.create(t, link.New{URL: "https://disabled.example/", Strategy: new(link.Random)})
-		fine, _ := b.create(t, link.New{URL: "https://example.com/"})
+		disabled, _ := b.create(t, creation.Input{URL: "https://disabled.example/", Strategy: new(link.Random)})
+		fine, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		b.now = soon
 		b.block(t, "evil.example")
 		must.Value(b.moderation.DisableHost(t.Context(), "disabled.example"))(t)
@@ -229,7 +230,7 @@ func TestStore_CreateRefusesDisabledLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for _, in := range []link.New{{URL: "https://evil.example/"},
+		for _, in := range []creation.Input{{URL: "https://evil.example/"},
 			{URL: "https://evil.example/", CustomCode: new("promo")}} {
 			b.create(t, in)
 			must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
@@ -279,8 +280,8 @@ func TestStore_SetDisabled(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/"})
-		other, _ := b.create(t, link.New{URL: "https://example.com/other"})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		other, _ := b.create(t, creation.Input{URL: "https://example.com/other"})
 		for _, step := range []struct{ disabled, changes bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 			got, changed, err := b.moderation.SetDisabled(t.Context(), l.ID, step.disabled)
 			if err != nil || changed != step.changes || (got.DisabledAt != nil) != step.disabled {
@@ -323,7 +324,7 @@ func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
 			{URL: to("https://a.evil.example/")},
 			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},
 		} {
-			l, _ := b.create(t, link.New{URL: "https://example.com/", Strategy: new(link.Random)})
+			l, _ := b.create(t, creation.Input{URL: "https://example.com/", Strategy: new(link.Random)})
 			must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change))(t)
 			for _, disabled := range []bool{true, false} {
 				do := b.moderation.EnableHost

@@ -122,7 +122,7 @@ func (b *bundle) takeEvents() []string {
 // link creates a link to any URL, with a due check.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := creation.NewStore(b.Links.Store, b.quota).Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
+	l, _, err := creation.NewStore(b.Links.Store, b.quota).Create(t.Context(), b.member, creation.Input{URL: "https://example.com/" + id.New(id.Link)})
 	must.NoError(t, err)
 	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
 		Exec(db.AsSystem(t.Context()))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/jobs"
@@ -62,11 +63,11 @@ func TestCleanUp_RunsOnTwoNodes(t *testing.T) {
 		d := dbtest.Open(t, kind, where)
 		b := setup(t, d)
 		ends := b.now.Add(time.Hour)
-		expired := b.link(t, link.New{URL: "https://example.com/expired", ExpiresAt: &ends})
-		counted := b.link(t, link.New{URL: "https://example.com/counted", ExpiresAt: &ends, Strategy: new(link.Counter)})
+		expired := b.link(t, creation.Input{URL: "https://example.com/expired", ExpiresAt: &ends})
+		counted := b.link(t, creation.Input{URL: "https://example.com/counted", ExpiresAt: &ends, Strategy: new(link.Counter)})
 		years := b.now.AddDate(2, 0, 0)
-		later := b.link(t, link.New{URL: "https://example.com/later", ExpiresAt: &years})
-		forever := b.link(t, link.New{URL: "https://example.com/forever"})
+		later := b.link(t, creation.Input{URL: "https://example.com/later", ExpiresAt: &years})
+		forever := b.link(t, creation.Input{URL: "https://example.com/forever"})
 		answers := func(of int, links ...*link.Link) {
 			t.Helper()
 			for _, l := range links {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -50,7 +51,7 @@ func gated(t *testing.T, d *db.DB) (b *bundle, l *link.Link, passwords *plainPas
 	b.Gates = Gates{Passwords: passwords, Limits: ratelimit.New(b.redis, b.Log, time.Now)}
 	password := optional.Set(&routing.Password{Text: "right horse"})
 	change := routing.Change{Gate: optional.Set(&routing.GateChange{Password: password})}
-	return b, b.link(t, link.New{URL: "https://example.com/", Routing: &change}), passwords
+	return b, b.link(t, creation.Input{URL: "https://example.com/", Routing: &change}), passwords
 }
 
 // try sends a password from an address, and returns the status.

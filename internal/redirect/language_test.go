@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -25,7 +26,7 @@ func TestHandler_ComparesLanguagesInOrder(t *testing.T) {
 				Targets: []*routing.Target{{URL: new("https://example.com/" + language)}},
 			})
 		}
-		l := b.link(t, link.New{URL: "https://example.com/own", CustomCode: new("shop"),
+		l := b.link(t, creation.Input{URL: "https://example.com/own", CustomCode: new("shop"),
 			Routing: &routing.Change{Rules: optional.Set(rules)}})
 		for header, want := range map[string]struct{ path, decides string }{
 			"":                                    {"own", ""},

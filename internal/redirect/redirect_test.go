@@ -98,7 +98,7 @@ func (b *bundle) turnTo(now time.Time) {
 	b.clock.Store(now.UnixNano())
 }
 
-func (b *bundle) link(t testing.TB, in link.New) *link.Link {
+func (b *bundle) link(t testing.TB, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := b.links.Create(t.Context(), b.mine, in)
 	must.NoError(t, err)
@@ -126,13 +126,13 @@ func TestHandler_AnswersByStatus(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		start, end, two, five := b.now.Add(time.Hour), b.now.Add(2*time.Hour), int64(2), int64(5)
-		timed := b.link(t, link.New{URL: "https://example.com/timed", StartsAt: &start, ExpiresAt: &end})
-		limited := b.link(t, link.New{URL: "https://example.com/limited", MaxClicks: &two})
-		popular := b.link(t, link.New{URL: "https://example.com/popular"})
-		ample := b.link(t, link.New{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
-		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
+		timed := b.link(t, creation.Input{URL: "https://example.com/timed", StartsAt: &start, ExpiresAt: &end})
+		limited := b.link(t, creation.Input{URL: "https://example.com/limited", MaxClicks: &two})
+		popular := b.link(t, creation.Input{URL: "https://example.com/popular"})
+		ample := b.link(t, creation.Input{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
+		deleted := b.link(t, creation.Input{URL: "https://example.com/deleted"})
 		must.Value(b.edit.Delete(t.Context(), b.mine, deleted.ID))(t)
-		disabled := b.link(t, link.New{URL: "https://example.com/disabled"})
+		disabled := b.link(t, creation.Input{URL: "https://example.com/disabled"})
 		must.Value(d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		anonymous, _, err := b.links.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
@@ -212,7 +212,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				b := setup(t, d)
 				b.HitQuota = c.hitQuota
 				ten := int64(10)
-				l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &ten})
+				l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &ten})
 				got := b.visitAtOnce(t, l, 200)
 				if n := got[http.StatusTooManyRequests]; c.want[http.StatusGone] > 0 { // all hits were pending for others
 					got[http.StatusGone] += n
@@ -271,7 +271,7 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 			"HTTP://Example.COM:80/a//b/?z=1&a=2#x": "HTTP://Example.COM:80/a//b/?z=1&a=2#x",
 			" https://example.com/é b ":             "https://example.com/%C3%A9%20b",
 		} {
-			l := b.link(t, link.New{URL: given, RedirectStatus: &status})
+			l := b.link(t, creation.Input{URL: given, RedirectStatus: &status})
 			w := b.visit(t, http.MethodGet, "/"+l.Code)
 			want := http.Header{
 				"Location":        {want},
@@ -291,7 +291,7 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l := b.link(t, link.New{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
+	l := b.link(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
 		When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
 		Targets: []*routing.Target{{URL: new("https://example.com/office")}},
 	}})}})
@@ -309,7 +309,7 @@ func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.link(t, link.New{URL: "https://example.com/"})
+		l := b.link(t, creation.Input{URL: "https://example.com/"})
 		var mu sync.Mutex
 		got := map[int]int{}
 		var all sync.WaitGroup
@@ -352,7 +352,7 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 		month := month.Of(b.now)
 		b.HitQuota = 200
 		b.turnTo(month.End().Add(-time.Second))
-		l := b.link(t, link.New{URL: "https://example.com/"})
+		l := b.link(t, creation.Input{URL: "https://example.com/"})
 		var visits, redirects atomic.Int64
 		var all sync.WaitGroup
 		for range 16 {
@@ -399,7 +399,7 @@ func TestHandler_UsesTheQuotaOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.link(t, link.New{URL: "https://example.com/"})
+		l := b.link(t, creation.Input{URL: "https://example.com/"})
 		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("hit_quota = 1").Where("id = ?", b.mine.ID()).
 			Exec(db.AsSystem(t.Context())))(t)
 		for i, want := range []int{302, 429} {
@@ -415,7 +415,7 @@ func TestHandler_CountsInMemoryWithoutRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.link(t, link.New{URL: "https://example.com/"})
+		l := b.link(t, creation.Input{URL: "https://example.com/"})
 		b.visit(t, http.MethodGet, "/"+l.Code)
 		must.NoError(t, b.redis.Close())
 		got := map[int]int{}
@@ -432,7 +432,7 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d)
-	l, unknown := b.link(t, link.New{URL: "https://example.com/"}), b.link(t, link.New{URL: "https://example.com/unknown"})
+	l, unknown := b.link(t, creation.Input{URL: "https://example.com/"}), b.link(t, creation.Input{URL: "https://example.com/unknown"})
 	b.visit(t, http.MethodGet, "/"+l.Code)
 	b.clicks(t, l)
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
@@ -456,7 +456,7 @@ func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 		b := setup(t, d)
 		b.HitQuota = 2
 		for most, want := range map[int64]int{2: http.StatusGone, 3: http.StatusTooManyRequests} {
-			l := b.link(t, link.New{URL: fmt.Sprint("https://example.com/", most), MaxClicks: &most})
+			l := b.link(t, creation.Input{URL: fmt.Sprint("https://example.com/", most), MaxClicks: &most})
 			for range b.HitQuota {
 				b.expect(t, "before", http.MethodGet, l.Code, http.StatusFound, true)
 			}
@@ -479,7 +479,7 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 		d, most := dbtest.MigratedPostgres(t), int64(5)
 		b := setup(t, d)
 		b.HitQuota = 1000
-		slow := b.link(t, link.New{URL: "https://example.com/slow", MaxClicks: &most})
+		slow := b.link(t, creation.Input{URL: "https://example.com/slow", MaxClicks: &most})
 		var all sync.WaitGroup
 		dbtest.WhileLocked(t, d, "grants", "subject_id = '"+slow.ID+"'", func(context.Context) {
 			for range 50 {
@@ -490,7 +490,7 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 				})
 			}
 			for i := range 20 {
-				other := b.link(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i), MaxClicks: &most})
+				other := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), MaxClicks: &most})
 				for range 5 {
 					all.Go(func() {
 						if w := b.visit(t, http.MethodGet, "/"+other.Code); w.Code != http.StatusFound {

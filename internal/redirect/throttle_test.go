@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -63,8 +63,8 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 		b := setup(t, d)
 		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(60), throttle.New(300)
 		own := int64(1000)
-		l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &own})
-		other := b.link(t, link.New{URL: "https://example.com/other"})
+		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &own})
+		other := b.link(t, creation.Input{URL: "https://example.com/other"})
 		got, mu, all := map[int]int{}, sync.Mutex{}, sync.WaitGroup{}
 		for range 8 {
 			all.Go(func() {
@@ -111,9 +111,9 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(60), throttle.New(300)
-		cached := b.link(t, link.New{URL: "https://example.com/cached"})
-		stored := b.link(t, link.New{URL: "https://example.com/stored"})
-		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
+		cached := b.link(t, creation.Input{URL: "https://example.com/cached"})
+		stored := b.link(t, creation.Input{URL: "https://example.com/stored"})
+		deleted := b.link(t, creation.Input{URL: "https://example.com/deleted"})
 		must.Value(b.edit.Delete(t.Context(), b.mine, deleted.ID))(t)
 		b.expectFrom(t, victim, http.MethodGet, "/"+cached.Code, 302)
 		b.expectFrom(t, victim, http.MethodGet, "/"+deleted.Code, 404)
@@ -153,7 +153,7 @@ func TestHandler_SlowsDownASite(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(10), throttle.New(20)
-	l := b.link(t, link.New{URL: "https://example.com/"})
+	l := b.link(t, creation.Input{URL: "https://example.com/"})
 	followed, guessed := map[int]int{}, map[int]int{}
 	for i := range 500 {
 		address := fmt.Sprintf("[2001:db8:1:%x::1]:1000", i)
@@ -177,7 +177,7 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 	b := setup(t, d)
 	b.UnknownCodes = throttle.New(3)
 	for i := range 10 {
-		l := b.link(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+		l := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+l.Code, 302)
 	}
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
@@ -206,7 +206,7 @@ func BenchmarkHandler_Serve(b *testing.B) {
 			for i := range clients {
 				clients[i] = fmt.Sprintf("192.0.%d.%d:1000", i/256, i%256)
 			}
-			at := resolve.Address{Code: h.link(b, link.New{URL: "https://example.com/"}).Code}
+			at := resolve.Address{Code: h.link(b, creation.Input{URL: "https://example.com/"}).Code}
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)
 			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
 			b.ReportAllocs()
@@ -238,7 +238,7 @@ func BenchmarkHandler_Routing(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			h := setup(b, dbtest.MigratedSQLite(b))
 			h.Log, h.HitQuota = slog.New(slog.DiscardHandler), 1<<40
-			at := resolve.Address{Code: h.link(b, link.New{URL: "https://example.com/", Routing: change}).Code}
+			at := resolve.Address{Code: h.link(b, creation.Input{URL: "https://example.com/", Routing: change}).Code}
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)
 			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
 			r.Header.Set("Accept-Language", "nl-NL,nl;q=0.9,en-US;q=0.8,en;q=0.7")

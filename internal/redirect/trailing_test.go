@@ -3,6 +3,7 @@ package redirect
 import (
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -18,7 +19,7 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 		b := setup(t, d)
 		b.HitQuota = 100
 		create := func(code, url string, change *routing.Change) *link.Link {
-			return b.link(t, link.New{URL: url, CustomCode: &code, Routing: change})
+			return b.link(t, creation.Input{URL: url, CustomCode: &code, Routing: change})
 		}
 		promo := create("promo", "https://example.com/promo", nil)
 		create("promo_", "https://example.com/marked", nil)

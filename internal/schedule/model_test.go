@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -144,7 +145,7 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 		b := setup(t, d)
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
-			l := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
+			l := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
 			m := &scheduleModel{bundle: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
 			m.remember(m.Now)
 			for range 80 {

@@ -44,7 +44,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return &bundle{creation.NewStore(w.Links, w.Quota), w}
 }
 
-func (b *bundle) create(t *testing.T, in link.New) *link.Link {
+func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
@@ -59,7 +59,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
 		at := b.Now.Add(time.Hour)
 		b.Plan(t, l, time.Hour, link.Change{
 			URL: to("https://example.com/b"), Title: to(new("later")), Tags: to([]string{"new"}),
@@ -120,8 +120,8 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
-		computed := b.create(t, link.New{URL: "https://example.com/computed"})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		computed := b.create(t, creation.Input{URL: "https://example.com/computed"})
 		b.Destinations.Blocklist = linktest.BlockedHosts{"evil.example": true}
 		inURL := []string{"change", "url"}
 		title := link.Change{Title: to(new("later"))}
@@ -177,7 +177,7 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		toB := b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
 		_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
 		if !errs.Is(err, errs.InvalidInput) || !contains(err, toB.ID) {
@@ -217,7 +217,7 @@ func TestSchedule_Cancel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		c := b.Plan(t, l, time.Hour, link.Change{URL: to("https://evil.example/")})
 		due := b.Plan(t, l, 30*time.Minute, link.Change{Title: to(new("due"))})
 		if spaces, err := b.Schedule.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.Mine.ID() {
@@ -262,8 +262,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
-		other := b.create(t, link.New{URL: "https://example.com/other", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		other := b.create(t, creation.Input{URL: "https://example.com/other", Strategy: new(link.Random)})
 		for i, one := range []*link.Link{l, other} {
 			b.Plan(t, one, time.Hour, link.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
 			b.Plan(t, one, time.Hour, link.Change{Title: to(new("second"))})
@@ -301,7 +301,7 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Now = noon.Add(time.Hour)
 		ahead := b.Change(t, l, link.Change{Title: to(new("ahead"))})
 		b.Now = noon
@@ -326,7 +326,7 @@ func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("same"))})
 		b.Change(t, l, link.Change{Title: to(new("same"))})
 		b.Now = b.Now.Add(time.Hour)
@@ -342,7 +342,7 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		capped := &routing.Target{URL: new("https://example.com/capped"), MaxClicks: new(int64(5))}
 		rules := []*routing.Rule{{Targets: []*routing.Target{capped}}}
 		c := b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
@@ -392,7 +392,7 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/computed"})
+		l := b.create(t, creation.Input{URL: "https://example.com/computed"})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("due"))})
 		b.Plan(t, l, 365*24*time.Hour, link.Change{Title: to(new("far")), RedirectStatus: to(301)})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
@@ -420,7 +420,7 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 		b := setup(t, d)
 		var links []*link.Link
 		for i := range 20 {
-			l := b.create(t, link.New{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			l := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
 			b.Plan(t, l, time.Hour, link.Change{URL: to(fmt.Sprint("https://example.com/later/", i))})
 			links = append(links, l)
 		}
@@ -459,7 +459,7 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l := b.create(t, link.New{URL: "https://example.com/0", Strategy: new(link.Random)})
+	l := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random)})
 	for i := 1; i <= 3; i++ {
 		b.Plan(t, l, time.Duration(i)*time.Minute, link.Change{URL: to(fmt.Sprint("https://example.com/", i))})
 	}
@@ -484,7 +484,7 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		reads := 0
 		b.Store.Now = func() time.Time {
 			if reads++; reads == 1 {
@@ -504,8 +504,8 @@ func TestStore_ByActor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
-		one := b.create(t, link.New{URL: "https://example.com/1"})
-		two := b.create(t, link.New{URL: "https://example.com/2"})
+		one := b.create(t, creation.Input{URL: "https://example.com/1"})
+		two := b.create(t, creation.Input{URL: "https://example.com/2"})
 		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {
 			return must.Value(b.Schedule.Add(t.Context(), m, l.ID, b.Now.Add(in), link.Change{Title: optional.Set(new("later"))}))(t).ID
 		}

@@ -32,14 +32,14 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return &bundle{&Store{w.Links}, w, creation.NewStore(w.Links, w.Quota)}
 }
 
-func (b *bundle) create(t *testing.T, in link.New) *link.Link {
+func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := b.creation.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
 	return l
 }
 
-func (b *bundle) createMany(t *testing.T, in ...*link.New) []link.Result {
+func (b *bundle) createMany(t *testing.T, in ...*creation.Input) []link.Result {
 	t.Helper()
 	return must.Value(b.creation.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in}))(t)
 }
@@ -47,7 +47,7 @@ func (b *bundle) createMany(t *testing.T, in ...*link.New) []link.Result {
 // routed creates a link with a target and fallback URLs.
 func (b *bundle) routed(t *testing.T, target, ended, pending string) *link.Link {
 	t.Helper()
-	return b.create(t, link.New{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
+	return b.create(t, creation.Input{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
 }
 
 func routingTo(target, ended, pending string) *routing.Change {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -37,7 +38,7 @@ func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 		urls := make([]string, 3)
 		for i := range urls { // the last one has waited longest
 			urls[i] = fmt.Sprintf("https://example.com/%d", i)
-			l := b.create(t, link.New{URL: urls[i]})
+			l := b.create(t, creation.Input{URL: urls[i]})
 			b.Set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
 		}
 		for _, want := range [][]string{urls[1:], urls[:1], {}} {
@@ -65,15 +66,15 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 			"deleted_at = ?": false, "disabled_at = ?": false, "purged_at = ?": false, "expires_at = ?": false,
 			"starts_at = ?": true, "archived_at = ?": true, "check_at = ?": true,
 		} {
-			l := b.create(t, link.New{URL: "https://example.com/" + column[:3]})
+			l := b.create(t, creation.Input{URL: "https://example.com/" + column[:3]})
 			b.Set(t, l, column, noon)
 			if due {
 				want = append(want, l.OriginalURL)
 			}
 		}
-		never := b.create(t, link.New{URL: "https://example.com/never"})
+		never := b.create(t, creation.Input{URL: "https://example.com/never"})
 		b.Set(t, never, "check_at = NULL")
-		later := b.create(t, link.New{URL: "https://example.com/later"})
+		later := b.create(t, creation.Input{URL: "https://example.com/later"})
 		b.Set(t, later, "check_at = ?", noon.Add(time.Microsecond))
 		slices.Sort(want)
 		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
@@ -88,7 +89,7 @@ func TestUpkeep_DueChecksConcurrently(t *testing.T) {
 		b := setup(t, d)
 		const links = 60
 		for i := range links {
-			b.create(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 		}
 		var mu sync.Mutex
 		taken := map[string]int{}
@@ -129,7 +130,7 @@ func TestUpkeep_Checked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/"})
+		l := b.create(t, creation.Input{URL: "https://example.com/"})
 		seen := b.Reload(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		record := func(url string, status *int, failures int) *link.Link {
@@ -158,8 +159,8 @@ func TestUpkeep_PostponeChecks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		kept := b.create(t, link.New{URL: "https://example.com/kept"})
-		edited := b.create(t, link.New{URL: "https://example.com/edited"})
+		kept := b.create(t, creation.Input{URL: "https://example.com/kept"})
+		edited := b.create(t, creation.Input{URL: "https://example.com/edited"})
 		b.Set(t, kept, "destination_status = 200")
 		due, err := b.DueChecks(t.Context(), 5)
 		if err != nil || len(due) != 2 {
@@ -183,7 +184,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	b.create(t, link.New{URL: "https://example.com/locked"})
+	b.create(t, creation.Input{URL: "https://example.com/locked"})
 	b.routed(t, "locked/target", "ended", "pending")
 	due, err := b.DueChecks(t.Context(), 100)
 	if err != nil || len(due) != 5 {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -80,7 +81,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
-				own := b.create(t, link.New{URL: "https://example.com/a"})
+				own := b.create(t, creation.Input{URL: "https://example.com/a"})
 				routed := b.routed(t, "a", "a", "b") // one URL in two positions
 				for _, l := range []*link.Link{own, routed} {
 					for _, one := range c.checks {
@@ -103,7 +104,7 @@ func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a"})
+		l := b.create(t, creation.Input{URL: "https://example.com/a"})
 		for _, one := range []checked{{1, 500, false}, {2, 500, false}, {3, 0, false}, {0, 200, false}} {
 			var all sync.WaitGroup
 			for range 8 {
@@ -131,7 +132,7 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 			b.record(t, l, path, 1, 500, false)
 			b.record(t, l, path, 2, 500, false)
 		}
-		l := b.create(t, link.New{URL: "https://example.com/a", Strategy: new(link.Random)})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		fail(l, "a")
 		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
 		if got := b.Reload(t, l).Checks(nil)[0].State(); got != link.DestinationUnchecked {
@@ -144,7 +145,7 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		for _, column := range []string{"deleted_at", "disabled_at"} {
-			off := b.create(t, link.New{URL: "https://example.com/" + column, Strategy: new(link.Random)})
+			off := b.create(t, creation.Input{URL: "https://example.com/" + column, Strategy: new(link.Random)})
 			b.Set(t, off, column+" = ?", noon)
 			fail(off, column)
 			if got := b.destinationEvents(t, off); len(got) > 0 {

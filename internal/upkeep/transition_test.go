@@ -11,10 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
@@ -56,7 +57,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 		b := setup(t, d)
 		const many = batchSize + 20
 		starts, expires := noon.Add(time.Minute), noon.Add(2*time.Minute)
-		in := linktest.URLs(0, many)
+		in := creationtest.URLs(0, many)
 		for i := range in {
 			in[i].StartsAt, in[i].ExpiresAt = &starts, &expires
 		}
@@ -100,7 +101,7 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		at := func(minutes int) *time.Time { return new(noon.Add(time.Duration(minutes) * time.Minute)) }
-		l := b.create(t, link.New{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
+		l := b.create(t, creation.Input{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
 		b.Now = *at(2)
 		b.expectTransitions(t, "started", l, "STARTED 1m0s")
 		b.Change(t, l, link.Change{Title: optional.Set(new("other"))})
@@ -125,7 +126,7 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
-		in := link.New{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts, ExpiresAt: &expires}
+		in := creation.Input{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts, ExpiresAt: &expires}
 		deleted := b.create(t, in)
 		disabled := b.create(t, in)
 		anonymous := b.anonymous(t, "https://example.com/anonymous")
@@ -162,8 +163,8 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/", MaxClicks: new(int64(2))})
-		plain := b.create(t, link.New{URL: "https://example.com/plain"})
+		l := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(2))})
+		plain := b.create(t, creation.Input{URL: "https://example.com/plain"})
 		b.grant(t, l)
 		b.Follow(t, l, 1)
 		b.Follow(t, plain, 5)
@@ -197,8 +198,8 @@ func TestTransitions_RecordPastStarts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
-		created := b.create(t, link.New{URL: "https://example.com/created", StartsAt: &past})
-		edited := b.create(t, link.New{URL: "https://example.com/edited"})
+		created := b.create(t, creation.Input{URL: "https://example.com/created", StartsAt: &past})
+		edited := b.create(t, creation.Input{URL: "https://example.com/edited"})
 		b.Change(t, edited, link.Change{StartsAt: optional.Set(&past)})
 		for range 2 {
 			b.expectTransitions(t, "created", created, "STARTED -1h0m0s")
@@ -213,7 +214,7 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.createMany(t, linktest.URLs(0, link.MaxBatch)...)
+		b.createMany(t, creationtest.URLs(0, link.MaxBatch)...)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()),
 			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) SELECT id, id, workspace_id, 5 FROM links"))(t)
 		dbtest.Analyze(t, d)

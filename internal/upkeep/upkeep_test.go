@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -37,9 +38,9 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, late := noon.Add(time.Hour), noon.Add(200*24*time.Hour)
-		tagged := link.New{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
+		tagged := creation.Input{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
 		links := map[string]*link.Link{}
-		for name, in := range map[string]link.New{
+		for name, in := range map[string]creation.Input{
 			"expired":          tagged,
 			"expired, counted": {URL: "https://example.com/counted", ExpiresAt: &soon, Strategy: new(link.Counter)},
 			"deleted":          {URL: "https://example.com/deleted"},
@@ -90,7 +91,7 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon, title := noon.Add(time.Hour), "title"
-		l := b.create(t, link.New{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
 		b.Now = soon
 		must.NoError(t, b.CleanUp(t.Context()))
 		b.Now = soon.Add(b.Tombstones)
@@ -121,10 +122,10 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 			target.Status(b.Now) != routing.Deleted {
 			t.Errorf("resolved: %v, %v", target, err)
 		}
-		if p, err := b.Preview(t.Context(), b.Mine, "https://example.com/a"); err != nil || p.Existing != nil {
+		if p, err := b.creation.Preview(t.Context(), b.Mine, "https://example.com/a"); err != nil || p.Existing != nil {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
-		again := b.create(t, link.New{URL: "https://example.com/a"})
+		again := b.create(t, creation.Input{URL: "https://example.com/a"})
 		if again.Code != l.Code || again.Status(b.Now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
 			again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
@@ -138,13 +139,13 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
-		var in []*link.New
+		var in []*creation.Input
 		for i := range 2*batchSize + 10 {
-			in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Counter), ExpiresAt: &soon})
+			in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Counter), ExpiresAt: &soon})
 		}
 		b.createMany(t, in[:link.MaxBatch]...)
 		b.createMany(t, in[link.MaxBatch:]...)
-		stays := b.create(t, link.New{URL: "https://example.com/stays"})
+		stays := b.create(t, creation.Input{URL: "https://example.com/stays"})
 		b.Now = soon.Add(b.Tombstones)
 		done := make(chan error)
 		for range 2 {
@@ -170,7 +171,7 @@ func TestUpkeep_RestoredLinkGetsANewTombstone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
-		l := b.create(t, link.New{URL: "https://example.com/a", ExpiresAt: &soon})
+		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
 		b.Now = noon.Add(b.Tombstones - 24*time.Hour)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		restored := noon.Add(b.Tombstones + 24*time.Hour)
@@ -193,13 +194,13 @@ func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l := b.create(t, link.New{URL: "https://example.com/a"})
+		l := b.create(t, creation.Input{URL: "https://example.com/a"})
 		b.Follow(t, l, 10)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = noon.Add(b.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		five := int64(5)
-		if l = b.create(t, link.New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.Now) != routing.Active ||
+		if l = b.create(t, creation.Input{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.Now) != routing.Active ||
 			*l.CreatedBy != b.Me {
 			t.Errorf("%+v", l)
 		}
@@ -215,7 +216,7 @@ func TestUpkeep_PurgeForgetsValues(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
-			l := b.create(t, link.New{URL: "https://example.com/secret", Strategy: new(strategy)})
+			l := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
 			b.Change(t, l, link.Change{Title: optional.Set(new("secret"))})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}

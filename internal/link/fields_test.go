@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -21,7 +22,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		note := "first line\nsecond"
-		l, _ := b.create(t, link.New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
 		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
 		}
@@ -39,7 +40,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 		}
 		// A revived link has the fields of the new request.
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		again, _ := b.create(t, link.New{URL: "https://example.com/", Tags: []string{"new"}})
+		again, _ := b.create(t, creation.Input{URL: "https://example.com/", Tags: []string{"new"}})
 		if got := b.Tags(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
 			t.Errorf("%+v, tags %q", again, got)
 		}
@@ -47,7 +48,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 		for i := range many {
 			many[i] = fmt.Sprint(i)
 		}
-		for name, in := range map[string]link.New{
+		for name, in := range map[string]creation.Input{
 			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
 			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
 			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
@@ -70,7 +71,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 		for i := range link.MaxPairs + 1 {
 			many = append(many, &link.Pair{Key: fmt.Sprint("k", i)})
 		}
-		for name, in := range map[string]link.New{
+		for name, in := range map[string]creation.Input{
 			"no id":           {ExternalID: new("")},
 			"a long id":       {ExternalID: new(strings.Repeat("ä", 256))},
 			"a line break":    {ExternalID: new("a\nb")},
@@ -89,7 +90,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 				b.refuse(t, in, errs.InvalidInput)
 			})
 		}
-		longest := link.New{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:link.MaxPairs]}
+		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:link.MaxPairs]}
 		for _, p := range longest.Metadata {
 			p.Value = strings.Repeat("𝄞", link.MaxPairValue)
 		}
@@ -109,8 +110,8 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
-		random, _ := b.create(t, link.New{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
+		random, _ := b.create(t, creation.Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
 			Metadata: pairs("k", "v")})
 		for _, one := range []*link.Link{l, random} {
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, one.ID))(t)
@@ -118,9 +119,9 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		if got, err := b.ByExternalID(t.Context(), b.Mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
 			t.Errorf("deleted: %+v, %v", got, err)
 		}
-		b.refuse(t, link.New{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
+		b.refuse(t, creation.Input{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
 		// Revived without an id, it has the one that it had.
-		revived, created := b.create(t, link.New{URL: "https://example.com/a"})
+		revived, created := b.create(t, creation.Input{URL: "https://example.com/a"})
 		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
 			t.Errorf("revived: %t, %+v", created, revived)
 		}
@@ -130,12 +131,12 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)
 		}
-		other, created := b.create(t, link.New{URL: "https://example.com/c", ExternalID: new("1")})
+		other, created := b.create(t, creation.Input{URL: "https://example.com/c", ExternalID: new("1")})
 		if !created {
 			t.Error("the id of a purged link is taken")
 		}
-		b.refuse(t, link.New{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
-		if again, created := b.create(t, link.New{URL: "https://example.com/a", ExternalID: new("3")}); created ||
+		b.refuse(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
+		if again, created := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("3")}); created ||
 			optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
 			t.Errorf("revived with another id: %t, %+v", created, again)
 		}

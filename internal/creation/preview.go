@@ -1,9 +1,10 @@
-package link
+package creation
 
 import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -14,7 +15,7 @@ type Preview struct {
 	// Codes are the candidates for salts 0 to 9.
 	Codes []string
 	// Existing is the URL's existing link, or nil.
-	Existing *Link
+	Existing *link.Link
 }
 
 // Preview computes the canonical form and the candidate codes of a URL. It returns InvalidURL or
@@ -24,14 +25,14 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err != nil {
 		return nil, err
 	}
-	draft, err := Draft(m, New{URL: raw}, s.now())
+	draft, err := (&Input{URL: raw}).draft(m, s.now())
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Refuse(ctx, s.DB, draft); err != nil {
 		return nil, err
 	}
-	l, err := s.find(ctx, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", draft.CanonicalHash)
+	l, err := s.Deterministic(ctx, m, draft.CanonicalHash)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return nil, err
 	}
