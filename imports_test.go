@@ -43,7 +43,7 @@ var layers = [][]string{
 		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/history", "internal/hitquota",
 		"internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
-		"internal/schedule", "internal/stats", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
+		"internal/schedule", "internal/simulation", "internal/stats", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
 		"internal/workspace",
 	},
 	{ // edge
@@ -104,6 +104,7 @@ var within = map[string][]string{
 	"internal/moderation": {"internal/audit", "internal/link", "internal/ratelimit"},
 	"internal/probe":      {"internal/link", "internal/ratelimit", "internal/upkeep", "internal/workspace"},
 	"internal/schedule":   {"internal/link", "internal/workspace"},
+	"internal/simulation": {"internal/link", "internal/resolve", "internal/workspace"},
 	"internal/stats":      {"internal/workspace"},
 	"internal/unmatched":  {"internal/workspace"},
 	"internal/upkeep": {

@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -55,6 +56,7 @@ type Config struct {
 	LinkQuotas *linkquota.Store
 	Schedule   *schedule.Store
 	History    *history.Store
+	Simulation *simulation.Store
 	// Codes checks the styles of QR codes.
 	Codes    *qr.Renderer
 	LinkList *linklist.Store

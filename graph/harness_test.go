@@ -40,6 +40,7 @@ import (
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -90,6 +91,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Edit:       &edit.Store{Store: links, Quota: quota},
 		Schedule:   &schedule.Store{Store: links},
 		History:    &history.Store{Store: links},
+		Simulation: &simulation.Store{Store: links},
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Store,

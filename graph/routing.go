@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/routing/explain"
+	"github.com/linkforge/linkforge/internal/simulation"
 )
 
 // routingChange returns the change of a routing; nil for none.
@@ -62,7 +63,7 @@ func (r *queryResolver) ExplainRedirect(
 			return nil, err
 		}
 	}
-	return r.Links.Explain(ctx, link.ExplainRequest{
+	return r.Simulation.Explain(ctx, simulation.Request{
 		Link: l, At: at, Visit: visit, Change: routingChange(change), OverQuota: used >= r.hitLimit(l.In),
 	})
 }
@@ -83,7 +84,7 @@ func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting
 	if of.Link == nil { // the defaults of a workspace
 		return nil, nil
 	}
-	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
+	return r.Simulation.Warnings(ctx, of.Link, r.Surroundings)
 }
 
 func (r *routingRuleResolver) Targets(_ context.Context, of *link.LinkRule) ([]*link.LinkTarget, error) {

@@ -281,6 +281,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		LinkQuotas:   a.LinkQuotas,
 		Schedule:     a.Schedule,
 		History:      a.History,
+		Simulation:   a.Simulation,
 		Codes:        a.codes,
 		LinkList:     a.LinkList,
 		Moderation:   a.Moderation,

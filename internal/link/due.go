@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/patch"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // WriteDue writes the scheduled changes of links that have taken effect, with one version for all changes of an instant. It
@@ -150,4 +151,26 @@ func (l *Link) applyRows(rows []dueRow) {
 	if len(l.due) > 0 {
 		l.stored = &stored
 	}
+}
+
+// Advance gives a link the state that it will have at an instant, by its pending changes. It has those that
+// are due now.
+func (s *Store) Advance(ctx context.Context, l *Link, at time.Time) error {
+	now := s.now()
+	if l.NextChangeAt == nil || l.NextChangeAt.After(at) {
+		return nil
+	}
+	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return err
+	}
+	if err := loadPending(ctx, s.DB, l); err != nil {
+		return err
+	}
+	for _, c := range l.pending {
+		if c.isDue(at) && !c.isDue(now) {
+			l.applyPatch(&c.Patch, c.DueAt)
+		}
+	}
+	return nil
 }

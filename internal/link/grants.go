@@ -32,15 +32,15 @@ func LoadGranted(ctx context.Context, conn bun.IDB, links ...*Link) error {
 	for i, l := range limited {
 		ids[i] = l.ID
 	}
-	granted, err := grantedBy(ctx, conn, ids)
+	granted, err := GrantedBy(ctx, conn, ids)
 	for _, l := range limited {
 		l.Granted = granted[l.ID]
 	}
 	return err
 }
 
-// grantedBy returns how many redirects links and targets have granted. Those without a row are omitted.
-func grantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string]int64, error) {
+// GrantedBy returns how many redirects links and targets have granted. Those without a row are omitted.
+func GrantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string]int64, error) {
 	if len(subjects) == 0 {
 		return nil, nil
 	}

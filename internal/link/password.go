@@ -48,7 +48,7 @@ func (s *Store) PrepareRoutings(ctx context.Context, m workspace.Membership, all
 			setting = append(setting, r)
 		}
 	}
-	if err := s.fillTemplates(ctx, m, changes); err != nil || len(setting) == 0 {
+	if err := s.FillTemplates(ctx, m, changes); err != nil || len(setting) == 0 {
 		return err
 	}
 	if len(setting) > maxPasswords {
@@ -112,13 +112,6 @@ func (s *Store) hashPassword(
 
 // passwordIDLength is the length of the name of a password, in characters of 5 bits.
 const passwordIDLength = 16
-
-// assumePassword gives a password that is not stored a hash that no visitor's password has.
-func assumePassword(c *routing.Change) {
-	if p := c.NewPassword(); p != nil && check.IsPassword(p.Text) {
-		p.ID, p.Hash = "assumed", "assumed"
-	}
-}
 
 // Fingerprint returns a keyed hash of the password that a change sets, so that an idempotency key covers
 // it: the text and its hash, which differs between calls, cannot be part of the stored one.

@@ -1,17 +1,25 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"reflect"
+	"strconv"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/routing/explain"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// fillTemplates replaces the UTM templates that changes name by their values.
-func (s *Store) fillTemplates(ctx context.Context, m workspace.Membership, changes []*routing.Change) error {
+// FillTemplates replaces the UTM templates that changes name by their values.
+func (s *Store) FillTemplates(ctx context.Context, m workspace.Membership, changes []*routing.Change) error {
 	if s.Templates == nil {
 		return nil
 	}
@@ -61,4 +69,53 @@ type (
 // LinkRouting returns the routing of the link, which for a plain link has all defaults.
 func (l *Link) LinkRouting() *LinkRouting {
 	return &LinkRouting{Routing: routing.OrDefaults(l.Routing), Link: l}
+}
+
+// Program returns the program of an active link without the settings of its workspace and domain.
+func (l *Link) Program() routing.Program {
+	return routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
+}
+
+// SampleRequest returns the request that a visit describes, at an address of the link. A visit without an instant is now.
+func (s *Store) SampleRequest(v *routing.Sample, l *Link, at resolve.Address, now time.Time) routing.Request {
+	base := routing.Request{
+		Now: now, DrawKey: s.DrawKey, Code: at.Code, Host: cmp.Or(at.Host, s.Resolver.PublicHost()),
+	}
+	return explain.Request(v, base, l.Routing, s.readHeaders)
+}
+
+// readHeaders implements explain.ReadHeaders.
+func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) routing.Visit {
+	v := s.samples().Sample(agent, acceptLanguage, referrer)
+	return routing.Visit{
+		Device: v.Device, OS: v.OS, Browser: v.Browser, Referrer: v.Referrer, Bot: v.Bot,
+		Languages:      visitor.Languages(acceptLanguage),
+		PreviewCrawler: agent != nil && visitor.IsPreviewCrawler(*agent),
+	}
+}
+
+// RunTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. Tests
+// ignore fallback URLs of the workspace and the domain, which change independently of the link, and
+// grants. If the target is drawn, the location of any candidate passes.
+func (s *Store) RunTests(l *Link) error { return s.runTestsAt(l, s.now()) }
+
+// runTestsAt is runTests at another instant, which tests without one use.
+func (s *Store) runTestsAt(l *Link, now time.Time) error {
+	if l.Routing == nil || len(l.Routing.Tests) == 0 {
+		return nil
+	}
+	program, at := l.Program(), resolve.Address{Code: l.Code, Host: optional.Value(l.In.Workspace().PrimaryHost)}
+	for i, test := range l.Routing.Tests {
+		p := program
+		if test.Visit.At == nil { // then startsAt and expiresAt do not count
+			p.Lifecycle = routing.NewLifecycle(nil, nil)
+		}
+		request := s.SampleRequest(test.Visit, l, at, now)
+		request.DrawKey = nil
+		if got := explain.Decision(&p, &request).Check(test); got != "" {
+			return errs.New(errs.InvalidInput, "The test fails: the link answers %s.", got).
+				At("routing", "tests", strconv.Itoa(i))
+		}
+	}
+	return nil
 }

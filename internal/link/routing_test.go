@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/simulation"
 )
 
 // TestStore_RoutingTextsStay writes texts that look like escapes, again and again.
@@ -106,7 +107,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
-			e := must.Value(b.Explain(t.Context(), link.ExplainRequest{Link: b.Reload(t, l), Change: change}))(t)
+			e := must.Value((&simulation.Store{Store: b.Links}).Explain(t.Context(), simulation.Request{Link: b.Reload(t, l), Change: change}))(t)
 			return *e.Location
 		}
 		if got := explain(nil); got != "https://example.com/capped" {

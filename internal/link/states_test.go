@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/simulation"
 )
 
 // TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and returns that state.
@@ -59,7 +60,7 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 			{2 * time.Hour, tried, "https://example.com/b"},
 		} {
 			visit := &routing.Sample{At: new(b.Now.Add(c.in))}
-			e := must.Value(b.Explain(t.Context(), link.ExplainRequest{Link: b.Reload(t, l), Visit: visit, Change: c.try}))(t)
+			e := must.Value((&simulation.Store{Store: b.Links}).Explain(t.Context(), simulation.Request{Link: b.Reload(t, l), Visit: visit, Change: c.try}))(t)
 			if got := optional.Value(e.Location); got != c.want {
 				t.Errorf("after %s, trying a routing: %t: %s, want %s", c.in, c.try != nil, got, c.want)
 			}

@@ -7,10 +7,10 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/simulation"
 )
 
 // TestHandler_ComparesLanguagesInOrder checks that an explanation agrees with the redirect.
@@ -45,7 +45,7 @@ func TestHandler_ComparesLanguagesInOrder(t *testing.T) {
 			if got := w.Header().Get("Location"); got != "https://example.com/"+want.path {
 				t.Errorf("%q is redirected to %q, want %s", header, got, want.path)
 			}
-			e := must.Value(b.links.Explain(t.Context(), link.ExplainRequest{
+			e := must.Value((&simulation.Store{Store: b.links.Store}).Explain(t.Context(), simulation.Request{
 				Link: l, Visit: &routing.Sample{AcceptLanguage: &header},
 			}))(t)
 			if *e.Location != w.Header().Get("Location") || e.Visit.Language != want.decides {

@@ -38,6 +38,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/upkeep"
@@ -81,6 +82,7 @@ type Stores struct {
 	Edit       *edit.Store
 	Schedule   *schedule.Store
 	History    *history.Store
+	Simulation *simulation.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
 	LinkPasswords *account.LinkPasswords
@@ -248,7 +250,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.LinkQuotas = &linkquota.Store{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
 	s.Creation, s.Edit = creation.NewStore(s.Links, s.LinkQuotas), &edit.Store{Store: s.Links, Quota: s.LinkQuotas}
 	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
-	s.Upkeep = &upkeep.Store{Store: s.Links}
+	s.Upkeep, s.Simulation = &upkeep.Store{Store: s.Links}, &simulation.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,

@@ -1,0 +1,135 @@
+// Package simulation explains how a link responds to a visit that has not taken place, with its routing or with a change of
+// it, and warns of parts of a routing that cannot have their effect. It changes and consumes nothing. Package link has the
+// links, and package routing/explain puts a decision into sentences. The GraphQL resolvers call it.
+package simulation
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/routing/explain"
+	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Store simulates visits of links.
+type Store struct{ *link.Store }
+
+// now returns the current time in the precision of the database.
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+// Request selects a link, one of its short URLs and a visit to simulate. Only Link is required.
+type Request struct {
+	Link  *link.Link
+	At    resolve.Address
+	Visit *routing.Sample
+	// Change is a change of the routing to try.
+	Change *routing.Change
+	// OverQuota means that the monthly hits are used up.
+	OverQuota bool
+}
+
+// Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
+// have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of an update for the
+// change.
+func (s *Store) Explain(ctx context.Context, e Request) (*explain.Explanation, error) {
+	if e.Visit == nil {
+		e.Visit = &routing.Sample{}
+	}
+	if err := check.Sample(e.Visit); err != nil {
+		return nil, errs.From(err).Under("visit")
+	}
+	l := *e.Link
+	if e.Change != nil {
+		if err := s.FillTemplates(ctx, l.In, []*routing.Change{e.Change}); err != nil {
+			return nil, err
+		}
+		assumePassword(e.Change)
+		if err := l.ChangeRouting(e.Change); err != nil {
+			return nil, err
+		}
+		if err := s.RunTests(&l); err != nil {
+			return nil, err
+		}
+		if err := s.Refuse(ctx, s.DB, &l); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.Advance(ctx, &l, optional.Or(e.Visit.At, s.now())); err != nil {
+		return nil, err
+	}
+	if e.At == (resolve.Address{}) {
+		e.At, _ = s.Resolver.ParseShortURL(s.ShortURL(&l)) // the store makes no other URLs
+	}
+	at, err := s.Resolver.Resolve(ctx, e.At, s.now(), nil)
+	if err != nil {
+		return nil, err
+	}
+	p := l.Program()
+	p.Lifecycle = l.Lifecycle()
+	p.WorkspaceDeleted, p.NotFoundURL, p.EndedURL = at.WorkspaceDeleted, at.NotFoundURL, at.EndedURL
+	r := s.SampleRequest(e.Visit, &l, e.At, s.now())
+	r.Exhausted, r.OverQuota, p.Exhausted = p.Exhausted, e.OverQuota, false
+	if r.ExhaustedTargets, err = s.exhaustedTargets(ctx, &l); err != nil {
+		return nil, err
+	}
+	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" && r.Path != "/" {
+		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
+	}
+	return explain.Decision(&p, &r), nil
+}
+
+// assumePassword gives a password that is not stored a hash that no visitor's password has.
+func assumePassword(c *routing.Change) {
+	if p := c.NewPassword(); p != nil && check.IsPassword(p.Text) {
+		p.ID, p.Hash = "assumed", "assumed"
+	}
+}
+
+// exhaustedTargets returns the targets of the link's rules that have reached their maximum.
+func (s *Store) exhaustedTargets(ctx context.Context, l *link.Link) (ids []string, err error) {
+	maxima := l.Routing.MaxClicks()
+	if len(maxima) == 0 {
+		return nil, nil
+	}
+	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
+		return nil, err
+	}
+	granted, err := link.GrantedBy(ctx, s.DB, slices.Collect(maps.Keys(maxima)))
+	for target, maximum := range maxima {
+		if granted[target] >= *maximum {
+			ids = append(ids, target)
+		}
+	}
+	return ids, err
+}
+
+// Warnings returns the parts of a link's routing that cannot have their effect on this server.
+func (s *Store) Warnings(ctx context.Context, l *link.Link, around check.WarningContext) ([]*check.Warning, error) {
+	if l.Routing == nil {
+		return nil, nil
+	}
+	at, err := s.Resolver.ParseShortURL(s.ShortURL(l))
+	if err != nil {
+		return nil, err
+	}
+	around.AtRoot = at.Slug == "" && at.Host == ""
+	around.IsBrowser, around.IsOS = visitor.IsBrowser, visitor.IsOS
+	var urls []string
+	for _, u := range l.Routing.URLs() {
+		urls = append(urls, u.URL)
+	}
+	if around.Own, err = s.Destinations.Circular(ctx, s.DB, urls...); err != nil {
+		return nil, err
+	}
+	return check.Warnings(l.Routing, &around), nil
+}
