@@ -52,7 +52,7 @@ const (
 	takeDeadline = time.Second
 	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
 	retryPause  = 50 * time.Millisecond
-	outageGrace = 500 * time.Millisecond
+	outageGrace = 900 * time.Millisecond
 	// floorLife is how long the number of clicks in the database may be used as a floor.
 	floorLife = time.Second
 	// returnDeadline bounds returning everything at the end.
