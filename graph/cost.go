@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -120,7 +121,7 @@ func newLinksCost(links []*gen.NewLinkInput) int {
 // textSize is the number of bytes of a link's texts.
 func textSize(
 	url string, title, note graphql.Omittable[*string], tags graphql.Omittable[[]string],
-	metadata graphql.Omittable[[]*link.Pair],
+	metadata graphql.Omittable[[]*linkfield.Pair],
 ) int {
 	size := len(url) + len(optional.Value(title.Value())) + len(optional.Value(note.Value()))
 	for _, tag := range tags.Value() {

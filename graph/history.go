@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
@@ -107,7 +108,7 @@ func (r *linkVersionResolver) ActorID(_ context.Context, v *link.Version) (*stri
 	return visibleActor(v.Link.In, v.ActorID), nil
 }
 
-func (r *linkVersionResolver) Metadata(_ context.Context, v *link.Version) ([]*link.Pair, error) {
+func (r *linkVersionResolver) Metadata(_ context.Context, v *link.Version) ([]*linkfield.Pair, error) {
 	return v.Metadata.Pairs()
 }
 

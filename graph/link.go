@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -290,7 +291,7 @@ func (r *linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error)
 	return tags, err
 }
 
-func (r *linkResolver) Metadata(_ context.Context, l *link.Link) ([]*link.Pair, error) {
+func (r *linkResolver) Metadata(_ context.Context, l *link.Link) ([]*linkfield.Pair, error) {
 	return l.Metadata.Pairs()
 }
 

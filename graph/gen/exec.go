@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/qr"
@@ -1177,7 +1178,7 @@ type LinkResolver interface {
 
 	Tags(ctx context.Context, obj *link.Link) ([]string, error)
 
-	Metadata(ctx context.Context, obj *link.Link) ([]*link.Pair, error)
+	Metadata(ctx context.Context, obj *link.Link) ([]*linkfield.Pair, error)
 
 	Status(ctx context.Context, obj *link.Link) (routing.Status, error)
 
@@ -1208,7 +1209,7 @@ type LinkVersionResolver interface {
 	ActorID(ctx context.Context, obj *link.Version) (*string, error)
 	Actor(ctx context.Context, obj *link.Version) (*account.Account, error)
 
-	Metadata(ctx context.Context, obj *link.Version) ([]*link.Pair, error)
+	Metadata(ctx context.Context, obj *link.Version) ([]*linkfield.Pair, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -18568,8 +18569,8 @@ func (ec *executionContext) _Link_metadata(ctx context.Context, field graphql.Co
 			return ec.Resolvers.Link().Metadata(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
-			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -20371,8 +20372,8 @@ func (ec *executionContext) _LinkVersion_metadata(ctx context.Context, field gra
 			return ec.Resolvers.LinkVersion().Metadata(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
-			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -21276,7 +21277,7 @@ func (ec *executionContext) fieldContext_MemberEdge_node(_ context.Context, fiel
 	return fc, nil
 }
 
-func (ec *executionContext) _Metadata_key(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
+func (ec *executionContext) _Metadata_key(ctx context.Context, field graphql.CollectedField, obj *linkfield.Pair) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -21299,7 +21300,7 @@ func (ec *executionContext) fieldContext_Metadata_key(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Metadata", field, false, false, "String")
 }
 
-func (ec *executionContext) _Metadata_value(ctx context.Context, field graphql.CollectedField, obj *link.Pair) (ret graphql.Marshaler) {
+func (ec *executionContext) _Metadata_value(ctx context.Context, field graphql.CollectedField, obj *linkfield.Pair) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -34614,7 +34615,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 			it.ExternalID = data
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -35748,7 +35749,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 			it.ExternalIDs = data
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -36197,8 +36198,8 @@ func UnmarshalLogoutInput(ctx context.Context, raw any) (LogoutInput, error) {
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj any) (link.Pair, error) {
-	var it link.Pair
+func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj any) (linkfield.Pair, error) {
+	var it linkfield.Pair
 	if obj == nil {
 		return it, nil
 	}
@@ -36240,8 +36241,8 @@ func (ec *executionContext) unmarshalInputMetadataInput(ctx context.Context, obj
 //
 // ctx must come from a gqlgen request; outside one there is no unmarshaler to use
 // and the returned error says so.
-func UnmarshalMetadataInput(ctx context.Context, raw any) (link.Pair, error) {
-	var out link.Pair
+func UnmarshalMetadataInput(ctx context.Context, raw any) (linkfield.Pair, error) {
+	var out linkfield.Pair
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "MetadataInput", raw, &out)
 	return out, err
 }
@@ -36350,7 +36351,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 			it.ExternalID = data
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -38079,7 +38080,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 			it.ExternalID = graphql.OmittableOf(data)
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -42255,7 +42256,7 @@ func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSe
 
 var metadataImplementors = []string{"Metadata"}
 
-func (ec *executionContext) _Metadata(ctx context.Context, sel ast.SelectionSet, obj *link.Pair) graphql.Marshaler {
+func (ec *executionContext) _Metadata(ctx context.Context, sel ast.SelectionSet, obj *linkfield.Pair) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, metadataImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -48231,11 +48232,11 @@ func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._MemberEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Pair) graphql.Marshaler {
+func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, sel, v[i])
+		return ec.marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -48247,7 +48248,7 @@ func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋli
 	return ret
 }
 
-func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, sel ast.SelectionSet, v *link.Pair) graphql.Marshaler {
+func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx context.Context, sel ast.SelectionSet, v *linkfield.Pair) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Metadata!")
 		return graphql.Null
@@ -48255,7 +48256,7 @@ func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 	return ec._Metadata(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, v any) (*link.Pair, error) {
+func (ec *executionContext) unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx context.Context, v any) (*linkfield.Pair, error) {
 	res, err := ec.unmarshalInputMetadataInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -50503,16 +50504,16 @@ func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Member(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPairᚄ(ctx context.Context, v any) ([]*link.Pair, error) {
+func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx context.Context, v any) ([]*linkfield.Pair, error) {
 	if v == nil {
 		return nil, nil
 	}
 	vSlice := graphql.CoerceList(v)
 	var err error
-	res := make([]*link.Pair, len(vSlice))
+	res := make([]*linkfield.Pair, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -50520,7 +50521,7 @@ func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkfor
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPair(ctx context.Context, v any) (*link.Pair, error) {
+func (ec *executionContext) unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx context.Context, v any) (*linkfield.Pair, error) {
 	if v == nil {
 		return nil, nil
 	}

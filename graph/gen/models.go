@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -820,7 +821,7 @@ type NewLinkInput struct {
 	// The caller's own id. An upsert requires it: INVALID_INPUT.
 	ExternalID *string `json:"externalId,omitempty"`
 	// The caller's own data, all of it.
-	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
+	Metadata graphql.Omittable[[]*linkfield.Pair] `json:"metadata,omitempty"`
 	// Whether the link is archived.
 	Archived graphql.Omittable[*bool] `json:"archived,omitempty"`
 	// Whether its stats are public.
@@ -1351,7 +1352,7 @@ type UpdateLinkInput struct {
 	// The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN.
 	ExternalID graphql.Omittable[*string] `json:"externalId,omitempty"`
 	// The caller's own data, all of it; null removes it.
-	Metadata graphql.Omittable[[]*link.Pair] `json:"metadata,omitempty"`
+	Metadata graphql.Omittable[[]*linkfield.Pair] `json:"metadata,omitempty"`
 }
 
 // Payload of updateLink, and the result of one change of updateLinks.

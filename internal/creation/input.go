@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/routing/check"
@@ -31,7 +32,7 @@ type Input struct {
 	// ExternalID is the caller's own id; nil means none.
 	ExternalID *string
 	// Metadata is the caller's own data, in any order.
-	Metadata []*link.Pair
+	Metadata []*linkfield.Pair
 	// Routing is how the link answers visitors otherwise; absent fields have the workspace's defaults.
 	Routing *routing.Change
 	// Archived and StatsPublic are false if nil. Without them, the input of an idempotency key is as it was before them.

@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -19,7 +20,7 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 		b := setup(t, d)
 		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
 		two := []*Input{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
-		routed := []*Input{{URL: "https://example.com/r", Metadata: []*link.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
+		routed := []*Input{{URL: "https://example.com/r", Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
 		key := "a key"
 		calls := map[string]func() error{
 			"one":       func() error { _, _, err := b.Create(t.Context(), member, *two[0]); return err },

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -172,7 +173,7 @@ func (calls callsOf) outcomes(err error) map[string]string {
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
-	full := Input{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*link.Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
+	full := Input{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
 		ExternalID: new("mine"), Routing: byRule("DE")}
 	for name, c := range map[string]struct {
 		change string
@@ -310,7 +311,7 @@ func TestCall_IsAlone(t *testing.T) {
 		want bool
 	}{
 		"few": {links(maxSharedLinks, Input{}), false}, "many": {links(maxSharedLinks+1, Input{}), true},
-		"long":           {links(1, Input{Metadata: []*link.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
+		"long":           {links(1, Input{Metadata: []*linkfield.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
 		"all or nothing": {policy, true}, "a key": {key, true}, "an upsert": {upsert, true},
 	} {
 		if got := c.call.isAlone(); got != c.want {
@@ -325,7 +326,7 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
 			c := &call{}
-			c.add(&Input{Metadata: []*link.Pair{{Value: strings.Repeat("x", n)}}})
+			c.add(&Input{Metadata: []*linkfield.Pair{{Value: strings.Repeat("x", n)}}})
 			calls = append(calls, c)
 		}
 		return calls

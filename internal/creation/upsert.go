@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -168,7 +169,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 			continue
 		}
 		it.restart()
-		if _, err := link.CheckExternalID(it.upsert.ExternalID); err != nil {
+		if _, err := linkfield.CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -94,7 +95,7 @@ func apply(s *link.Snapshot, l *link.Link, now time.Time) error {
 		return err
 	}
 	isExpiryChanged := !link.SameInstant(l.ExpiresAt, s.ExpiresAt)
-	l.ExternalID, l.Metadata = normal(s.ExternalID), link.Metadata(validate.Normal(string(s.Metadata)))
+	l.ExternalID, l.Metadata = normal(s.ExternalID), linkfield.Metadata(validate.Normal(string(s.Metadata)))
 	l.Title, l.Note, l.StatsPublic, l.NewTags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
 	for _, tag := range s.Tags {
 		l.NewTags = append(l.NewTags, validate.Normal(tag))

@@ -1,12 +1,15 @@
 package link
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // Change is the input for updating a link.
@@ -25,7 +28,7 @@ type Change struct {
 	Archived       optional.Edit[bool]
 	StatsPublic    optional.Edit[bool]
 	ExternalID     optional.Edit[*string]
-	Metadata       optional.Edit[[]*Pair]
+	Metadata       optional.Edit[[]*linkfield.Pair]
 	// Routing makes the link plain if it is set to nil.
 	Routing optional.Edit[*routing.Change]
 	// Seen is the UpdatedAt that the link must have; nil means any.
@@ -65,17 +68,17 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 		}
 	}
 	if c.Title.Set {
-		if l.Title, err = checkTitle(c.Title.To); err != nil {
+		if l.Title, err = linkfield.CheckTitle(c.Title.To); err != nil {
 			return err
 		}
 	}
 	if c.Note.Set {
-		if l.Note, err = checkNote(c.Note.To); err != nil {
+		if l.Note, err = linkfield.CheckNote(c.Note.To); err != nil {
 			return err
 		}
 	}
 	if c.Tags.Set {
-		if l.NewTags, err = CheckTags(c.Tags.To); err != nil {
+		if l.NewTags, err = linkfield.CheckTags(c.Tags.To); err != nil {
 			return err
 		}
 	}
@@ -85,7 +88,7 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 		}
 	}
 	if c.Metadata.Set {
-		if l.Metadata, err = newMetadata(c.Metadata.To); err != nil {
+		if l.Metadata, err = linkfield.NewMetadata(c.Metadata.To); err != nil {
 			return err
 		}
 	}
@@ -185,4 +188,39 @@ func ErrDisabledURLs() *errs.Error {
 // SameInstant reports whether two instants are equal in the precision of the database; nil is none.
 func SameInstant(a, b *time.Time) bool {
 	return a == b || a != nil && b != nil && db.Instant(*a).Equal(db.Instant(*b))
+}
+
+// SetDestination sets the URL. Whether the link may redirect there is checked by Store.refused.
+func (l *Link) SetDestination(raw string) error {
+	canonical, err := Canonical(raw)
+	if err != nil {
+		return err
+	}
+	hash := sha256.Sum256([]byte(canonical.String()))
+	l.OriginalURL = urlnorm.Trim(raw)
+	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
+	return nil
+}
+
+func (l *Link) checkExpiry(now time.Time) error {
+	if l.ExpiresAt != nil && !l.ExpiresAt.After(now) {
+		return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
+	}
+	return nil
+}
+
+// check validates the settings of a link.
+func (l *Link) check() error {
+	switch l.RedirectStatus {
+	case 301, 302, 307, 308:
+	default:
+		return errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
+	}
+	if l.MaxClicks != nil && *l.MaxClicks < 1 {
+		return errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
+	}
+	if l.StartsAt != nil && l.ExpiresAt != nil && !l.StartsAt.Before(*l.ExpiresAt) {
+		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
+	}
+	return nil
 }

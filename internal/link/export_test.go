@@ -5,11 +5,6 @@ import (
 )
 
 // What the tests of this package know of its inside.
-const (
-	MaxNote, MaxTags       = maxNote, maxTags
-	MaxPairs, MaxPairValue = maxPairs, maxPairValue
-)
-
 var LoadPendingChanges = loadPending
 
 func (s *Store) ValidStates(ctx context.Context, l *Link) error {

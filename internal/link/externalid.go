@@ -5,44 +5,25 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// maxExternalID is a length in characters.
-const maxExternalID = 255
-
-// checkExternalID is CheckExternalID of an id that may be nil.
+// checkExternalID is linkfield.CheckExternalID of an id that may be nil.
 func checkExternalID(externalID *string) (*string, error) {
 	if externalID == nil {
 		return nil, nil
 	}
-	normal, err := CheckExternalID(*externalID)
+	normal, err := linkfield.CheckExternalID(*externalID)
 	if err != nil {
 		return nil, errs.From(err).At("externalId")
 	}
 	return &normal, nil
-}
-
-// CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are compared. It returns
-// InvalidInput.
-func CheckExternalID(externalID string) (string, error) {
-	externalID = validate.Normal(externalID)
-	if n := utf8.RuneCountInString(externalID); n < 1 || n > maxExternalID {
-		return "", errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.", maxExternalID, n)
-	}
-	if !utf8.ValidString(externalID) || strings.ContainsFunc(externalID, unicode.IsControl) {
-		return "", errs.New(errs.InvalidInput, "externalId must be text without control characters.")
-	}
-	return externalID, nil
 }
 
 // claim is an edit that changes the external id of a link; nil removes it.

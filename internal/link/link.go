@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -66,7 +67,7 @@ type Link struct {
 	// ExternalID is the caller's own id: unique among the links of the workspace that are not purged.
 	ExternalID *string
 	// Metadata is the caller's own data.
-	Metadata Metadata
+	Metadata linkfield.Metadata
 	routing.Settings
 	// ArchivedAt is when a member archived the link. It continues to redirect.
 	ArchivedAt *time.Time

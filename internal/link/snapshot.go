@@ -7,26 +7,27 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // Snapshot is everything that users can see and change of a link, in one version. It is stored as JSON.
 type Snapshot struct {
-	URL            string           `json:"url"`
-	Title          *string          `json:"title,omitempty"`
-	Note           *string          `json:"note,omitempty"`
-	Tags           []string         `json:"tags,omitempty"`
-	ExternalID     *string          `json:"externalId,omitempty"`
-	Metadata       Metadata         `json:"metadata,omitempty"`
-	Archived       bool             `json:"archived,omitempty"`
-	StatsPublic    bool             `json:"statsPublic,omitempty"`
-	StartsAt       *time.Time       `json:"startsAt,omitempty"`
-	ExpiresAt      *time.Time       `json:"expiresAt,omitempty"`
-	MaxClicks      *int64           `json:"maxClicks,omitempty"`
-	RedirectStatus int              `json:"redirectStatus"`
-	Routing        *routing.Routing `json:"routing,omitempty"`
-	Deleted        bool             `json:"deleted,omitempty"`
-	Disabled       bool             `json:"disabled,omitempty"`
+	URL            string             `json:"url"`
+	Title          *string            `json:"title,omitempty"`
+	Note           *string            `json:"note,omitempty"`
+	Tags           []string           `json:"tags,omitempty"`
+	ExternalID     *string            `json:"externalId,omitempty"`
+	Metadata       linkfield.Metadata `json:"metadata,omitempty"`
+	Archived       bool               `json:"archived,omitempty"`
+	StatsPublic    bool               `json:"statsPublic,omitempty"`
+	StartsAt       *time.Time         `json:"startsAt,omitempty"`
+	ExpiresAt      *time.Time         `json:"expiresAt,omitempty"`
+	MaxClicks      *int64             `json:"maxClicks,omitempty"`
+	RedirectStatus int                `json:"redirectStatus"`
+	Routing        *routing.Routing   `json:"routing,omitempty"`
+	Deleted        bool               `json:"deleted,omitempty"`
+	Disabled       bool               `json:"disabled,omitempty"`
 }
 
 // Snapshot returns the present state of the link, which has the tags.

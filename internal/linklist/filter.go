@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -34,7 +35,7 @@ type Filter struct {
 	// ExternalIDs are up to maxExternalIDs ids of the caller's own; empty permits all.
 	ExternalIDs []string
 	// Metadata is a pair that a link must have.
-	Metadata *link.Pair
+	Metadata *linkfield.Pair
 	// CreatedByID is the user who created or claimed the links; it needs the permission to read members.
 	CreatedByID *string
 	// Host is the host of the destination, or one above it.
@@ -114,7 +115,7 @@ func (o *Order) pageOrder() (p page.Order) {
 // Tagged returns a query for the ids of the workspace's links with the tag. It returns
 // InvalidInput.
 func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
-	names, err := link.CheckTags([]string{name})
+	names, err := linkfield.CheckTags([]string{name})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
@@ -133,8 +134,8 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
 			"external ids":        {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20"}},
 			"no link has the id":  {ExternalIDs: []string{"unknown"}},
-			"metadata":            {Metadata: &link.Pair{Key: "k", Value: "v"}},
-			"no link's metadata":  {Metadata: &link.Pair{Key: "v", Value: "k"}},
+			"metadata":            {Metadata: &linkfield.Pair{Key: "k", Value: "v"}},
+			"no link's metadata":  {Metadata: &linkfield.Pair{Key: "v", Value: "k"}},
 			"creator":             {CreatedByID: new(b.mine.AccountID())},
 			"host":                {Host: new("example.com")},
 			"host below":          {Host: new("WWW.example.com")},
@@ -264,7 +265,7 @@ func TestList_RefusesBadFilters(t *testing.T) {
 			"a huge tag":           {Filter{Tags: []string{strings.Repeat("a", 1<<20)}}, "tags"},
 			"101 external ids":     {Filter{ExternalIDs: tags(101)}, "externalIds"},
 			"no external id":       {Filter{ExternalIDs: []string{""}}, "externalIds"},
-			"a bad key":            {Filter{Metadata: &link.Pair{Key: "a b"}}, "metadata"},
+			"a bad key":            {Filter{Metadata: &linkfield.Pair{Key: "a b"}}, "metadata"},
 			"21 tags not to have":  {Filter{WithoutTags: tags(21)}, "withoutTags"},
 			"no user":              {Filter{CreatedByID: new("lnk_x")}, "createdById"},
 			"a URL as host":        {Filter{Host: new("example.com/a")}, "host"},

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -109,7 +110,7 @@ func TestList_UsesIndexes(t *testing.T) {
 				"by last click, deep":      {order: byLastClick, value: noon.UnixMicro()},
 				"the oldest click":         {order: page.Order{Name: byLastClick.Name, Numbers: true, Ascending: true}},
 				"external ids":             {filter: &Filter{ExternalIDs: []string{"id7", "id1007"}}, sorts: true},
-				"metadata":                 {filter: &Filter{Metadata: &link.Pair{Key: "k", Value: "v"}}, sorts: true},
+				"metadata":                 {filter: &Filter{Metadata: &linkfield.Pair{Key: "k", Value: "v"}}, sorts: true},
 				"a host":                   {filter: &Filter{Host: new("rare.example")}},
 				"a host by last click":     {filter: &Filter{Host: new("rare.example")}, order: byLastClick, sorts: true},
 				"a creator":                {filter: &Filter{CreatedByID: new(b.mine.AccountID())}},

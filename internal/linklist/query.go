@@ -10,7 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -48,7 +48,7 @@ func (s *Store) prepare(
 	if q.words, err = searchWords(optional.Value(q.Search)); err != nil {
 		return nil, err
 	}
-	if q.Tags, err = link.CheckTags(q.Tags); err != nil {
+	if q.Tags, err = linkfield.CheckTags(q.Tags); err != nil {
 		return nil, errs.From(err).At("filter", "tags")
 	}
 	if err := q.check(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -40,7 +41,7 @@ func (s *Store) withIDs(m workspace.Membership, keys Keys) *bun.SelectQuery {
 	ids := link.ValidIDs(keys.IDs)
 	var known []string
 	for _, one := range keys.ExternalIDs {
-		if normal, err := link.CheckExternalID(one); err == nil {
+		if normal, err := linkfield.CheckExternalID(one); err == nil {
 			known = append(known, normal)
 		}
 	}

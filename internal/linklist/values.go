@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -25,16 +26,16 @@ func (q *query) check() (err error) {
 	}
 	q.ExternalIDs = slices.Clone(q.ExternalIDs)
 	for i, externalID := range q.ExternalIDs {
-		if q.ExternalIDs[i], err = link.CheckExternalID(externalID); err != nil {
+		if q.ExternalIDs[i], err = linkfield.CheckExternalID(externalID); err != nil {
 			return errs.From(err).At("filter", "externalIds")
 		}
 	}
 	if q.Metadata != nil {
-		if q.Metadata, err = link.CheckPair(q.Metadata); err != nil {
+		if q.Metadata, err = linkfield.CheckPair(q.Metadata); err != nil {
 			return errs.From(err).At("filter", "metadata")
 		}
 	}
-	if q.WithoutTags, err = link.CheckTags(q.WithoutTags); err != nil {
+	if q.WithoutTags, err = linkfield.CheckTags(q.WithoutTags); err != nil {
 		return errs.From(err).At("filter", "withoutTags")
 	}
 	if q.CreatedByID != nil && !q.member.May(workspace.ReadMembers) {

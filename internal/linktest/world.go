@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -235,7 +236,7 @@ func (b BlockedHosts) Blocked(_ bun.IDB, hosts ...string) (db.Lookup, func() map
 }
 
 // Pairs is metadata of one pair.
-func Pairs(key, value string) []*link.Pair { return []*link.Pair{{Key: key, Value: value}} }
+func Pairs(key, value string) []*linkfield.Pair { return []*linkfield.Pair{{Key: key, Value: value}} }
 
 // KindOf is the code of an error; empty for none.
 func KindOf(err error) string {

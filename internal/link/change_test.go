@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
@@ -44,7 +45,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 		if got := b.Tags(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
 			t.Errorf("%+v, tags %q", again, got)
 		}
-		long, many := strings.Repeat("n", link.MaxNote+1), make([]string, link.MaxTags+1)
+		long, many := strings.Repeat("n", linkfield.MaxNote+1), make([]string, linkfield.MaxTags+1)
 		for i := range many {
 			many[i] = fmt.Sprint(i)
 		}
@@ -67,9 +68,9 @@ func TestStore_ChecksOwnData(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		var many []*link.Pair
-		for i := range link.MaxPairs + 1 {
-			many = append(many, &link.Pair{Key: fmt.Sprint("k", i)})
+		var many []*linkfield.Pair
+		for i := range linkfield.MaxPairs + 1 {
+			many = append(many, &linkfield.Pair{Key: fmt.Sprint("k", i)})
 		}
 		for name, in := range map[string]creation.Input{
 			"no id":           {ExternalID: new("")},
@@ -90,9 +91,9 @@ func TestStore_ChecksOwnData(t *testing.T) {
 				b.refuse(t, in, errs.InvalidInput)
 			})
 		}
-		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:link.MaxPairs]}
+		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:linkfield.MaxPairs]}
 		for _, p := range longest.Metadata {
-			p.Value = strings.Repeat("𝄞", link.MaxPairValue)
+			p.Value = strings.Repeat("𝄞", linkfield.MaxPairValue)
 		}
 		l, _ := b.create(t, longest)
 		got, err := b.Get(t.Context(), b.Mine, l.ID)
@@ -100,7 +101,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		stored, err := got.Metadata.Pairs()
-		if err != nil || len(stored) != link.MaxPairs || stored[0].Value != longest.Metadata[0].Value {
+		if err != nil || len(stored) != linkfield.MaxPairs || stored[0].Value != longest.Metadata[0].Value {
 			t.Errorf("%d pairs, %v", len(stored), err)
 		}
 	})
