@@ -161,7 +161,7 @@ func openInserter(ctx context.Context, databaseURL string, batched bool) *insert
 // create inserts a link. Its response waits for the commit.
 func (k *inserter) create(ctx context.Context, in gen.CreateLinkInput, l link.Link) (*gen.CreateLinkPayload, error) {
 	hash := sha256.Sum256([]byte(in.URL))
-	l.ID, l.WorkspaceID, l.Title, l.Strategy = id.New(id.Link), in.WorkspaceID, in.Title, link.Deterministic
+	l.ID, l.WorkspaceID, l.Title, l.Strategy = id.New(id.Link), in.WorkspaceID, in.Title.Value(), link.Deterministic
 	l.OriginalURL, l.CanonicalURL, l.CanonicalHash = in.URL, in.URL, hash[:]
 	l.Code = shortcode.Deterministic(in.URL, in.WorkspaceID, 0)
 	l.CreatedAt = time.Now()
