@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ahead are statements whose results a connection has not read yet. They are executed in the same order.
@@ -46,11 +44,7 @@ func (c *Conn) queryAhead(text string) (driver.Rows, error) {
 	if text != a.texts[0] {
 		return nil, c.endAhead(errors.New("a statement is not the next one that was sent ahead"))
 	}
-	results, err := a.pipeline.GetResults()
-	reader, ok := results.(*pgconn.ResultReader)
-	if err == nil && !ok {
-		err = fmt.Errorf("running a query: the server answered %T", results)
-	}
+	reader, err := a.pipeline.result()
 	if err != nil {
 		return nil, c.endAhead(err)
 	}

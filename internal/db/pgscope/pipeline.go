@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// scopeStatement is the name of the prepared statement that changes the scope of a session.
+// scopeStatement is the name of the prepared statement that sets the scope of a transaction.
 const scopeStatement = "linkforge_scope"
 
 // setScope sets the scope of a transaction. Statements of Bind are planned once, for all values: PostgreSQL would
@@ -71,19 +71,25 @@ func (p pipeline) enter() error {
 		return err
 	}
 	for range p.entering {
-		results, err := p.GetResults()
+		reader, err := p.result()
+		if err == nil {
+			_, err = reader.Close()
+		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrScope, err)
-		}
-		reader, ok := results.(*pgconn.ResultReader)
-		if !ok {
-			return fmt.Errorf("%w: the server answered %T", ErrScope, results)
-		}
-		if _, err := reader.Close(); err != nil {
 			return fmt.Errorf("%w: %w", ErrScope, err)
 		}
 	}
 	return nil
+}
+
+// result returns the result of the next statement.
+func (p pipeline) result() (*pgconn.ResultReader, error) {
+	results, err := p.GetResults()
+	reader, ok := results.(*pgconn.ResultReader)
+	if err == nil && !ok {
+		err = fmt.Errorf("running a query: the server answered %T", results)
+	}
+	return reader, err
 }
 
 // end reads all further responses, and closes the pipeline. It returns the first error, which is ErrBadConn if nothing
@@ -152,13 +158,9 @@ func (c *Conn) rows(p pipeline) (*pipelineRows, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
-	results, err := p.GetResults()
+	reader, err := p.result()
 	if err != nil {
 		return nil, err
-	}
-	reader, ok := results.(*pgconn.ResultReader)
-	if !ok {
-		return nil, fmt.Errorf("running a query: the server answered %T", results)
 	}
 	m := c.Conn.Conn().TypeMap()
 	rows := &pipelineRows{Rows: pgx.RowsFromResultReader(m, reader), pipeline: p.Pipeline}
