@@ -1,13 +1,13 @@
 package moderation_test
 
 import (
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/destination"
@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -116,26 +117,6 @@ func (b *bundle) usage(t *testing.T) int64 {
 	return links
 }
 
-// outcomes names the results: created, there, or the kind of the error.
-func outcomes(results []link.Result) (said []string) {
-	for _, r := range results {
-		switch {
-		case r.Err != nil:
-			said = append(said, errs.From(r.Err).Kind.Code())
-		case r.Created:
-			said = append(said, "created")
-		default:
-			said = append(said, "there")
-		}
-	}
-	return said
-}
+var outcomes, urls = linktest.Outcomes, creationtest.URLs
 
-func urls(from, to int) (in []*creation.Input) {
-	for i := from; i < to; i++ {
-		in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
-	}
-	return in
-}
-
-func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
+func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
