@@ -1,6 +1,7 @@
 package pgscope
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -53,6 +54,7 @@ type Conn struct {
 	tx       *transaction // nil outside of one
 	standby  bool         // the server cannot be written to any more
 	ahead    *ahead
+	deferred []deferred
 	// prepared are the texts of the prepared statements. needsReset means that the session has not those, or that
 	// one of them does not work any more, as after a migration.
 	prepared   map[string]*pgconn.StatementDescription
@@ -101,7 +103,7 @@ func (c *Conn) query(ctx context.Context, text string, args []driver.NamedValue)
 	if err != nil {
 		return nil, err
 	}
-	if enters || q.prepared != nil {
+	if enters || q.prepared != nil || len(c.deferred) > 0 {
 		return c.queryInPipeline(ctx, q, enters)
 	}
 	return c.Conn.QueryContext(ctx, text, q.args)
@@ -118,7 +120,12 @@ func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 	if err != nil {
 		return nil, err
 	}
-	if enters || q.prepared != nil {
+	if c.tx != nil && q.prepared != nil && ctx.Value(deferredKey{}) != nil {
+		values, err := q.encode(c)
+		c.deferred = append(c.deferred, deferred{q, values})
+		return driver.RowsAffected(0), err
+	}
+	if enters || q.prepared != nil || len(c.deferred) > 0 {
 		return c.execInPipeline(ctx, q, enters)
 	}
 	return c.Conn.ExecContext(ctx, text, q.args)
@@ -133,7 +140,7 @@ func (c *Conn) prepare(
 	}
 	if enters && Of(ctx).Role == Owner { // a migration is many statements, which cannot be sent with another one
 		enters = false
-		if err := c.begin(ctx); err != nil {
+		if err := c.flush(ctx, true); err != nil {
 			return q, false, err
 		}
 	}
@@ -187,8 +194,8 @@ func (c *Conn) CopyFrom(ctx context.Context, table string, columns []string, row
 		return errNoTx
 	}
 	enters, err := c.mustEnter(ctx, Of(ctx))
-	if err == nil && enters {
-		err = c.begin(ctx)
+	if err == nil && (enters || len(c.deferred) > 0) {
+		err = c.flush(ctx, enters)
 	}
 	if err == nil {
 		_, err = c.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
@@ -228,6 +235,7 @@ func (t scopedTx) Commit() error {
 func (t scopedTx) Rollback() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), rollbackTimeout)
 	defer cancel()
+	t.conn.deferred = nil
 	_, err := t.end(ctx, "ROLLBACK")
 	return err
 }
@@ -237,19 +245,26 @@ const rollbackTimeout = 5 * time.Second
 
 // end ends the transaction. A connection whose transaction may still be open is closed.
 func (t scopedTx) end(ctx context.Context, command string) (tag string, err error) {
-	hasBegun := t.conn.tx.hasBegun
-	t.conn.tx = nil
-	if !hasBegun {
+	c, own := t.conn, t.conn.Conn.Conn()
+	defer func() { c.tx, c.deferred = nil, nil }()
+	_ = c.endAhead(nil)
+	switch {
+	case !c.tx.hasBegun && len(c.deferred) == 0:
 		return command, nil
-	}
-	_ = t.conn.endAhead(nil)
-	own := t.conn.Conn.Conn()
-	if own.PgConn().TxStatus() == 'I' {
+	case c.tx.hasBegun && own.PgConn().TxStatus() == 'I':
 		return "ROLLBACK", nil // BEGIN has failed
 	}
-	got, err := own.Exec(ctx, command)
-	if err != nil {
+	p := c.startPipeline(ctx, !c.tx.hasBegun)
+	p.SendQueryParams(command, nil, nil, nil, nil)
+	got, err := p.tag()
+	if err = cmp.Or(err, p.Close()); err == nil {
+		return got.String(), nil
+	}
+	if own.PgConn().TxStatus() == 'E' { // a deferred statement has failed
+		_, _ = own.Exec(ctx, "ROLLBACK")
+	}
+	if own.PgConn().TxStatus() != 'I' {
 		_ = own.Close(ctx)
 	}
-	return got.String(), err
+	return "", err
 }

@@ -30,21 +30,36 @@ var ErrScope = errors.New("entering a scope")
 // pipeline sends a scope and statements in one round trip.
 type pipeline struct {
 	*pgconn.Pipeline
-	entering int // responses that precede those of the statements
+	entering, deferred int // responses that precede those of the statements
 }
 
-// startPipeline starts a pipeline. If it enters a scope, that is the one of the transaction, which it begins, or else
-// that of the context.
+// deferred is a statement of the transaction that was not sent yet.
+type deferred struct {
+	query
+	values pgx.ExtendedQueryBuilder
+}
+
+// startPipeline starts a pipeline with the deferred statements. If it enters a scope, that is the one of the
+// transaction, which it begins, or else that of the context.
 func (c *Conn) startPipeline(ctx context.Context, enters bool) pipeline {
 	p := pipeline{Pipeline: c.Conn.Conn().PgConn().StartPipeline(ctx)}
-	if !enters {
-		return p
+	if enters {
+		p.entering = c.sendScope(ctx, p)
 	}
+	for _, d := range c.deferred {
+		d.send(p, d.values)
+	}
+	p.deferred, c.deferred = len(c.deferred), nil
+	return p
+}
+
+// sendScope returns the number of responses.
+func (c *Conn) sendScope(ctx context.Context, p pipeline) (responses int) {
 	wanted := Of(ctx)
 	if c.tx != nil {
 		wanted, c.tx.hasBegun = c.tx.scope, true
 		p.SendQueryParams("BEGIN", nil, nil, nil, nil)
-		p.entering++
+		responses++
 	}
 	waits := c.timeouts
 	if wanted.Role == System || wanted.Role == Owner {
@@ -61,8 +76,7 @@ func (c *Conn) startPipeline(ctx context.Context, enters bool) pipeline {
 		values = append(values, strconv.AppendInt(nil, wait.Milliseconds(), 10))
 	}
 	p.SendQueryPrepared(scopeStatement, values, nil, nil)
-	p.entering++
-	return p
+	return responses + 1
 }
 
 // enter sends the pipeline, and reads the responses that precede those of its statements.
@@ -71,15 +85,33 @@ func (p pipeline) enter() error {
 		return err
 	}
 	for range p.entering {
-		reader, err := p.result()
-		if err == nil {
-			_, err = reader.Close()
-		}
-		if err != nil {
+		if _, err := p.nextTag(); err != nil {
 			return fmt.Errorf("%w: %w", ErrScope, err)
 		}
 	}
+	for range p.deferred {
+		if _, err := p.nextTag(); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// tag sends the pipeline, and returns the outcome of its statement, which has no rows.
+func (p pipeline) tag() (pgconn.CommandTag, error) {
+	if err := p.enter(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return p.nextTag()
+}
+
+// nextTag returns the outcome of the next statement, whose rows are skipped.
+func (p pipeline) nextTag() (tag pgconn.CommandTag, err error) {
+	reader, err := p.result()
+	if err == nil {
+		tag, err = reader.Close()
+	}
+	return tag, err
 }
 
 // result returns the result of the next statement.
@@ -147,9 +179,9 @@ func (c *Conn) prepareInScope(ctx context.Context, text string, enters bool) (*p
 	return prepared, err
 }
 
-// begin begins the transaction without a statement.
-func (c *Conn) begin(ctx context.Context) error {
-	p := c.startPipeline(ctx, true)
+// flush begins the transaction where enters is true, and executes what was deferred.
+func (c *Conn) flush(ctx context.Context, enters bool) error {
+	p := c.startPipeline(ctx, enters)
 	return p.end(p.enter())
 }
 

@@ -1,6 +1,6 @@
 // Package pgscope connects to PostgreSQL so that each statement runs in a scope: the role, the workspace and the
-// account on which the policies of row-level security depend, and its timeouts. A change of the scope, or statements
-// that are sent ahead, share a round trip with the statement (pipeline.go, ahead.go). It knows no tables.
+// account on which the policies of row-level security depend, and its timeouts. A change of the scope, and statements
+// that are deferred or sent ahead, share a round trip with the statement (pipeline.go, ahead.go). It knows no tables.
 //
 // Package db opens the pools, and has the scopes that callers use; package replica connects to standbys.
 package pgscope
@@ -67,6 +67,15 @@ type boundKey struct{}
 // and reads the workspace at execution.
 func Bind(ctx context.Context, values ...any) context.Context {
 	return context.WithValue(ctx, boundKey{}, values)
+}
+
+// deferredKey is the context key of statements that can wait.
+type deferredKey struct{}
+
+// Defer returns a context for one statement with parameters whose result nobody needs. Within a transaction it is sent
+// with the next statement, or with the commit, whose error is also that of the statement. Elsewhere it runs at once.
+func Defer(ctx context.Context) context.Context {
+	return context.WithValue(ctx, deferredKey{}, true)
 }
 
 // Bound returns the values of the parameters of a statement.
