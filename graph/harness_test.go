@@ -69,9 +69,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.New(k, log, time.Now), clicktest.New(t, counted, time.Now)
 	links := must.Value(link.NewStore(link.Config{
-		DB: counted, PublicURL: "http://sho.rt", AnonymousTTL: time.Hour, Tombstones: time.Hour,
-		CodeSecrets: [][]byte{[]byte("a secret")},
-		Clicks:      clicks, Limits: limits, Log: log, Now: time.Now,
+		DB: counted, PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: time.Now,
 	}))(t)
 	own := must.Value(ownhost.New("http://sho.rt"))(t)
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
@@ -87,7 +85,9 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Keys:       keys,
 		Links:      links,
 		LinkQuotas: quota,
-		Creation:   creation.NewStore(links, quota),
+		Creation: creation.NewStore(creation.Config{
+			Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: time.Hour, Limits: limits,
+		}),
 		Edit:       &edit.Store{Store: links, Quota: quota},
 		Schedule:   &schedule.Store{Store: links},
 		History:    &history.Store{Store: links},

@@ -21,15 +21,15 @@ const claimPrefix = "claim_"
 // for claiming it, which is not stored. The address is the client's, for the rate limit. It returns
 // InvalidURL, UnsafeURL, RateLimited, or Forbidden where links need an account.
 func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *link.Link, claimToken string, err error) {
-	if s.AnonymousTTL == 0 {
+	if s.config.AnonymousTTL == 0 {
 		return nil, "", errs.New(errs.Forbidden, "This instance makes no links without an account. Log in, and use "+
 			"createLink.")
 	}
-	if err := s.Limits.Charge(ctx, anonymousPerAddress, address); err != nil {
+	if err := s.config.Limits.Charge(ctx, anonymousPerAddress, address); err != nil {
 		return nil, "", err
 	}
 	claimToken = claimPrefix + rand.Text()
-	end := s.now().Add(s.AnonymousTTL)
+	end := s.now().Add(s.config.AnonymousTTL)
 	l, _, err = s.Create(ctx, workspace.Public(), Input{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
 	return l, claimToken, err
 }

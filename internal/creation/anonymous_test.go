@@ -34,7 +34,7 @@ func TestStore_CreateAnonymous(t *testing.T) {
 		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "http://sho.rt/a"); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("a loop: %v", err)
 		}
-		b.AnonymousTTL = 0
+		b.config.AnonymousTTL = 0
 		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("switched off: %v", err)
 		}

@@ -190,7 +190,7 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 		for range 2 {
 			var all sync.WaitGroup
 			for range 2 {
-				node := NewStore(b.Store.Store, b.World.Quota)
+				node := NewStore(b.config)
 				all.Go(func() {
 					for range 3 {
 						in := urls(0, 500)
@@ -229,13 +229,13 @@ func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 		b := setup(t, d)
 		taken, _ := b.create(t, Input{URL: "https://example.com/taken"})
 		for counter := range uint64(2) {
-			code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(counter)
+			code := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(counter)
 			other := *taken
 			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, link.Random
 			must.Value(d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
 		}
 		l, created := b.create(t, Input{URL: "https://example.com/", Strategy: new(link.Counter)})
-		if want := shortcode.NewPermutation(b.CodeSecrets[0]).Code(2); !created || l.Code != want {
+		if want := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(2); !created || l.Code != want {
 			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
 		}
 		if got := b.Used(t); got != 2 {
@@ -282,7 +282,7 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		other, _ := b.create(t, Input{URL: "https://example.com/taken"})
-		code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(0)
+		code := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(0)
 		taken := *other
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
 		must.Value(d.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)

@@ -16,12 +16,25 @@ import (
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
+
+// Config configures a Store.
+type Config struct {
+	Links *link.Store
+	Quota *linkquota.Store
+	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
+	CodeSecrets [][]byte
+	// AnonymousTTL is the lifetime of anonymous links; zero disables them. Limits limits their creation.
+	AnonymousTTL time.Duration
+	Limits       ratelimit.Limiter
+}
 
 // Store creates links. It has the methods of the store of links.
 type Store struct {
 	*link.Store
+	config      Config
 	quota       *linkquota.Store
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
@@ -32,10 +45,10 @@ type Store struct {
 }
 
 // NewStore returns a Store that creates links in the store of links, within the quotas.
-func NewStore(links *link.Store, quota *linkquota.Store) *Store {
+func NewStore(c Config) *Store {
 	return &Store{
-		Store: links, quota: quota, counters: codecounter.New(links.DB, links.CodeSecrets),
-		idempotency: idempotency.Store{DB: links.DB, Now: links.Now},
+		Store: c.Links, config: c, quota: c.Quota, counters: codecounter.New(c.Links.DB, c.CodeSecrets),
+		idempotency: idempotency.Store{DB: c.Links.DB, Now: c.Links.Now},
 		gatherer:    gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
 	}
 }

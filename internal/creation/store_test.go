@@ -33,7 +33,9 @@ type bundle struct {
 func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	return &bundle{NewStore(w.Links, w.Quota), w}
+	return &bundle{NewStore(Config{
+		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Limits: w.Limits,
+	}), w}
 }
 
 var (

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -248,7 +249,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 	const n = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := NewStore(b.Store.Store, b.World.Quota)
+		other := NewStore(b.config)
 		var all sync.WaitGroup
 		outcomes := make([]string, n)
 		for i := range n {
@@ -312,7 +313,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 		b := setup(t, d)
 		purged, _ := b.create(t, Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
-		b.Now = noon.Add(b.Tombstones)
+		b.Now = noon.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		starts, expires := b.Now.Add(time.Hour), b.Now.Add(2*time.Hour)
 		fields := link.Change{

@@ -30,15 +30,13 @@ var noon = dbtest.Noon
 
 // bundle is a store with two workspaces of one person each.
 type bundle struct {
-	*creation.Store
-	*linktest.World
+	*creationtest.World
 	last hitquota.Grant
 }
 
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
-	w := linktest.New(t, d)
-	return &bundle{Store: creation.NewStore(w.Links, w.Quota), World: w}
+	return &bundle{World: creationtest.New(t, d)}
 }
 
 var (

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -325,7 +326,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
 		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
-		b.Now = noon.Add(b.Tombstones)
+		b.Now = noon.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		b.Remove(t, l.ID)
 		before := b.state(t, l)

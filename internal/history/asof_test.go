@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -16,8 +17,8 @@ import (
 func TestStore_AsOfReturnsIntervals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random)})
 		starts := []time.Time{b.Now, b.Now.Add(time.Hour), b.Now.Add(2 * time.Hour), b.Now.Add(3 * time.Hour)}
 		for i, at := range starts[1:] {
 			b.Plan(t, l, at.Sub(b.Now), link.Change{URL: to(fmt.Sprint("https://example.com/", i+2))})
@@ -44,8 +45,8 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
 		same := link.Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
 		b.Plan(t, l, time.Hour, same)
 		b.Plan(t, l, 2*time.Hour, link.Change{Title: to(new("changed"))})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -20,25 +21,6 @@ import (
 
 // noon is when the tests begin.
 var noon = dbtest.Noon
-
-// bundle is a store with two workspaces of one person each.
-type bundle struct {
-	*creation.Store
-	*linktest.World
-}
-
-func setup(t *testing.T, d *db.DB) *bundle {
-	t.Helper()
-	w := linktest.New(t, d)
-	return &bundle{creation.NewStore(w.Links, w.Quota), w}
-}
-
-func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
-	t.Helper()
-	l, _, err := b.Create(t.Context(), b.Mine, in)
-	must.NoError(t, err)
-	return l
-}
 
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
@@ -72,9 +54,9 @@ func randomChange(random *rand.Rand, l *link.Link) link.Change {
 func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := creationtest.New(t, d)
 		random := rand.New(rand.NewPCG(28, 1))
-		l := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
 		states := map[time.Time]link.Snapshot{}
 		for range 40 {
 			b.Tick()
@@ -120,20 +102,20 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 func TestStore_PurgeForgetsHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := creationtest.New(t, d)
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
-			l := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
+			l := b.Make(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
 			b.Change(t, l, link.Change{Title: to(new("secret"))})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
-		b.Now = b.Now.Add(b.Tombstones)
+		b.Now = b.Now.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		var left int
 		err := d.NewSelect().Table("link_versions").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &left)
 		if err != nil || left != 0 {
 			t.Errorf("%d versions are left: %v", left, err)
 		}
-		again := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})
+		again := b.Make(t, creation.Input{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})
 		if all := b.AllVersions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
 		}

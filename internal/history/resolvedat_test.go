@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -16,8 +17,8 @@ import (
 func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", CustomCode: new("promo")})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", CustomCode: new("promo")})
 		began := noon.Add(time.Hour)
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.Mine.ID(), began))(t)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -31,10 +32,10 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 		{"UPDATE audit_events SET changes = NULL WHERE version = 3 AND target_id = ?", "but the versions differ in"},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := creationtest.New(t, d)
 		var links []*link.Link
 		for i := range damages {
-			l := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
 			for _, c := range []link.Change{
 				{Title: to(new("First"))}, {Note: to(new("Second"))}, {Tags: to([]string{"third"})},
 			} {

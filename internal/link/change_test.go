@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 )
@@ -127,7 +128,7 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 			t.Errorf("revived: %t, %+v", created, revived)
 		}
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		b.Now = b.Now.Add(b.Tombstones + time.Hour)
+		b.Now = b.Now.Add(linktest.Tombstones + time.Hour)
 		b.PurgeEnded(t)
 		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)

@@ -19,7 +19,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -38,8 +37,6 @@ type Config struct {
 	PublicURL string
 	// Destinations decides which URLs links may have. Nil Own means the host of PublicURL.
 	Destinations destination.Checker
-	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
-	CodeSecrets [][]byte
 	// Templates may be nil: then no routing can name one.
 	Templates *utmtemplate.Store
 	// Passwords hashes the passwords of gates.
@@ -48,17 +45,11 @@ type Config struct {
 	DrawKey []byte
 	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.
 	NotFoundURL string
-	// AnonymousTTL is the lifetime of anonymous links; zero disables them.
-	AnonymousTTL time.Duration
 	// CacheBytes bounds the cache of the Resolver; zero means 64 MiB.
 	CacheBytes int64
-	// Tombstones is how long an ended link responds that it has ended.
-	Tombstones time.Duration
 	Clicks     Clicks
-	// Limits limits the creation of anonymous links.
-	Limits ratelimit.Limiter
-	Log    *slog.Logger
-	Now    func() time.Time
+	Log        *slog.Logger
+	Now        func() time.Time
 }
 
 // Clicks is what this package needs of packages ingest and stats.

@@ -20,15 +20,11 @@ import (
 var noon = dbtest.Noon
 
 // bundle is a store with two workspaces of one person each.
-type bundle struct {
-	*creation.Store
-	*linktest.World
-}
+type bundle struct{ *creationtest.World }
 
 func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
-	w := linktest.New(t, d)
-	return &bundle{creation.NewStore(w.Links, w.Quota), w}
+	return &bundle{creationtest.New(t, d)}
 }
 
 var custom, pairs = creationtest.Custom, linktest.Pairs

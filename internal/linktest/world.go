@@ -48,7 +48,12 @@ type World struct {
 	Me     string
 	Clicks clicktest.Clicks
 	Grants *hitquota.Grants
+	// Limits limits the creation of anonymous links.
+	Limits ratelimit.Limiter
 }
+
+// Tombstones is how long an ended link responds that it has ended.
+const Tombstones = 90 * 24 * time.Hour
 
 // New returns a World in a database.
 func New(t testing.TB, d *db.DB) *World {
@@ -56,13 +61,10 @@ func New(t testing.TB, d *db.DB) *World {
 	w := &World{Now: dbtest.Noon}
 	clock := func() time.Time { return w.Now }
 	log := slog.New(slog.DiscardHandler)
-	w.Clicks = clicktest.New(t, d, clock)
+	w.Clicks, w.Limits = clicktest.New(t, d, clock), ratelimit.New(dbtest.Redis(t, ""), log, time.Now)
 	clicktest.Run(t, w.Clicks.Recorder)
 	w.Links = must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
-		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: w.Clicks, Limits: ratelimit.New(dbtest.Redis(t, ""), log, time.Now), Log: log,
-		Now: clock,
+		DB: d, PublicURL: "http://sho.rt", Clicks: w.Clicks, Log: log, Now: clock,
 	}))(t)
 	w.Quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
 	w.Edit = &edit.Store{Store: w.Links, Quota: w.Quota}
@@ -148,7 +150,7 @@ func (w *World) PurgeEnded(t *testing.T) {
 	t.Helper()
 	must.NoError(t, w.Links.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 		var links []*link.Link
-		err := tx.NewSelect().Model(&links).Where("ended_at <= ?", w.Now.Add(-w.Links.Tombstones)).Where("purged_at IS NULL").
+		err := tx.NewSelect().Model(&links).Where("ended_at <= ?", w.Now.Add(-Tombstones)).Where("purged_at IS NULL").
 			Scan(ctx)
 		if err != nil || len(links) == 0 {
 			return err

@@ -47,13 +47,15 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	clicktest.Run(t, clicks.Recorder)
 	b.blocklist = &moderation.Blocklist{DB: d, Now: clock}
 	links, err := link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
-		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks,
-		Destinations: destination.Checker{Blocklist: b.blocklist}, Limits: limits, Log: log, Now: clock,
+		DB: d, PublicURL: "http://sho.rt", Clicks: clicks,
+		Destinations: destination.Checker{Blocklist: b.blocklist}, Log: log, Now: clock,
 	})
 	must.NoError(t, err)
 	b.quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
-	b.Store, b.edit = creation.NewStore(links, b.quota), &edit.Store{Store: links, Quota: b.quota}
+	b.Store = creation.NewStore(creation.Config{
+		Links: links, Quota: b.quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Limits: limits,
+	})
+	b.edit = &edit.Store{Store: links, Quota: b.quota}
 	b.schedule = &schedule.Store{Store: links}
 	b.moderation = &moderation.Store{DB: d, Links: links, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")

@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/must"
@@ -22,25 +21,17 @@ import (
 
 // operator is the operator of two workspaces.
 type operator struct {
-	*creation.Store
-	*linktest.World
+	*creationtest.World
 	moderation *moderation.Store
 }
 
 func setupOperator(t *testing.T, d *db.DB) *operator {
 	t.Helper()
-	w := linktest.New(t, d)
+	w := creationtest.New(t, d)
 	return &operator{
-		creation.NewStore(w.Links, w.Quota), w,
+		w,
 		&moderation.Store{DB: d, Links: w.Links, Now: func() time.Time { return w.Now }},
 	}
-}
-
-func (o *operator) create(t *testing.T, in creation.Input) *link.Link {
-	t.Helper()
-	l, _, err := o.Create(t.Context(), o.Mine, in)
-	must.NoError(t, err)
-	return l
 }
 
 func TestStore_FindLinks(t *testing.T) {
@@ -48,9 +39,9 @@ func TestStore_FindLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setupOperator(t, d)
 		title := "Ünïque summer sale"
-		one := b.create(t, creation.Input{URL: "https://example.com/One?b=2&a=1", Title: &title})
+		one := b.Make(t, creation.Input{URL: "https://example.com/One?b=2&a=1", Title: &title})
 		promo := "promo"
-		two := b.create(t, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
+		two := b.Make(t, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
 		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
 		must.NoError(t, err)
 		for what, want := range map[string][]string{
@@ -112,16 +103,16 @@ func TestStore_CodeHolders(t *testing.T) {
 			return shortcode.Deterministic(canonical, workspaceID, salt)
 		}
 		const url = "https://example.com/wanted"
-		own := b.create(t, creationtest.Custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
+		own := b.Make(t, creationtest.Custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
 		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
-		both := b.create(t, creationtest.Custom("https://example.com/both", foreign.Code))
+		both := b.Make(t, creationtest.Custom("https://example.com/both", foreign.Code))
 		if _, _, err := b.Create(t.Context(), b.Foreign, creationtest.Custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
 		}
-		purged := b.create(t, creation.Input{URL: "https://example.com/purged"})
+		purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
-		b.Now = b.Now.Add(b.Tombstones)
+		b.Now = b.Now.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"
 		code := b.Candidate(url, b.Mine.ID(), 3)

@@ -62,11 +62,10 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	links := must.Value(link.NewStore(
 		link.Config{
-			DB:          d,
-			PublicURL:   "http://sho.rt",
-			CodeSecrets: [][]byte{[]byte("a secret")},
-			Log:         log,
-			Now:         clock,
+			DB:        d,
+			PublicURL: "http://sho.rt",
+			Log:       log,
+			Now:       clock,
 		},
 	))(t)
 	b.quota = &linkquota.Store{DB: d, Default: 1000, Now: clock}
@@ -122,7 +121,7 @@ func (b *bundle) takeEvents() []string {
 // link creates a link to any URL, with a due check.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := creation.NewStore(b.Links.Store, b.quota).Create(t.Context(), b.member, creation.Input{URL: "https://example.com/" + id.New(id.Link)})
+	l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).Create(t.Context(), b.member, creation.Input{URL: "https://example.com/" + id.New(id.Link)})
 	must.NoError(t, err)
 	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
 		Exec(db.AsSystem(t.Context()))

@@ -243,7 +243,7 @@ func TestRun_ChecksRoutings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
 		target := b.net.URL("a"+outboundtest.PublicName, "/404")
-		l, _, err := creation.NewStore(b.Links.Store, b.quota).Create(t.Context(), b.member, creation.Input{
+		l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).Create(t.Context(), b.member, creation.Input{
 			URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
 			Routing: &routing.Change{
 				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),

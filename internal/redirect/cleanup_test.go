@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/upkeep"
 )
@@ -75,7 +76,7 @@ func TestCleanUp_RunsOnTwoNodes(t *testing.T) {
 			}
 		}
 
-		b.turnTo(ends.Add(b.links.Tombstones)) // the first clean-up may purge as well as mark
+		b.turnTo(ends.Add(linktest.Tombstones)) // the first clean-up may purge as well as mark
 		dies := b.now
 		dbtest.Kill(t, "TestCleaner_Process", cleaning,
 			cleanerKind+"="+string(kind), cleanerURL+"="+where, cleanerNow+"="+dies.Format(time.RFC3339Nano))

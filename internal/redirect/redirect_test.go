@@ -70,13 +70,15 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	clicks := clicktest.WithLeases(d, clickLog, quotas.Hits)
 	b.redis, b.counts = redis, clicks.Store
 	links := must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")},
-		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Limits: ratelimit.New(redis, log, time.Now), Log: log, Now: clock,
+		DB: d, PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: clock,
 	}))(t)
 	must.NoError(t, links.Resolver.CatchUp(t.Context()))
 	quota := &linkquota.Store{DB: d, Default: 100, Now: clock}
-	b.links, b.edit = creation.NewStore(links, quota), &edit.Store{Store: links, Quota: quota}
+	b.links = creation.NewStore(creation.Config{
+		Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
+		Limits: ratelimit.New(redis, log, time.Now),
+	})
+	b.edit = &edit.Store{Store: links, Quota: quota}
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -46,7 +47,7 @@ func (s modelState) with(c modelState) modelState {
 
 // scheduleModel is a link with its pending changes, as the specification describes them.
 type scheduleModel struct {
-	*bundle
+	*creationtest.World
 	link    *link.Link
 	state   modelState
 	pending []modelChange
@@ -142,11 +143,11 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 func TestSchedule_AgreesWithModel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := creationtest.New(t, d)
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
-			l := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
-			m := &scheduleModel{bundle: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
+			l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
+			m := &scheduleModel{World: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
 			m.remember(m.Now)
 			for range 80 {
 				m.advance(time.Second)

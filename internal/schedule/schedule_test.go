@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -32,25 +33,6 @@ const (
 	maxPending = 20
 )
 
-// bundle is a store with two workspaces of one person each.
-type bundle struct {
-	*creation.Store
-	*linktest.World
-}
-
-func setup(t *testing.T, d *db.DB) *bundle {
-	t.Helper()
-	w := linktest.New(t, d)
-	return &bundle{creation.NewStore(w.Links, w.Quota), w}
-}
-
-func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
-	t.Helper()
-	l, _, err := b.Create(t.Context(), b.Mine, in)
-	must.NoError(t, err)
-	return l
-}
-
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
 // TestSchedule_TakesEffectAtItsInstant: redirects, reads and lists of versions change at the instant,
@@ -58,8 +40,8 @@ func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
 		at := b.Now.Add(time.Hour)
 		b.Plan(t, l, time.Hour, link.Change{
 			URL: to("https://example.com/b"), Title: to(new("later")), Tags: to([]string{"new"}),
@@ -99,7 +81,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 		if diff := cmp.Diff([]string{"new"}, b.Tags(t, l)); diff != "" {
 			t.Errorf("tags (-want +got):\n%s", diff)
 		}
-		if left := b.pendingRows(t); left != 0 {
+		if left := pendingRows(t, b); left != 0 {
 			t.Errorf("%d rows left", left)
 		}
 		if got := b.Differences(t); len(got) > 0 {
@@ -109,7 +91,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 }
 
 // pendingRows counts the rows of scheduled changes.
-func (b *bundle) pendingRows(t *testing.T) int {
+func pendingRows(t *testing.T, b *creationtest.World) int {
 	t.Helper()
 	n := must.Value(b.DB.NewSelect().Model((*link.ScheduledChange)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return int(n)
@@ -119,9 +101,9 @@ func (b *bundle) pendingRows(t *testing.T) int {
 func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
-		computed := b.create(t, creation.Input{URL: "https://example.com/computed"})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		computed := b.Make(t, creation.Input{URL: "https://example.com/computed"})
 		b.Destinations.Blocklist = linktest.BlockedHosts{"evil.example": true}
 		inURL := []string{"change", "url"}
 		title := link.Change{Title: to(new("later"))}
@@ -176,8 +158,8 @@ func redirectsTo(url string) optional.Edit[*routing.Change] {
 func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		toB := b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
 		_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
 		if !errs.Is(err, errs.InvalidInput) || !contains(err, toB.ID) {
@@ -216,8 +198,8 @@ func contains(err error, text string) bool {
 func TestSchedule_Cancel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		c := b.Plan(t, l, time.Hour, link.Change{URL: to("https://evil.example/")})
 		due := b.Plan(t, l, 30*time.Minute, link.Change{Title: to(new("due"))})
 		if spaces, err := b.Schedule.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.Mine.ID() {
@@ -261,9 +243,9 @@ func TestSchedule_Cancel(t *testing.T) {
 func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
-		other := b.create(t, creation.Input{URL: "https://example.com/other", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		other := b.Make(t, creation.Input{URL: "https://example.com/other", Strategy: new(link.Random)})
 		for i, one := range []*link.Link{l, other} {
 			b.Plan(t, one, time.Hour, link.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
 			b.Plan(t, one, time.Hour, link.Change{Title: to(new("second"))})
@@ -290,8 +272,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		if diff := cmp.Diff([]time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from); diff != "" {
 			t.Errorf("from (-want +got):\n%s", diff)
 		}
-		if got := b.Differences(t); len(got) > 0 || b.pendingRows(t) > 0 {
-			t.Errorf("differences: %v, %d pending", got, b.pendingRows(t))
+		if got := b.Differences(t); len(got) > 0 || pendingRows(t, b) > 0 {
+			t.Errorf("differences: %v, %d pending", got, pendingRows(t, b))
 		}
 	})
 }
@@ -300,8 +282,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Now = noon.Add(time.Hour)
 		ahead := b.Change(t, l, link.Change{Title: to(new("ahead"))})
 		b.Now = noon
@@ -325,8 +307,8 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("same"))})
 		b.Change(t, l, link.Change{Title: to(new("same"))})
 		b.Now = b.Now.Add(time.Hour)
@@ -341,8 +323,8 @@ func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
 func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		capped := &routing.Target{URL: new("https://example.com/capped"), MaxClicks: new(int64(5))}
 		rules := []*routing.Rule{{Targets: []*routing.Target{capped}}}
 		c := b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
@@ -356,7 +338,7 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 		own := b.Reload(t, l).Routing.Rules
 		b.Plan(t, l, time.Minute, link.Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
 		b.Change(t, l, link.Change{Routing: to[*routing.Change](nil)})
-		last := b.pending(t, l)[0].Patch.Routing.To.Rules.To[0].Targets[0].ID
+		last := pending(t, b, l)[0].Patch.Routing.To.Rules.To[0].Targets[0].ID
 		if got := maximumOf(t, d, last); got == nil || *got != 5 {
 			t.Errorf("of a target that only a pending change has: %v", got)
 		}
@@ -381,7 +363,7 @@ func maximumOf(t *testing.T, d *db.DB, target string) (n *int64) {
 }
 
 // pending returns the pending changes of a link.
-func (b *bundle) pending(t *testing.T, l *link.Link) []*link.ScheduledChange {
+func pending(t *testing.T, b *creationtest.World, l *link.Link) []*link.ScheduledChange {
 	t.Helper()
 	changes := must.Value(b.Schedule.ByLink(t.Context(), b.Mine, l.ID))(t)
 	return b.Reload(t, l).Pending(changes[l.ID], b.Now)
@@ -391,8 +373,8 @@ func (b *bundle) pending(t *testing.T, l *link.Link) []*link.ScheduledChange {
 func TestSchedule_SurvivesDeletion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/computed"})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/computed"})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("due"))})
 		b.Plan(t, l, 365*24*time.Hour, link.Change{Title: to(new("far")), RedirectStatus: to(301)})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
@@ -403,12 +385,12 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 		}
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		b.Now = b.Now.Add(b.Tombstones)
+		b.Now = b.Now.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		var purged link.Link
 		err := d.NewSelect().Model(&purged).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()))
-		if err != nil || purged.PurgedAt == nil || purged.NextChangeAt != nil || b.pendingRows(t) != 0 {
-			t.Errorf("%+v, %d left: %v", purged, b.pendingRows(t), err)
+		if err != nil || purged.PurgedAt == nil || purged.NextChangeAt != nil || pendingRows(t, b) != 0 {
+			t.Errorf("%+v, %d left: %v", purged, pendingRows(t, b), err)
 		}
 	})
 }
@@ -417,10 +399,10 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 func TestSchedule_IsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := creationtest.New(t, d)
 		var links []*link.Link
 		for i := range 20 {
-			l := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
 			b.Plan(t, l, time.Hour, link.Change{URL: to(fmt.Sprint("https://example.com/later/", i))})
 			links = append(links, l)
 		}
@@ -449,8 +431,8 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}
-		if got := b.Differences(t); len(got) > 0 || b.pendingRows(t) > 0 {
-			t.Errorf("differences: %v, %d pending", got, b.pendingRows(t))
+		if got := b.Differences(t); len(got) > 0 || pendingRows(t, b) > 0 {
+			t.Errorf("differences: %v, %d pending", got, pendingRows(t, b))
 		}
 	})
 }
@@ -458,8 +440,8 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 // TestSchedule_WorksWithoutDatabase: a node switches at each instant from memory.
 func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	l := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random)})
+	b := creationtest.New(t, dbtest.MigratedSQLite(t))
+	l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random)})
 	for i := 1; i <= 3; i++ {
 		b.Plan(t, l, time.Duration(i)*time.Minute, link.Change{URL: to(fmt.Sprint("https://example.com/", i))})
 	}
@@ -483,8 +465,8 @@ func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		reads := 0
 		b.Store.Now = func() time.Time {
 			if reads++; reads == 1 {
@@ -493,8 +475,8 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 			return noon.Add(time.Second) // the first reading was before the lock
 		}
 		_, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, noon.Add(minLead), link.Change{Title: to(new("late"))})
-		if !errs.Is(err, errs.InvalidInput) || b.pendingRows(t) != 0 {
-			t.Errorf("%d pending changes: %v", b.pendingRows(t), err)
+		if !errs.Is(err, errs.InvalidInput) || pendingRows(t, b) != 0 {
+			t.Errorf("%d pending changes: %v", pendingRows(t, b), err)
 		}
 	})
 }
@@ -502,10 +484,10 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 func TestStore_ByActor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+		b := creationtest.New(t, d)
 		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
-		one := b.create(t, creation.Input{URL: "https://example.com/1"})
-		two := b.create(t, creation.Input{URL: "https://example.com/2"})
+		one := b.Make(t, creation.Input{URL: "https://example.com/1"})
+		two := b.Make(t, creation.Input{URL: "https://example.com/2"})
 		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {
 			return must.Value(b.Schedule.Add(t.Context(), m, l.ID, b.Now.Add(in), link.Change{Title: optional.Set(new("later"))}))(t).ID
 		}

@@ -231,16 +231,12 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		DB:           o.DB,
 		PublicURL:    o.Config.PublicURL,
 		Destinations: s.Destinations,
-		CodeSecrets:  o.Config.CodeSecrets,
 		Passwords:    s.LinkPasswords,
 		DrawKey:      s.DrawKey,
 		NotFoundURL:  o.Config.NotFoundURL,
 		Templates:    s.UTMTemplates,
-		AnonymousTTL: o.Config.AnonymousTTL,
-		Tombstones:   o.Config.Tombstones,
 		CacheBytes:   o.CacheBytes,
 		Clicks:       clicks,
-		Limits:       s.Limits,
 		Log:          o.Log,
 		Now:          o.Now,
 	})
@@ -248,9 +244,14 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		return err
 	}
 	s.LinkQuotas = &linkquota.Store{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
-	s.Creation, s.Edit = creation.NewStore(s.Links, s.LinkQuotas), &edit.Store{Store: s.Links, Quota: s.LinkQuotas}
+	s.Creation = creation.NewStore(creation.Config{
+		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, AnonymousTTL: o.Config.AnonymousTTL,
+		Limits: s.Limits,
+	})
+	s.Edit = &edit.Store{Store: s.Links, Quota: s.LinkQuotas}
 	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
-	s.Upkeep, s.Simulation = &upkeep.Store{Store: s.Links}, &simulation.Store{Store: s.Links}
+	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
+	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/creation"
@@ -28,8 +29,12 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
-	w.Quota.Default, w.Links.Limits = 10_000, ratelimit.Limiter{Off: true}
-	return &bundle{&Store{w.Links}, w, creation.NewStore(w.Links, w.Quota)}
+	w.Quota.Default = 10_000
+	c := creation.Config{
+		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
+		Limits: ratelimit.Limiter{Off: true},
+	}
+	return &bundle{&Store{w.Links, linktest.Tombstones}, w, creation.NewStore(c)}
 }
 
 func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {

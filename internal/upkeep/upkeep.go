@@ -20,7 +20,11 @@ import (
 const batchSize = 500
 
 // Store records what happens to links by themselves.
-type Store struct{ *link.Store }
+type Store struct {
+	*link.Store
+	// Tombstones is how long an ended link responds that it has ended.
+	Tombstones time.Duration
+}
 
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -66,12 +67,12 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		must.NoError(t, b.CleanUp(t.Context())) // marks
 		b.Change(t, links["prolonged"], link.Change{ExpiresAt: optional.Set(&late)})
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
-		b.Now = noon.Add(b.Tombstones - time.Microsecond)
+		b.Now = noon.Add(linktest.Tombstones - time.Microsecond)
 		must.NoError(t, b.CleanUp(t.Context()))
 		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
 			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
 		}
-		b.Now = soon.Add(b.Tombstones)
+		b.Now = soon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
 			all[gone] = false
@@ -94,7 +95,7 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
 		b.Now = soon
 		must.NoError(t, b.CleanUp(t.Context()))
-		b.Now = soon.Add(b.Tombstones)
+		b.Now = soon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		var kept struct {
 			link.Link `bun:",extend"`
@@ -146,7 +147,7 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		b.createMany(t, in[:link.MaxBatch]...)
 		b.createMany(t, in[link.MaxBatch:]...)
 		stays := b.create(t, creation.Input{URL: "https://example.com/stays"})
-		b.Now = soon.Add(b.Tombstones)
+		b.Now = soon.Add(linktest.Tombstones)
 		done := make(chan error)
 		for range 2 {
 			go func() { done <- b.CleanUp(t.Context()) }()
@@ -172,16 +173,16 @@ func TestUpkeep_RestoredLinkGetsANewTombstone(t *testing.T) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
 		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
-		b.Now = noon.Add(b.Tombstones - 24*time.Hour)
+		b.Now = noon.Add(linktest.Tombstones - 24*time.Hour)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		restored := noon.Add(b.Tombstones + 24*time.Hour)
+		restored := noon.Add(linktest.Tombstones + 24*time.Hour)
 		b.Now = restored
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
 		must.NoError(t, b.CleanUp(t.Context()))
 		if !b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("restored, and gone with the next clean-up")
 		}
-		b.Now = restored.Add(b.Tombstones)
+		b.Now = restored.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		if b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("it stands for ever")
@@ -197,7 +198,7 @@ func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 		l := b.create(t, creation.Input{URL: "https://example.com/a"})
 		b.Follow(t, l, 10)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		b.Now = noon.Add(b.Tombstones)
+		b.Now = noon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		five := int64(5)
 		if l = b.create(t, creation.Input{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.Now) != routing.Active ||
@@ -220,7 +221,7 @@ func TestUpkeep_PurgeForgetsValues(t *testing.T) {
 			b.Change(t, l, link.Change{Title: optional.Set(new("secret"))})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
-		b.Now = b.Now.Add(b.Tombstones)
+		b.Now = b.Now.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		actions := map[audit.Action]int{}
 		for _, e := range b.events(t) {
