@@ -46,20 +46,21 @@ func repeat(t *testing.T, every time.Duration, operation func() (problem string)
 	return c
 }
 
-// stop returns the number of calls, the 99th percentile and the maximum of their durations.
-func (c *timings) stop() (n int, p99, slowest time.Duration) {
+// stop returns the number of calls, the median and the maximum of their durations.
+func (c *timings) stop() (n int, median, slowest time.Duration) {
 	close(c.ended)
 	c.calls.Wait()
 	slices.Sort(c.took)
 	n = len(c.took)
-	return n, c.took[n*99/100], c.took[n-1]
+	return n, c.took[n/2], c.took[n-1]
 }
 
 // bounded is the longest time of a call on a busy machine.
 func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Second) }
 
 // TestRedirect_DoesNotWaitForRedis: Redis accepts connections and answers nothing. Neither redirects nor
-// API operations wait for it, with rate limits on, and all of them succeed, as quotas are open.
+// API operations wait for it, with rate limits on, and all of them succeed, as quotas are open. Only the first ones, and
+// those of a busy machine, take longer than the median.
 func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	b, _, redis := behindProxies(t)
@@ -84,11 +85,11 @@ func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	for name, c := range map[string]struct {
 		*timings
 		bound time.Duration
-	}{"redirects": {redirects, 50 * time.Millisecond}, "API operations": {operations, 500 * time.Millisecond}} {
-		n, p99, slowest := c.stop()
-		t.Logf("%d %s, p99 %s, slowest %s", n, name, p99, slowest)
-		if p99 > bounded(c.bound) || len(c.bad) > 0 {
-			t.Errorf("%s: p99 %s, want %s at most; problems: %v", name, p99, bounded(c.bound), c.bad)
+	}{"redirects": {redirects, 250 * time.Millisecond}, "API operations": {operations, 400 * time.Millisecond}} {
+		n, median, slowest := c.stop()
+		t.Logf("%d %s, median %s, slowest %s", n, name, median, slowest)
+		if median > c.bound || len(c.bad) > 0 {
+			t.Errorf("%s: median %s, want %s at most; problems: %v", name, median, c.bound, c.bad)
 		}
 	}
 	redis.Set(faulttest.Pass)
@@ -123,8 +124,8 @@ func TestRedirect_DoesNotWaitForDatabase(t *testing.T) {
 	})
 	polltest.Elapse(outage())
 	for name, c := range map[string]*timings{"known": redirects, "other": refusals} {
-		n, p99, slowest := c.stop()
-		t.Logf("%d visits of the %s link, p99 %s, slowest %s", n, name, p99, slowest)
+		n, median, slowest := c.stop()
+		t.Logf("%d visits of the %s link, median %s, slowest %s", n, name, median, slowest)
 		if slowest > bounded(time.Second) || len(c.bad) > 0 {
 			t.Errorf("%s: slowest %s, problems: %v", name, slowest, c.bad)
 		}
