@@ -85,7 +85,7 @@ func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	for name, c := range map[string]struct {
 		*timings
 		bound time.Duration
-	}{"redirects": {redirects, 250 * time.Millisecond}, "API operations": {operations, 400 * time.Millisecond}} {
+	}{"redirects": {redirects, 150 * time.Millisecond}, "API operations": {operations, 300 * time.Millisecond}} {
 		n, median, slowest := c.stop()
 		t.Logf("%d %s, median %s, slowest %s", n, name, median, slowest)
 		if median > c.bound || len(c.bad) > 0 {
