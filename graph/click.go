@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -19,20 +20,20 @@ import (
 )
 
 func (r *linkResolver) Clicks(
-	ctx context.Context, l *link.Link, first *int, after *string, span *stats.Range, filter *gen.ClickFilter,
+	ctx context.Context, l *link.Link, first *int, after *string, span *clickstore.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
-	return r.clickPage(ctx, l.In, stats.Subject{LinkID: l.ID}, first, after, span, filter)
+	return r.clickPage(ctx, l.In, clickstore.Subject{LinkID: l.ID}, first, after, span, filter)
 }
 
 func (r *workspaceResolver) Clicks(
-	ctx context.Context, m *workspace.Membership, first *int, after *string, span *stats.Range, filter *gen.ClickFilter,
+	ctx context.Context, m *workspace.Membership, first *int, after *string, span *clickstore.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
-	return r.clickPage(ctx, *m, stats.Subject{}, first, after, span, filter)
+	return r.clickPage(ctx, *m, clickstore.Subject{}, first, after, span, filter)
 }
 
 func (c *Config) clickPage(
-	ctx context.Context, m workspace.Membership, of stats.Subject, first *int, after *string,
-	span *stats.Range, filter *gen.ClickFilter,
+	ctx context.Context, m workspace.Membership, of clickstore.Subject, first *int, after *string,
+	span *clickstore.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	var linkIDs []string
 	nodes := []*gen.Click{}
@@ -59,11 +60,11 @@ func clickOf(m workspace.Membership, c *click.Click) *gen.Click {
 }
 
 // filterOf returns the filter of clicks; null selects all.
-func filterOf(in *gen.ClickFilter) stats.Filter {
+func filterOf(in *gen.ClickFilter) clickstore.Filter {
 	if in == nil {
-		return stats.Filter{}
+		return clickstore.Filter{}
 	}
-	f := stats.Filter{Bots: in.Bots, Values: map[click.Dimension]string{}}
+	f := clickstore.Filter{Bots: in.Bots, Values: map[click.Dimension]string{}}
 	if in.Status != nil {
 		f.Values[click.Status] = strconv.Itoa(*in.Status)
 	}
@@ -109,7 +110,7 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	of := stats.Subject{}
+	of := clickstore.Subject{}
 	if in.LinkID != nil {
 		if _, err := r.Links.Get(ctx, m, *in.LinkID); err != nil {
 			return nil, err

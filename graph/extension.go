@@ -77,7 +77,7 @@ func (c *Config) manyLinks(ctx context.Context, m workspace.Membership, ids ...s
 // sources are the functions that load batches.
 func (c *Config) sources() loader.Sources {
 	return loader.Sources{
-		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
+		Accounts: c.Accounts.Load, Totals: c.Ledger.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
 		Scheduled: c.Schedule.ByLink, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,

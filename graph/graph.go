@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
@@ -63,6 +64,7 @@ type Config struct {
 	// Moderation stores reports of links.
 	Moderation *moderation.Store
 	Stats      *stats.Store
+	Ledger     *clickledger.Ledger
 	Unmatched  *unmatched.Recorder
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.

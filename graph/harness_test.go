@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/creation"
@@ -94,14 +95,15 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Simulation: &simulation.Store{Store: links},
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
-		Stats:      clicks.Store,
+		Stats:      clicks.Stats(),
+		Ledger:     &clickledger.Ledger{DB: counted},
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
 	c.Webhooks = &webhook.Store{
-		DB: counted, Clicks: clickstream.New(counted, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
+		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Key: []byte(strings.Repeat("k", 32)), Now: time.Now,
 	}
 	c.Dispatcher = webhook.NewDispatcher(webhook.Config{

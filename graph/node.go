@@ -119,7 +119,7 @@ func (c *Config) spacesOf(
 	if spaces, err = c.Workspaces.RequireAll(ctx, actor); err != nil {
 		return nil, nil, err
 	}
-	found, err := c.Stats.WorkspacesOf(ctx, slices.Collect(maps.Keys(spaces)), ids...)
+	found, err := c.Stats.Clicks.WorkspacesOf(ctx, slices.Collect(maps.Keys(spaces)), ids...)
 	maps.Copy(spaceOf, found)
 	return spaces, spaceOf, err
 }

@@ -29,7 +29,7 @@ func (r *queryResolver) PlatformStats(ctx context.Context) (*gen.PlatformStats, 
 	if err != nil {
 		return nil, err
 	}
-	clicks, err := r.Stats.Platform(ctx)
+	clicks, err := r.Ledger.Platform(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -19,17 +20,17 @@ const (
 )
 
 func (r *linkResolver) Stats(
-	ctx context.Context, l *link.Link, span *stats.Range, timezone *string, filter *gen.ClickFilter,
+	ctx context.Context, l *link.Link, span *clickstore.Range, timezone *string, filter *gen.ClickFilter,
 ) (*stats.Stats, error) {
-	of := stats.Subject{LinkID: l.ID}
+	of := clickstore.Subject{LinkID: l.ID}
 	return r.Config.Stats.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *workspaceResolver) Stats(
-	ctx context.Context, m *workspace.Membership, span *stats.Range, timezone *string,
+	ctx context.Context, m *workspace.Membership, span *clickstore.Range, timezone *string,
 	filter *gen.ClickFilter, tag *string,
 ) (*stats.Stats, error) {
-	of := stats.Subject{}
+	of := clickstore.Subject{}
 	if tag != nil {
 		var err error
 		if of.Links, err = r.LinkList.Tagged(*m, *tag); err != nil {
@@ -69,7 +70,7 @@ func (r *statsResolver) Breakdown(
 	var linkIDs []string
 	for _, p := range parts {
 		slice := &gen.StatsSlice{
-			Value: p.Value, IsOther: p.IsOther, Clicks: p.Clicks, Visitors: p.Visits, Bots: p.Bots, In: s.Member(),
+			Value: p.Value, IsOther: p.IsOther, Clicks: p.Clicks, Visitors: p.Visits, Bots: p.Bots, In: s.Member,
 		}
 		if by == click.ByLink && !p.IsOther {
 			slice.LinkID = p.Value
@@ -80,7 +81,7 @@ func (r *statsResolver) Breakdown(
 		}
 		slices = append(slices, slice)
 	}
-	loader.Of(ctx).In(s.Member()).Links.Expect(linkIDs)
+	loader.Of(ctx).In(s.Member).Links.Expect(linkIDs)
 	return slices, nil
 }
 

@@ -287,6 +287,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Moderation:   a.Moderation,
 		Checker:      a.Checker,
 		Stats:        a.Stats,
+		Ledger:       a.Ledger,
 		Live:         a.ClickStream,
 		Events:       a.EventStream,
 		Unmatched:    a.Unmatched,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -69,8 +70,8 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.Stats.Stats(ctx, m, stats.Subject{LinkID: e.LinkID}, &stats.Range{From: e.From, To: e.To}, "UTC",
-		stats.Filter{Bots: e.Bots, Values: e.Values})
+	s, err := a.Stats.Stats(ctx, m, clickstore.Subject{LinkID: e.LinkID}, &clickstore.Range{From: e.From, To: e.To}, "UTC",
+		clickstore.Filter{Bots: e.Bots, Values: e.Values})
 	return e, s, err
 }
 

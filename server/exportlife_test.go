@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -212,7 +213,7 @@ func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
 	t.Helper()
 	m, err := e.Workspaces.Require(t.Context(), actor, e.owner.ID())
 	must.NoError(t, err)
-	s, err := e.Stats.Stats(t.Context(), m, stats.Subject{}, nil, "", stats.Filter{})
+	s, err := e.Stats.Stats(t.Context(), m, clickstore.Subject{}, nil, "", clickstore.Filter{})
 	must.NoError(t, err)
 	url, _, err := e.Exports.Sign(s, stats.JSONLines, false, actor.SessionID)
 	must.NoError(t, err)

@@ -24,6 +24,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/ingest"
@@ -338,7 +339,7 @@ func (k *killer) record(clicks ...click.Click) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	r := ingest.NewRecorder(ingest.RecorderConfig{DB: k.d, Log: log})
+	r := ingest.NewRecorder(clicktest.RecorderOf(k.d, log, nil))
 	ctx, cancel := context.WithCancel(k.t.Context())
 	running := make(chan error, 1)
 	go func() { running <- r.Run(ctx) }()

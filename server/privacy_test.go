@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
-	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // everything returns all rows of the database, one per line.
@@ -205,7 +205,7 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	t.Helper()
 	d := must.Value(b.open())(t)
 	defer d.Close()
-	must.NoError(t, (&stats.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).
+	must.NoError(t, (&clicksql.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).
 		ForgetVisitors(t.Context()))
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -68,11 +69,11 @@ func hasPublicStats(l *link.Link, now time.Time) bool {
 func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error) {
 	now := a.now().UTC()
 	today := now.Truncate(24 * time.Hour)
-	span := &stats.Range{From: today.AddDate(0, 0, 1-statsDays), To: now}
+	span := &clickstore.Range{From: today.AddDate(0, 0, 1-statsDays), To: now}
 	if !span.From.Before(now) {
 		span.To = span.From.Add(click.BucketLength)
 	}
-	s, err := a.Stats.Stats(ctx, l.In, stats.Subject{LinkID: l.ID}, span, "UTC", stats.Filter{})
+	s, err := a.Stats.Stats(ctx, l.In, clickstore.Subject{LinkID: l.ID}, span, "UTC", clickstore.Filter{})
 	if err != nil {
 		return nil, err
 	}

@@ -26,12 +26,13 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/migrate"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/month"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -80,7 +81,7 @@ type bench struct {
 	system   *pgx.Conn // reads the rows to copy
 	recorder *ingest.Recorder
 	clock    atomic.Int64 // in microseconds
-	store    *stats.Store
+	store    *clicksql.Store
 	members  []workspace.Membership
 	byLink   map[string]int // index of a link
 
@@ -103,7 +104,7 @@ func (b *bench) run() {
 	if s := b.recorder.Stats(); s.Lost > 0 || s.Poison > 0 || s.Waiting > 0 || s.Ingested != int64(b.total) {
 		b.Wrongf("%s: the recorder reports %+v, not %d clicks ingested", b.kind, s, b.total)
 	}
-	if t := rig.Must(b.store.Platform(b)); t.Clicks != int64(b.total) {
+	if t := rig.Must((&clickledger.Ledger{DB: b.db}).Platform(b)); t.Clicks != int64(b.total) {
 		b.Wrongf("%s: the links have %d clicks, not %d", b.kind, t.Clicks, b.total)
 	}
 	b.reportIngest()
@@ -124,7 +125,7 @@ func (b *bench) open() (stop func() error) {
 	}
 	rig.Must(migrate.Up(b, b.db, migrations.Files, time.Now()))
 	b.clock.Store(b.begin.UnixMicro())
-	b.store = &stats.Store{DB: b.db, ClickMonths: *months, Now: b.now}
+	b.store = &clicksql.Store{DB: b.db, ClickMonths: *months, Now: b.now}
 	now := db.Instant(time.Now())
 	a := account.Account{ID: id.New(id.Account), Email: rig.TenantEmail, Name: "Bench", CreatedAt: now, UpdatedAt: now}
 	rig.Must(b.db.NewInsert().Model(&a).Exec(db.AsSystem(b)))
@@ -140,7 +141,7 @@ func (b *bench) open() (stop func() error) {
 	b.prepareCopy()
 	log := rig.Must(ingest.OpenLog(ingest.LogConfig{Dir: filepath.Join(b.Folder, "clicks-"+string(b.kind)), Now: b.now,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}))
-	b.recorder = ingest.NewRecorder(ingest.RecorderConfig{DB: b.db, Log: log})
+	b.recorder = ingest.NewRecorder(ingest.RecorderConfig{Clicks: b.store, Ledger: &clickledger.Ledger{DB: b.db}, Log: log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.recorder.Run(ctx) }()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -17,12 +18,12 @@ import (
 // subject is a link, or a workspace if the link is below zero.
 type subject struct{ link, workspace int }
 
-func (b *bench) stats(s subject, r stats.Range, zone string, f stats.Filter) *stats.Stats {
-	var of stats.Subject
+func (b *bench) stats(s subject, r clickstore.Range, zone string, f clickstore.Filter) *stats.Stats {
+	var of clickstore.Subject
 	if s.link >= 0 {
 		of.LinkID = b.links[s.link]
 	}
-	return rig.Must(b.store.Stats(b, b.members[s.workspace], of, &r, zone, f))
+	return rig.Must((&stats.Store{Clicks: b.store, Now: b.now}).Stats(b, b.members[s.workspace], of, &r, zone, f))
 }
 
 // query measures queries of tenants.
@@ -33,23 +34,23 @@ func (b *bench) query() {
 	largest := func(*rand.Rand) subject { return subject{-1, 0} }
 	anyWorkspace := func(random *rand.Rand) subject { return subject{-1, random.IntN(workspaces)} }
 	// recent is a range that ends in the last month.
-	recent := func(random *rand.Rand, days int) stats.Range {
+	recent := func(random *rand.Rand, days int) clickstore.Range {
 		to := b.end.Add(-time.Duration(random.Float64() * float64(30*click.Day)))
-		return stats.Range{From: to.AddDate(0, 0, -days), To: to}
+		return clickstore.Range{From: to.AddDate(0, 0, -days), To: to}
 	}
 	series := func(zone string) func(*rand.Rand, subject) {
 		return func(random *rand.Rand, of subject) {
-			rig.Must(b.stats(of, recent(random, 90), zone, stats.Filter{}).Series(b, stats.Day))
+			rig.Must(b.stats(of, recent(random, 90), zone, clickstore.Filter{}).Series(b, stats.Day))
 		}
 	}
 	top := func(random *rand.Rand, of subject) {
-		rig.Must(b.stats(of, recent(random, 30), "UTC", stats.Filter{}).Breakdown(b, click.Referrer, 10))
+		rig.Must(b.stats(of, recent(random, 30), "UTC", clickstore.Filter{}).Breakdown(b, click.Referrer, 10))
 	}
 	combined := func(random *rand.Rand, of subject) {
 		from := time.Date(b.end.Year(), b.end.Month()-time.Month(*months-1), 1, 0, 0, 0, 0, time.UTC)
-		filter := stats.Filter{Values: map[click.Dimension]string{click.Country: countries[random.IntN(len(countries))],
+		filter := clickstore.Filter{Values: map[click.Dimension]string{click.Country: countries[random.IntN(len(countries))],
 			click.Device: []string{"desktop", "mobile", "tablet"}[random.IntN(3)]}}
-		rig.Must(b.stats(of, stats.Range{From: from, To: b.end}, "UTC", filter).Series(b, stats.Month))
+		rig.Must(b.stats(of, clickstore.Range{From: from, To: b.end}, "UTC", filter).Series(b, stats.Month))
 	}
 	rows := [][]string{{fmt.Sprintf("question, %d times", *queries), "p50 ms", "p95 ms", "wanted"}}
 	for _, q := range []struct {
@@ -131,7 +132,7 @@ func (b *bench) checkRanges() {
 }
 
 // drawRange draws a range, as many short ones as long ones, with an interval of its series.
-func (b *bench) drawRange(random *rand.Rand) (stats.Range, stats.Interval) {
+func (b *bench) drawRange(random *rand.Rand) (clickstore.Range, stats.Interval) {
 	all := b.end.Sub(b.begin)
 	length := time.Duration(float64(all) * math.Pow(float64(time.Hour)/float64(all), random.Float64()))
 	from := b.begin.Add(time.Duration(random.Float64() * float64(all-length)))
@@ -139,7 +140,7 @@ func (b *bench) drawRange(random *rand.Rand) (stats.Range, stats.Interval) {
 	if length < 30*click.Day && random.IntN(2) == 0 {
 		interval = stats.Hour
 	}
-	return stats.Range{From: from, To: from.Add(length)}, interval
+	return clickstore.Range{From: from, To: from.Add(length)}, interval
 }
 
 // checkRange returns the clicks of a random range, and what differs.
@@ -150,7 +151,7 @@ func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) 
 		of.link = -1
 	}
 	span, interval := b.drawRange(random)
-	filter := stats.Filter{Values: map[click.Dimension]string{}}
+	filter := clickstore.Filter{Values: map[click.Dimension]string{}}
 	where, args := "workspace_id = ?", []any{b.members[of.workspace].ID()}
 	if of.link >= 0 {
 		where, args = where+" AND link_id = ?", append(args, b.links[of.link])
@@ -194,7 +195,7 @@ func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) 
 }
 
 // recount counts clicks one by one, by the starts of a series and by value.
-func (b *bench) recount(span stats.Range, column, where string, args []any, points []stats.Point) map[string]rollup.Count {
+func (b *bench) recount(span clickstore.Range, column, where string, args []any, points []stats.Point) map[string]rollup.Count {
 	quarter := "CAST(floor(extract(epoch FROM clicked_at) / 900) AS BIGINT)"
 	if b.kind == db.SQLite {
 		quarter = "CAST(strftime('%s', clicked_at) AS INTEGER) / 900"

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
@@ -376,7 +377,7 @@ type ComplexityRoot struct {
 		AverageRedirectMs func(childComplexity int) int
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
-		Clicks            func(childComplexity int, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) int
+		Clicks            func(childComplexity int, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) int
 		Code              func(childComplexity int) int
 		CreatedAt         func(childComplexity int) int
 		CreatedBy         func(childComplexity int) int
@@ -399,7 +400,7 @@ type ComplexityRoot struct {
 		ScheduledChanges  func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
 		StartsAt          func(childComplexity int) int
-		Stats             func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter) int
+		Stats             func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter) int
 		StatsPublic       func(childComplexity int) int
 		Status            func(childComplexity int) int
 		Strategy          func(childComplexity int) int
@@ -1109,7 +1110,7 @@ type ComplexityRoot struct {
 	Workspace struct {
 		APIKeys               func(childComplexity int, first *int, after *string) int
 		AuditLog              func(childComplexity int, first *int, after *string, filter *audit.Filter) int
-		Clicks                func(childComplexity int, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) int
+		Clicks                func(childComplexity int, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) int
 		CreatedAt             func(childComplexity int) int
 		DefaultRedirectStatus func(childComplexity int) int
 		DefaultStrategy       func(childComplexity int) int
@@ -1132,7 +1133,7 @@ type ComplexityRoot struct {
 		Role                  func(childComplexity int) int
 		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
-		Stats                 func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) int
+		Stats                 func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string) int
 		UnmatchedRequests     func(childComplexity int, first *int) int
 		UtmTemplates          func(childComplexity int, first *int, after *string) int
 		Webhooks              func(childComplexity int, first *int, after *string) int
@@ -1194,8 +1195,8 @@ type LinkResolver interface {
 	Versions(ctx context.Context, obj *link.Link, first *int, after *string) (*LinkVersionConnection, error)
 	AsOf(ctx context.Context, obj *link.Link, at time.Time) (*link.Version, error)
 	ScheduledChanges(ctx context.Context, obj *link.Link) ([]*link.ScheduledChange, error)
-	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
-	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
+	Stats(ctx context.Context, obj *link.Link, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
+	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*ClickConnection, error)
 
 	Routing(ctx context.Context, obj *link.Link) (*link.LinkRouting, error)
 	QRCode(ctx context.Context, obj *link.Link, source *string, style *QRStyleInput) (*QRCode, error)
@@ -1338,8 +1339,8 @@ type WorkspaceResolver interface {
 	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
-	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
-	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
+	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
+	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*ClickConnection, error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -2466,7 +2467,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Link.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*stats.Range), args["filter"].(*ClickFilter)), true
+		return e.ComplexityRoot.Link.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*clickstore.Range), args["filter"].(*ClickFilter)), true
 	case "Link.code":
 		if e.ComplexityRoot.Link.Code == nil {
 			break
@@ -2614,7 +2615,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Link.Stats(childComplexity, args["range"].(*stats.Range), args["timezone"].(*string), args["filter"].(*ClickFilter)), true
+		return e.ComplexityRoot.Link.Stats(childComplexity, args["range"].(*clickstore.Range), args["timezone"].(*string), args["filter"].(*ClickFilter)), true
 	case "Link.statsPublic":
 		if e.ComplexityRoot.Link.StatsPublic == nil {
 			break
@@ -5693,7 +5694,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*stats.Range), args["filter"].(*ClickFilter)), true
+		return e.ComplexityRoot.Workspace.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*clickstore.Range), args["filter"].(*ClickFilter)), true
 	case "Workspace.createdAt":
 		if e.ComplexityRoot.Workspace.CreatedAt == nil {
 			break
@@ -5861,7 +5862,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*stats.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
+		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*clickstore.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
 	case "Workspace.unmatchedRequests":
 		if e.ComplexityRoot.Workspace.UnmatchedRequests == nil {
 			break
@@ -12232,7 +12233,7 @@ func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs 
 	}
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*stats.Range, error) {
+		func(ctx context.Context, v any) (*clickstore.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -12276,7 +12277,7 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*stats.Range, error) {
+		func(ctx context.Context, v any) (*clickstore.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -13496,7 +13497,7 @@ func (ec *executionContext) field_Workspace_clicks_args(ctx context.Context, raw
 	}
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*stats.Range, error) {
+		func(ctx context.Context, v any) (*clickstore.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -13676,7 +13677,7 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*stats.Range, error) {
+		func(ctx context.Context, v any) (*clickstore.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -19160,7 +19161,7 @@ func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.Colle
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Link().Stats(ctx, obj, fc.Args["range"].(*stats.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter))
+			return ec.Resolvers.Link().Stats(ctx, obj, fc.Args["range"].(*clickstore.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
@@ -19204,7 +19205,7 @@ func (ec *executionContext) _Link_clicks(ctx context.Context, field graphql.Coll
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Link().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*stats.Range), fc.Args["filter"].(*ClickFilter))
+			return ec.Resolvers.Link().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*clickstore.Range), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
@@ -32023,7 +32024,7 @@ func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*stats.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string))
+			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*clickstore.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
@@ -32067,7 +32068,7 @@ func (ec *executionContext) _Workspace_clicks(ctx context.Context, field graphql
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*stats.Range), fc.Args["filter"].(*ClickFilter))
+			return ec.Resolvers.Workspace().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*clickstore.Range), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
@@ -37773,8 +37774,8 @@ func UnmarshalTestWebhookInput(ctx context.Context, raw any) (TestWebhookInput, 
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any) (stats.Range, error) {
-	var it stats.Range
+func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any) (clickstore.Range, error) {
+	var it clickstore.Range
 	if obj == nil {
 		return it, nil
 	}
@@ -37816,8 +37817,8 @@ func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any
 //
 // ctx must come from a gqlgen request; outside one there is no unmarshaler to use
 // and the returned error says so.
-func UnmarshalTimeRange(ctx context.Context, raw any) (stats.Range, error) {
-	var out stats.Range
+func UnmarshalTimeRange(ctx context.Context, raw any) (clickstore.Range, error) {
+	var out clickstore.Range
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "TimeRange", raw, &out)
 	return out, err
 }
@@ -50786,7 +50787,7 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	return res
 }
 
-func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx context.Context, v any) (*stats.Range, error) {
+func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx context.Context, v any) (*clickstore.Range, error) {
 	if v == nil {
 		return nil, nil
 	}

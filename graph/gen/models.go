@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
@@ -533,7 +534,7 @@ type ExportClicksInput struct {
 	// One of its links. Default: all links.
 	LinkID *string `json:"linkId,omitempty"`
 	// The time range, extended to whole quarters of an hour. Default: the last 30 days.
-	Range *stats.Range `json:"range,omitempty"`
+	Range *clickstore.Range `json:"range,omitempty"`
 	// Selects clicks. Default: all.
 	Filter *ClickFilter `json:"filter,omitempty"`
 	// The format. Default: CSV.
@@ -913,7 +914,7 @@ type RedeliverWebhookInput struct {
 	// All FAILED deliveries.
 	Failed *bool `json:"failed,omitempty"`
 	// All matching events of a span within the last 30 days, also from before the webhook existed.
-	Range *stats.Range `json:"range,omitempty"`
+	Range *clickstore.Range `json:"range,omitempty"`
 }
 
 // Payload of redeliverWebhook.

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/qr"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -18,7 +18,7 @@ import (
 // the link.
 type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
-	Totals   source[stats.LinkTotal]
+	Totals   source[clickledger.LinkTotal]
 	Tags     source[[]string]
 	Hits     source[int64]
 	Targets  source[map[string]int64]
@@ -47,7 +47,7 @@ type Loaders struct {
 
 // Links load what belongs to links of one workspace, and the links.
 type Links struct {
-	Totals Loader[stats.LinkTotal]
+	Totals Loader[clickledger.LinkTotal]
 	Tags   Loader[[]string]
 	Hits   Loader[int64]
 	// Targets are the clicks of the targets of a link, by the ids of the targets.

@@ -21,7 +21,7 @@ func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return err
 		}
 		share := float64(q.At) / 100
-		busy, err := s.Stats.BusyLinks(ctx, share, c.HitQuota)
+		busy, err := s.Clicks.BusyLinks(ctx, share, c.HitQuota)
 		if err != nil {
 			return err
 		}

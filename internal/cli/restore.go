@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
@@ -357,7 +358,7 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := codecounter.AfterRestore(ctx, d)
 		if err == nil {
-			err = (&webhook.Store{DB: d, Clicks: clickstream.New(d, discard, time.Now)}).AfterRestore(ctx)
+			err = (&webhook.Store{DB: d, Clicks: clickstream.New(d, &clicksql.Store{DB: d, Now: time.Now}, discard, time.Now)}).AfterRestore(ctx)
 		}
 		if err == nil {
 			err = audit.AfterRestore(ctx, d)

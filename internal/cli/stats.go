@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // statsCommand is `linkforge stats verify|rebuild`. It works while servers run.
@@ -21,9 +21,9 @@ type (
 
 // Run compares.
 func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(counts *stats.Store) error {
+	return withClicks(f, func(counts *clicksql.Store) error {
 		differences := 0
-		subjects, err := counts.Verify(ctx, func(d stats.Difference) {
+		subjects, err := counts.Verify(ctx, func(d clicksql.Difference) {
 			differences++
 			what := "in all"
 			if !d.Month.IsZero() {
@@ -44,7 +44,7 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run rebuilds.
 func (statsRebuild) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(counts *stats.Store) error {
+	return withClicks(f, func(counts *clicksql.Store) error {
 		subjects, err := counts.Rebuild(ctx)
 		if err == nil {
 			fmt.Fprintf(io.Out, "the rollups of %d links and workspaces agree with their clicks\n", subjects)

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -46,8 +46,8 @@ func withBlocklist(f *config.Flags, work func(*moderation.Blocklist) error) erro
 	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Blocklist) })
 }
 
-func withClicks(f *config.Flags, work func(*stats.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Stats) })
+func withClicks(f *config.Flags, work func(*clicksql.Store) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Clicks) })
 }
 
 func withAccounts(f *config.Flags, work func(*account.Store) error) error {

@@ -51,5 +51,13 @@ type Click struct {
 // PublicID is the id as others know it: such ids are in the order of time.
 func (c *Click) PublicID() string { return id.Join(id.Click, c.ClickedAt.UnixMicro(), c.ID) }
 
+// SplitID returns the instant and the number in a public id. It returns false for an instant that
+// no database stores.
+func SplitID(publicID string) (at time.Time, number int64, ok bool) {
+	micros, number, ok := id.Split(id.Click, publicID)
+	at = time.UnixMicro(micros).UTC()
+	return at, number, ok && at.Year() >= 2000 && at.Year() <= 9999
+}
+
 // DayOf returns the number of the UTC day since 1970.
 func DayOf(t time.Time) int64 { return t.Unix() / int64(Day/time.Second) }

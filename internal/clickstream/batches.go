@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/stream"
@@ -50,6 +51,7 @@ func (b *batchRow) clickPosition(click int64) stream.Position {
 // clickLog has the clicks of all links, or of one.
 type clickLog struct {
 	db     *db.DB
+	clicks clickstore.Store
 	now    func() time.Time
 	linkID string
 }
@@ -147,44 +149,26 @@ func (l *clickLog) batchesAfter(ctx context.Context, after stream.Position) (row
 	return rows, len(rows) == maxBatchesPerRead, nil
 }
 
-// clicksOf reads the clicks of batches in order. The condition on the time selects by the primary
-// key, where the time follows the workspace.
+// clicksOf reads the clicks of batches in order.
 func (l *clickLog) clicksOf(
 	ctx context.Context, batches []batchRow, workspaceIDs []string,
 ) ([]item, error) {
 	byID := make([]int, len(batches)) // the indexes of batches, in the order of ids
-	first, last := batches[0].FirstAt, batches[0].LastAt
+	spans := make([]clickstore.Span, len(batches))
 	for i, b := range batches {
-		byID[i] = i
-		if b.FirstAt.Before(first) {
-			first = b.FirstAt
-		}
-		if b.LastAt.After(last) {
-			last = b.LastAt
-		}
+		byID[i], spans[i] = i, clickstore.Span{FirstID: b.FirstID, LastID: b.LastID, FirstAt: b.FirstAt, LastAt: b.LastAt}
 	}
 	slices.SortFunc(byID, func(i, j int) int { return cmp.Compare(batches[i].FirstID, batches[j].FirstID) })
-	var rows []*click.Row
-	q := l.db.NewSelect().Model(&rows).Where("workspace_id IN (?)", bun.In(workspaceIDs)).
-		Where("clicked_at BETWEEN ? AND ?", first.UTC(), last.UTC()).
-		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
-			for _, b := range batches {
-				q = q.WhereOr("id BETWEEN ? AND ?", b.FirstID, b.LastID)
-			}
-			return q
-		})
-	if l.linkID != "" {
-		q = q.Where("link_id = ?", l.linkID)
-	}
-	if err := q.Scan(ctx); err != nil {
+	found, err := l.clicks.Span(ctx, spans, workspaceIDs, l.linkID)
+	if err != nil {
 		return nil, err
 	}
-	clicks := make([]item, 0, len(rows))
-	for _, r := range rows {
-		at, _ := slices.BinarySearchFunc(byID, r.ID,
+	clicks := make([]item, 0, len(found))
+	for _, c := range found {
+		at, _ := slices.BinarySearchFunc(byID, c.ID,
 			func(i int, clickID int64) int { return cmp.Compare(batches[i].LastID, clickID) })
-		position := batches[byID[at]].clickPosition(r.ID)
-		clicks = append(clicks, item{Value: r.Click(), WorkspaceID: r.WorkspaceID, Position: position})
+		position := batches[byID[at]].clickPosition(c.ID)
+		clicks = append(clicks, item{Value: c, WorkspaceID: c.WorkspaceID, Position: position})
 	}
 	slices.SortFunc(clicks, func(a, b item) int { return a.Position.Compare(b.Position) })
 	return clicks, nil

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -29,8 +29,8 @@ type Live struct {
 }
 
 // New returns a Live that does not run yet.
-func New(d *db.DB, log *slog.Logger, now func() time.Time) *Live {
-	l := &Live{clicks: clickLog{db: d, now: now}}
+func New(d *db.DB, clicks clickstore.Store, log *slog.Logger, now func() time.Time) *Live {
+	l := &Live{clicks: clickLog{db: d, clicks: clicks, now: now}}
 	l.Live = stream.NewLive(&l.clicks, now, log, "reading new clicks for subscriptions failed")
 	return l
 }
@@ -68,16 +68,15 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 		}
 		return p, nil
 	}
-	at, number, ok := stats.SplitID(after)
+	_, number, ok := click.SplitID(after)
 	if !ok {
 		return stream.Position{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
 	}
-	known, err := l.db.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", m.ID()).
-		Where("clicked_at = ?", at).Where("id = ?", number).Exists(ctx)
+	known, err := l.clicks.ByID(ctx, m, after)
 	if err != nil {
-		return stream.Position{}, fmt.Errorf("selecting a click: %w", err)
+		return stream.Position{}, err
 	}
-	if !known { // it may be another tenant's
+	if len(known) == 0 { // it may be another tenant's
 		return stream.Position{}, errCursorGone()
 	}
 	b, err := l.batchOf(db.AsSystem(ctx), number)

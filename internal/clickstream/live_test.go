@@ -16,11 +16,13 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/stream/streamtest"
@@ -30,7 +32,7 @@ import (
 
 // newLive returns the Live of a node that does not run.
 func newLive(d *db.DB) *Live {
-	return New(d, slog.New(slog.DiscardHandler), clicktest.AtNoon)
+	return New(d, &clicksql.Store{DB: d, Now: clicktest.AtNoon}, slog.New(slog.DiscardHandler), clicktest.AtNoon)
 }
 
 // run runs it until the test's end.
@@ -114,7 +116,7 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 		theirs := nodes[1].watch(t, other, "", "")
 		var writing sync.WaitGroup
 		for i := range writers {
-			w := ingest.Writer{DB: d, Now: clicktest.AtNoon}
+			w := clicksql.Store{DB: d, Now: clicktest.AtNoon}
 			logID := id.New(id.Log)
 			writing.Go(func() {
 				for round := range rounds {
@@ -124,7 +126,7 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 							ClickedAt: clicktest.Noon.Add(time.Duration(n*round) * time.Second)})
 					}
 					batch = append(batch, click.Click{WorkspaceID: other.ID(), LinkID: foreign, ClickedAt: clicktest.Noon})
-					if err := w.Write(t.Context(), logID, int64(round+1), batch); err != nil {
+					if err := w.Write(t.Context(), clickstore.Batch{Log: logID, To: int64(round + 1), Clicks: batch}); err != nil {
 						t.Errorf("writer %d: %v", i, err)
 					}
 				}
@@ -171,9 +173,9 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	d := dbtest.MigratedPostgres(t)
 	b := clicktest.Setup(t, d)
 	early, late := id.New(id.Link), id.New(id.Link)
-	w := ingest.Writer{DB: d, Now: clicktest.AtNoon}
-	must.NoError(t, w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
-		ClickedAt: clicktest.Noon}}))
+	w := clicksql.Store{DB: d, Now: clicktest.AtNoon}
+	must.NoError(t, w.Write(t.Context(), clickstore.Batch{Log: "log", To: 1, Clicks: []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+		ClickedAt: clicktest.Noon}}}))
 	l := newLive(d)
 	watch := l.watch(t, b.Member, "", "")
 	start := must.Value(l.clicks.head(db.AsSystem(t.Context())))(t)
@@ -185,14 +187,16 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 			}
 			close(begun)
 			<-goOn
-			return (&ingest.Writer{DB: d, Now: clicktest.AtNoon}).
-				Add(ctx, tx, []click.Click{{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}},
-					true)
+			row := click.Row{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}
+			if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+				return err
+			}
+			return clickledger.Announce(ctx, tx, []click.Click{*row.Click()}, clicktest.Noon)
 		})
 	}()
 	<-begun
-	if err := w.Write(t.Context(), "log", 2, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
-		ClickedAt: clicktest.Noon}}); err != nil {
+	if err := w.Write(t.Context(), clickstore.Batch{Log: "log", To: 2, Clicks: []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+		ClickedAt: clicktest.Noon}}}); err != nil {
 		t.Error(err)
 	}
 	for range 3 {
@@ -257,7 +261,7 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 4)
 		b.FlushClicks(t)
 		later := func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }
-		must.NoError(t, New(d, slog.Default(), later).DeleteExpiredBatches(t.Context()))
+		must.NoError(t, New(d, nil, slog.Default(), later).DeleteExpiredBatches(t.Context()))
 		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
 			t.Errorf("%d batches are left, want the last: %v", n, err)
 		}
@@ -277,7 +281,7 @@ func TestLive_ReportsAnOutageOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)
 		var said bytes.Buffer
-		l := New(d, slog.New(slog.NewTextHandler(&said, nil)), clicktest.AtNoon)
+		l := New(d, &clicksql.Store{DB: d}, slog.New(slog.NewTextHandler(&said, nil)), clicktest.AtNoon)
 		linkID := id.New(id.Link)
 		w := l.watch(t, b.Member, "", "")
 		w.wantNoClick(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
@@ -17,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -48,10 +48,10 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 		b.Follow(t, l, 2) // recorded by a node that does not know of the claim
-		counts := b.Clicks.Store
-		for _, of := range []stats.Subject{{LinkID: l.ID}, {}} {
-			stats, err := counts.Stats(t.Context(), b.Mine, of, &stats.Range{From: noon.Add(-time.Hour),
-				To: noon.Add(time.Hour)}, "", stats.Filter{})
+		counts := b.Clicks.Stats()
+		for _, of := range []clickstore.Subject{{LinkID: l.ID}, {}} {
+			stats, err := counts.Stats(t.Context(), b.Mine, of, &clickstore.Range{From: noon.Add(-time.Hour),
+				To: noon.Add(time.Hour)}, "", clickstore.Filter{})
 			must.NoError(t, err)
 			total, err := stats.Total(t.Context())
 			if err != nil || total.Clicks != 5 {

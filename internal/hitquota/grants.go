@@ -15,6 +15,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/batcher"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -32,9 +33,8 @@ const (
 // Grants counts the redirects of its subjects, links and targets that have a maximum, in the table grants. No user can
 // change the column granted, and of existing rows only this package does.
 type Grants struct {
-	// DB is the database, Clicks counts the clicks in it.
-	DB     *db.DB
-	Clicks Clicks
+	// DB is the database.
+	DB *db.DB
 	// Log receives failures to return grants.
 	Log *slog.Logger
 
@@ -49,8 +49,8 @@ type Grants struct {
 }
 
 // NewGrants returns the grants of a process. Run returns unused ones.
-func NewGrants(d *db.DB, clicks Clicks, log *slog.Logger) *Grants {
-	g := &Grants{DB: d, Clicks: clicks, Log: log, wake: make(chan struct{}, 1), owed: map[string]int64{}}
+func NewGrants(d *db.DB, log *slog.Logger) *Grants {
+	g := &Grants{DB: d, Log: log, wake: make(chan struct{}, 1), owed: map[string]int64{}}
 	g.calls.MaxBatch, g.calls.MaxRunning = grantBatch, maxTakes
 	g.alone.MaxBatch, g.alone.Serial = grantBatch, true
 	g.checks.MaxBatch, g.checks.MaxRunning = grantBatch, maxTakes
@@ -328,7 +328,7 @@ func (g *Grants) RecountGrants(ctx context.Context) error {
 			return err
 		}
 		after = ids[len(ids)-1]
-		clicks, err := g.Clicks.Counts(ctx, g.DB, ids...)
+		clicks, err := clickledger.Counts(ctx, g.DB, ids...)
 		if err != nil {
 			return err
 		}

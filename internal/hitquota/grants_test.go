@@ -53,7 +53,7 @@ func grantedOf(t *testing.T, d *db.DB, subject string) (n int64) {
 // runGrants returns the grants of a process, and a function that ends it.
 func runGrants(t *testing.T, d *db.DB) (g *Grants, stop func()) {
 	t.Helper()
-	g = NewGrants(d, nil, discard)
+	g = NewGrants(d, discard)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
@@ -142,7 +142,7 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	linkID := newLink(t, d, new(int64(5)))
-	g := NewGrants(d, nil, discard)
+	g := NewGrants(d, discard)
 	grant, ok, err := g.Grant(t.Context(), linkID)
 	if !ok || err != nil {
 		t.Fatalf("granted %t: %v", ok, err)

@@ -2,7 +2,7 @@
 // maxClicks. Monthly hits are counted in Redis: a node takes them in leases, redirects consume them from
 // memory, and the node that adopts the click log of a dead process returns its leases. The database counts
 // the clicks of links and targets with maxClicks, one by one. The package owns leases and counters, but
-// neither clicks nor links: it declares the interfaces ClickLog and Clicks, which packages ingest and stats
+// neither clicks nor links: it declares the interfaces ClickLog and Clicks, which packages ingest and clickstore
 // implement.
 package hitquota
 
@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/uptrace/bun"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -33,10 +32,8 @@ type ClickLog interface {
 
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
-	// Since counts the clicks of links since the start of a bucket.
+	// Since counts the clicks of links since the start of a month.
 	Since(ctx context.Context, linkIDs []string, start time.Time) (map[string]int64, error)
-	// Counts counts the clicks that links have had, ever.
-	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 }
 
 // Config is what Quotas need.
@@ -70,7 +67,7 @@ func New(c Config) *Quotas {
 	if c.Redis != nil && !c.Redis.InProcess() {
 		counters = NewRedis(c.Redis, c.ClickLog.LogID())
 	}
-	return &Quotas{Hits: NewLeases(c, counters), Grants: NewGrants(c.DB, c.Clicks, c.Log)}
+	return &Quotas{Hits: NewLeases(c, counters), Grants: NewGrants(c.DB, c.Log)}
 }
 
 // Run ends leases, and returns unused hits and grants, until the context ends.

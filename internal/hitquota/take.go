@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/poll"
 )
@@ -223,7 +224,7 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	for i, q := range batch {
 		linkIDs[i] = q.LinkID
 	}
-	clicks, err := l.Clicks.Since(ctx, linkIDs, start)
+	clicks, err := l.Clicks.Since(db.AsSystem(ctx), linkIDs, start)
 	if err != nil {
 		return fmt.Errorf("%w: counting the clicks of a month: %w", errNoFloor, err)
 	}

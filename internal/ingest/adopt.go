@@ -2,13 +2,11 @@ package ingest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 
-	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
@@ -19,10 +17,8 @@ import (
 
 // batch is a part of a log: its clicks, and where it ends.
 type batch struct {
-	LogID  string
-	Clicks []click.Click
+	clickstore.Batch
 	leases []*hitquota.Lease
-	Next   int64
 	source *wal.Log
 }
 
@@ -33,7 +29,7 @@ func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{LogID: j.ID(), Next: chunk.Next, source: j}
+	b := &batch{Batch: clickstore.Batch{Log: j.ID(), To: chunk.Next}, source: j}
 	if len(chunk.Damaged) > 0 {
 		r.setAside(j, chunk.Damaged)
 	}
@@ -68,11 +64,11 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	if len(b.Clicks) == 1 {
 		r.setAside(b.source, appendClick(nil, &b.Clicks[0]))
-		return r.writer.Write(ctx, b.LogID, b.Next, nil)
+		return r.clicks.Write(ctx, clickstore.Batch{Log: b.Log, To: b.To})
 	}
 	middle := len(b.Clicks) / 2
 	first, second := *b, *b
-	first.Clicks, first.Next = b.Clicks[:middle], b.Clicks[middle-1].End
+	first.Clicks, first.To = b.Clicks[:middle], b.Clicks[middle-1].End
 	second.Clicks = b.Clicks[middle:]
 	if err := r.ingest(ctx, &first); err != nil {
 		return err
@@ -155,7 +151,7 @@ func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (c
 // adds nothing that was ingested before. The process of a copied log may be alive, and use its leases,
 // unless the operator says that it is not.
 func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adopted int, err error) {
-	position, err := r.positionOf(ctx, j.ID())
+	position, err := r.ledger.Position(ctx, j.ID())
 	if err != nil {
 		return 0, err
 	}
@@ -166,17 +162,17 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 		if err != nil {
 			return adopted, err
 		}
-		if b.Next == at {
+		if b.To == at {
 			break
 		}
-		at = b.Next
+		at = b.To
 		for _, l := range b.leases {
 			open[l.Number] = l
 		}
 		for _, c := range b.Clicks {
 			used[c.HitLease]++
 		}
-		left := after(position, b.Next, b.Clicks)
+		left := b.After(position)
 		if len(left) == 0 {
 			continue
 		}
@@ -202,7 +198,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m month.Month) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, j := range logs {
-		position, err := r.positionOf(ctx, j.ID())
+		position, err := r.ledger.Position(ctx, j.ID())
 		if err != nil {
 			return nil, err
 		}
@@ -212,15 +208,6 @@ func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m month.Month)
 		}
 	}
 	return counts, nil
-}
-
-// positionOf is how far the database has a log.
-func (r *Recorder) positionOf(ctx context.Context, logID string) (position int64, err error) {
-	err = r.db.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).Scan(db.AsSystem(ctx), &position)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("looking for a click log: %w", err)
-	}
-	return position, nil
 }
 
 func (r *Recorder) giveBack(

@@ -427,7 +427,7 @@ func TestLog_SyncsAsConfigured(t *testing.T) {
 				l := must.Value(ingest.OpenLog(ingest.LogConfig{
 					Dir: t.TempDir(), Sync: mode, Logger: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon,
 				}))(t)
-				r := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: l})
+				r := ingest.NewRecorder(clicktest.RecorderOf(d, l, nil))
 				stop := clicktest.Start(t, r)
 				var all sync.WaitGroup
 				for range 8 {

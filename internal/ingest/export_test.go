@@ -36,8 +36,8 @@ func (l *Log) Progress() chan struct{} {
 	return l.progress
 }
 
-// Writer returns the writer of the recorder.
-func (r *Recorder) Writer() *Writer { return &r.writer }
+// Write writes a batch, once.
+func (r *Recorder) Write(ctx context.Context, b *batch) error { return r.write(ctx, b) }
 
 // SetCrowded replaces the check for waiting goroutines.
 func (r *Recorder) SetCrowded(crowded func() bool) { r.crowded = crowded }

@@ -12,11 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // drawText draws what ids may be made of, and more.
@@ -30,7 +30,7 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 		want := &click.Click{
 			WorkspaceID: "w" + drawText(t, "workspace"),
 			LinkID:      "l" + drawText(t, "link"),
-			ClickedAt: time.UnixMicro(rapid.Int64Range(stats.Never.UnixMicro(), stats.Never.AddDate(200, 0, 0).UnixMicro()).
+			ClickedAt: time.UnixMicro(rapid.Int64Range(clickledger.Never.UnixMicro(), clickledger.Never.AddDate(200, 0, 0).UnixMicro()).
 				Draw(t, "time")).UTC(),
 			LatencyMs: rapid.Float64().Draw(t, "latency"),
 			Status:    rapid.IntRange(0, 999).Draw(t, "status"),

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -66,8 +68,10 @@ type Leases interface {
 
 // RecorderConfig configures a Recorder.
 type RecorderConfig struct {
-	// DB is the database.
-	DB *db.DB
+	// Clicks is where the clicks are written.
+	Clicks clickstore.Store
+	// Ledger has the positions of the logs.
+	Ledger *clickledger.Ledger
 	// Log is this process's click log.
 	Log *Log
 	// Leases owns the leases in the logs; nil when there are none.
@@ -75,12 +79,12 @@ type RecorderConfig struct {
 }
 
 // Recorder ingests the click log of this process, and adopts those of processes that have died: one
-// goroutine, in Run, writes the clicks to the database in batches.
+// goroutine, in Run, writes the clicks to their store in batches.
 type Recorder struct {
 	*Log
-	db     *db.DB
+	clicks clickstore.Store
+	ledger *clickledger.Ledger
 	leases Leases
-	writer Writer
 	// crowded reports whether many goroutines waited for a processor since the last call.
 	crowded func() bool
 
@@ -92,7 +96,7 @@ type Recorder struct {
 // NewRecorder returns a Recorder of a log.
 func NewRecorder(c RecorderConfig) *Recorder {
 	return &Recorder{
-		Log: c.Log, db: c.DB, leases: c.Leases, writer: Writer{DB: c.DB, Now: c.Log.Now}, crowded: new(queue).isLong,
+		Log: c.Log, clicks: c.Clicks, ledger: c.Ledger, leases: c.Leases, crowded: new(queue).isLong,
 	}
 }
 
@@ -226,11 +230,11 @@ func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 		r.Logger.ErrorContext(ctx, "the click log cannot be read", "error", err)
 		return false
 	}
-	if b.Next == r.position.Load() || !r.persist(ctx, b) {
+	if b.To == r.position.Load() || !r.persist(ctx, b) {
 		return false
 	}
 	r.moveTo(b)
-	if len(b.Clicks) == 0 || b.Next < r.journal.End() {
+	if len(b.Clicks) == 0 || b.To < r.journal.End() {
 		poll.Signal(r.wake)
 	}
 	return true
@@ -267,8 +271,8 @@ func (c *recent) count(now time.Time, more ...int64) int64 {
 func (r *Recorder) moveTo(b *batch) {
 	r.recent.count(r.Now(), int64(len(b.Clicks)))
 	r.mu.Lock()
-	r.position.Store(b.Next)
-	if r.handled.Add(int64(len(b.Clicks))); b.Next == r.journal.End() {
+	r.position.Store(b.To)
+	if r.handled.Add(int64(len(b.Clicks))); b.To == r.journal.End() {
 		r.countMissing()
 		r.oldest.Store(0)
 	} else if len(b.Clicks) > 0 {
@@ -279,7 +283,7 @@ func (r *Recorder) moveTo(b *batch) {
 	close(r.progress)
 	r.progress = make(chan struct{})
 	r.progressMu.Unlock()
-	if err := r.journal.Release(r.needed(b.Next)); err != nil {
+	if err := r.journal.Release(r.needed(b.To)); err != nil {
 		r.Logger.Error("the click log keeps what it need not", "error", err)
 	}
 }
@@ -345,7 +349,7 @@ func (r *Recorder) write(ctx context.Context, b *batch) (err error) {
 			err = fmt.Errorf("%w: %v", errPanic, value)
 		}
 	}()
-	return r.writer.Write(ctx, b.LogID, b.Next, b.Clicks)
+	return r.clicks.Write(ctx, b.Batch)
 }
 
 func (r *Recorder) ingest(ctx context.Context, b *batch) error {

@@ -21,6 +21,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -28,7 +30,6 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
@@ -50,7 +51,7 @@ func newSmallLeaseRecorder(t *testing.T, d *db.DB, leases ingest.Leases) (r *ing
 		Dir: t.TempDir(), MaxBytes: smallLog, Logger: slog.New(slog.NewTextHandler(said, nil)), Now: clicktest.AtNoon,
 	}))(t)
 	t.Cleanup(func() { _ = l.Close() })
-	return ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: l, Leases: leases}), said
+	return ingest.NewRecorder(clicktest.RecorderOf(d, l, leases)), said
 }
 
 // recordOf records n clicks of a link.
@@ -386,7 +387,7 @@ func TestRecorder_SurvivesALostCommitAnswer(t *testing.T) {
 		r, linkID := clicktest.NewRecorder(t, d, t.TempDir()), id.New(id.Link)
 		recordOf(r, linkID, 5)
 		b := must.Value(r.Next(r.Journal(), 0, ingest.MaxBatch))(t)
-		must.NoError(t, r.Writer().Write(t.Context(), b.LogID, b.Next, b.Clicks))
+		must.NoError(t, r.Write(t.Context(), b))
 		recordOf(r, linkID, 3)
 		ingestAll(t, r)
 		if got := clicktest.ClicksOf(t, d, linkID); got != 8 {
@@ -401,8 +402,8 @@ func TestFlush_WritesToTheDatabase(t *testing.T) {
 		b, linkID := clicktest.Setup(t, d), id.New(id.Link)
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
-		totals, err := b.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
-		want := map[string]stats.LinkTotal{linkID: {
+		totals, err := b.Ledger.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
+		want := map[string]clickledger.LinkTotal{linkID: {
 			Tally: rollup.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
 		}}
 		if diff := cmp.Diff(want, totals, clicktest.About); diff != "" || err != nil {
@@ -479,22 +480,22 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 			})
 		}
 		all.Wait()
-		totals, err := b.Totals(t.Context(), b.Member, links...)
+		totals, err := b.Ledger.Totals(t.Context(), b.Member, links...)
 		must.NoError(t, err)
 		var fromTotals, fromBuckets rollup.Tally
 		for _, linkID := range links {
 			fromTotals.Merge(totals[linkID].Tally)
-			err = clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: clicktest.Noon.Add(-time.Hour),
-				To: clicktest.Noon.Add(3 * time.Hour)}, "", stats.Filter{}).
-				EachRollup(db.AsSystem(t.Context()), nil,
-					func(sum *stats.Bucket) error { fromBuckets.Merge(sum.Tally); return nil })
+			q := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID}, &clickstore.Range{From: clicktest.Noon.Add(-time.Hour),
+				To: clicktest.Noon.Add(3 * time.Hour)}, "", clickstore.Filter{}).Query
+			tally, _, err := b.Latencies(db.AsSystem(t.Context()), q)
 			must.NoError(t, err)
+			fromBuckets.Merge(tally)
 		}
 		if diff := cmp.Diff([]rollup.Tally{want, want}, []rollup.Tally{fromTotals, fromBuckets},
 			cmpopts.EquateApprox(1e-9, 1e-6)); diff != "" {
 			t.Errorf("totals, buckets (-want +got):\n%s", diff)
 		}
-		platform, err := b.Platform(t.Context())
+		platform, err := b.Ledger.Platform(t.Context())
 		if err != nil || platform.Clicks != want.Clicks || math.Abs(platform.LatencyMean-want.LatencyMean) > 1e-9 {
 			t.Errorf("platform %+v, want %+v: %v", platform, want, err)
 		}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 
@@ -79,7 +80,7 @@ func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
 		visitors, poison := clicktest.CrowdOf(w.Links[0], clicktest.Noon, 20), clicktest.ClickOf(clicktest.RefuseOne(t, d))
 		poison.Visitor = clicktest.Person(&poison, 1)
 		for range 2 {
-			if err := w.Writer.Write(t.Context(), w.Log, 1, append(visitors[:40:40], poison)); !db.IsRefused(err) {
+			if err := w.Store.Write(t.Context(), clickstore.Batch{Log: w.Log, To: 1, Clicks: append(visitors[:40:40], poison)}); !db.IsRefused(err) {
 				t.Fatalf("a batch that the database refuses: %v", err)
 			}
 		}
@@ -133,7 +134,7 @@ func TestVisitors_AreSharedByNodes(t *testing.T) {
 		for node := range 3 {
 			random := rand.New(rand.NewPCG(2, uint64(node)))
 			nodes.Go(func() {
-				own, log := ingest.Writer{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
+				own, log := clicksql.Store{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
 				for position := range int64(3) {
 					var batch []click.Click
 					for _, link := range w.Links {
@@ -141,7 +142,7 @@ func TestVisitors_AreSharedByNodes(t *testing.T) {
 						batch = append(batch, clicktest.CrowdOf(link, clicktest.Noon.Add(-click.Day), visitors)...)
 					}
 					random.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-					if err := own.Write(t.Context(), log, position+1, batch); err != nil {
+					if err := own.Write(t.Context(), clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -176,7 +177,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := clicktest.Noon
 		one, other := keysAt(d, &now), keysAt(d, &now)
-		store := &stats.Store{DB: d, Now: func() time.Time { return now }}
+		store := &clicksql.Store{DB: d, Now: func() time.Time { return now }}
 		if one.Of(now) != nil {
 			t.Fatal("a key before any was fetched")
 		}

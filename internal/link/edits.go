@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -227,7 +228,7 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 	if len(ids) == 0 {
 		return nil
 	}
-	counts, err := s.Clicks.Counts(ctx, tx, ids...)
+	counts, err := clickledger.Counts(ctx, tx, ids...)
 	for _, linkID := range ids {
 		links[linkID].Granted = counts[linkID]
 	}

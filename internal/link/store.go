@@ -52,12 +52,10 @@ type Config struct {
 	Now        func() time.Time
 }
 
-// Clicks is what this package needs of packages ingest and stats.
+// Clicks is what this package needs of packages ingest and clickstore.
 type Clicks interface {
 	// Flush waits until the clicks that this node has recorded are in the database.
 	Flush(ctx context.Context) error
-	// Counts returns the total clicks of links. Links without clicks are omitted.
-	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 	// Move moves a link's clicks to another workspace, including those not yet written.
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
 }

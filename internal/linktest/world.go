@@ -69,7 +69,7 @@ func New(t testing.TB, d *db.DB) *World {
 	w.Quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
 	w.Edit = &edit.Store{Store: w.Links, Quota: w.Quota}
 	w.Schedule, w.History = &schedule.Store{Store: w.Links}, &history.Store{Store: w.Links}
-	w.Grants = hitquota.NewGrants(d, w.Clicks.Store, log)
+	w.Grants = hitquota.NewGrants(d, log)
 	clicktest.Run(t, w.Grants)
 	w.Mine, w.Foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
 	w.Me = w.Mine.AccountID()

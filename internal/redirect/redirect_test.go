@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -32,7 +34,6 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -46,7 +47,7 @@ type bundle struct {
 	links  *creation.Store
 	edit   *edit.Store
 	redis  *redisx.Client
-	counts *stats.Store
+	counts *clicksql.Store
 	mux    *http.ServeMux
 	now    time.Time
 	clock  atomic.Int64 // now, for concurrent readers
@@ -62,7 +63,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	b.turnTo(b.now)
 	clock := func() time.Time { return time.Unix(0, b.clock.Load()+b.ahead.Load()).UTC() }
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	redis, clickLog, counts := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock), &stats.Store{DB: d, Now: clock}
+	redis, clickLog, counts := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock), &clicksql.Store{DB: d, Now: clock}
 	quotas := hitquota.New(hitquota.Config{
 		ClickLog: clickLog, Clicks: counts, DB: d, Log: log, Now: clock,
 	})
@@ -117,7 +118,7 @@ func (b *bundle) visit(t *testing.T, method, path string) *httptest.ResponseReco
 func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	t.Helper()
 	must.NoError(t, b.Handler.Clicks.Flush(t.Context()))
-	totals := must.Value(b.counts.Totals(t.Context(), l.In, l.ID))(t)
+	totals := must.Value((&clickledger.Ledger{DB: b.counts.DB}).Totals(t.Context(), l.In, l.ID))(t)
 	return totals[l.ID].Clicks
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/patch"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -117,7 +117,7 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time)
 
 // monthClicks returns the SQL of the clicks of a link in the month of an instant.
 func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
-	return stats.Since("link.id", p.Of(month.Of(now).Start()))
+	return clicksql.SinceSQL("link.id", p.Of(month.Of(now).Start()))
 }
 
 // subject returns the subject by which the link was looked up.

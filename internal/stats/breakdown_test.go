@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -52,8 +53,8 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).
 					Truncate(click.Day)),
 				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour)),
-				{Member: w.Members[0], Of: stats.Subject{LinkID: w.Links[0].LinkID}, Links: []string{w.Links[0].LinkID},
-					R: stats.Range{clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(time.Hour)}},
+				{Member: w.Members[0], Of: clickstore.Subject{LinkID: w.Links[0].LinkID}, Links: []string{w.Links[0].LinkID},
+					R: clickstore.Range{From: clicktest.Noon.Add(-click.Day), To: clicktest.Noon.Add(time.Hour)}},
 			} {
 				meant := w.Meant(q)
 				for first, other := range map[int]bool{1: true, 5: true, rollup.MaxValues: true} {
@@ -130,21 +131,21 @@ func TestBreakdown_UnknownValues(t *testing.T) {
 		w.Write(t, c, c, known)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))
 		for _, one := range []struct {
-			f    stats.Filter
+			f    clickstore.Filter
 			by   click.Dimension
 			want []stats.Slice
 		}{
-			{stats.Filter{}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}},
+			{clickstore.Filter{}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}},
 				{Value: "NP", Count: rollup.Count{Clicks: 1}}}},
-			{stats.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}},
+			{clickstore.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}},
 				{Value: "308", Count: rollup.Count{Clicks: 1}}}},
-			{stats.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status,
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status,
 				[]stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}}}},
-			{stats.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country,
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country,
 				[]stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}}}},
-			{stats.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
-			{stats.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
-			{stats.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
 				[]stats.Slice{{Count: rollup.Count{Clicks: 1}}}},
 		} {
 			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
@@ -174,8 +175,8 @@ func TestBreakdown_RefusesBadArguments(t *testing.T) {
 	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
 		"the others": rollup.Others} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, "",
-				stats.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
+			if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
+				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
 				t.Error(err)
 			}
 		})

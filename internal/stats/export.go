@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -20,28 +21,24 @@ import (
 const exportedAtOnce = 1000
 
 // Export reads the clicks of a subject in a range, in the order of time, each of those that were
-// written before exactly once. It returns InvalidInput for a range that begins before ClicksSince.
+// written before exactly once. It returns InvalidInput for a range of which clicks are deleted.
 func (s *Stats) Export(ctx context.Context, each func([]*click.Click) error) error {
-	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
+	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
 		return err
 	}
-	for after := (*click.Row)(nil); ; {
-		if err := s.checkCombined(ctx); err != nil {
+	for p := (clickstore.Page{Size: exportedAtOnce}); ; {
+		if err := s.store.Clicks.CheckKept(ctx, s.Query); err != nil {
 			return err
 		}
-		q := s.clicks(s.Range)
-		if after != nil {
-			q = q.Where("(clicked_at, id) > (?, ?)", after.ClickedAt, after.ID)
-		}
-		var rows []*click.Row
-		if err := q.OrderExpr("clicked_at, id").Limit(exportedAtOnce).Scan(ctx, &rows); err != nil {
-			return fmt.Errorf("reading clicks: %w", err)
-		}
-		if err := each(toClicks(rows)); err != nil || len(rows) < exportedAtOnce {
+		clicks, err := s.store.Clicks.List(ctx, s.Query, p)
+		if err != nil {
 			return err
 		}
-		after = rows[len(rows)-1]
+		if err := each(clicks); err != nil || len(clicks) < exportedAtOnce {
+			return err
+		}
+		p.After = clicks[len(clicks)-1]
 	}
 }
 
@@ -95,8 +92,8 @@ func (e Exports) Sign(s *Stats, f Format, bom bool, sessionID string) (url strin
 	}
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	payload, err := json.Marshal(ExportRequest{
-		WorkspaceID: s.member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
-		Actor: s.member.ActorID(), SessionID: sessionID, Until: until,
+		WorkspaceID: s.Member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
+		Actor: s.Member.ActorID(), SessionID: sessionID, Until: until,
 	})
 	if err != nil {
 		return "", until, err

@@ -52,7 +52,7 @@ func (s *Stats) Series(ctx context.Context, interval Interval) ([]Point, error) 
 	}
 	at := 0
 	for _, n := range counts {
-		for at+1 < len(points) && !n.start.Before(points[at+1].Start) {
+		for at+1 < len(points) && !n.Start.Before(points[at+1].Start) {
 			at++
 		}
 		points[at].Add(n.Count)

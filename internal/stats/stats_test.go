@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -23,7 +24,7 @@ func TestPlatform_WithoutClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)
-		platform, err := b.Platform(t.Context())
+		platform, err := b.Ledger.Platform(t.Context())
 		if err != nil || platform.Mean() != nil {
 			t.Errorf("%+v: %v", platform, err)
 		}
@@ -59,7 +60,7 @@ func TestMonth_CountsFromItsStart(t *testing.T) {
 		b.RecordClicks(linkID, month, 1, 1)
 		b.RecordClicks(other, clicktest.Noon, 1)
 		b.FlushClicks(t)
-		counts, err := b.CountsSince(t.Context(), b.Member, []string{linkID, other, id.New(id.Link)}, month)
+		counts, err := b.Stats.CountsSince(t.Context(), b.Member, []string{linkID, other, id.New(id.Link)}, month)
 		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" || err != nil {
 			t.Errorf("counts (-want +got):\n%s%v", diff, err)
 		}
@@ -80,8 +81,8 @@ func TestSeries_HasNoGapsAndAddsUp(t *testing.T) {
 		b.FlushClicks(t)
 		for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns",
 			"Africa/Cairo"} {
-			queried := clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: from, To: to}, zone,
-				stats.Filter{})
+			queried := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID}, &clickstore.Range{From: from, To: to}, zone,
+				clickstore.Filter{})
 			total := must.Value(queried.Total(t.Context()))(t)
 			for _, interval := range []stats.Interval{stats.Hour, stats.Day, stats.Week, stats.Month} {
 				points := must.Value(queried.Series(t.Context(), interval))(t)
@@ -126,7 +127,7 @@ func TestSeries_FollowsTimeZone(t *testing.T) {
 		t.Run(fmt.Sprintf("%s by %s from %s", c.zone, c.interval, c.from), func(t *testing.T) {
 			location := must.Value(time.LoadLocation(c.zone))(t)
 			from := must.Value(time.Parse(time.RFC3339, c.from))(t)
-			s := stats.Stats{Range: stats.Range{From: from, To: from.Add(c.long)}, Zone: location}
+			s := stats.Stats{Query: clickstore.Query{Range: clickstore.Range{From: from, To: from.Add(c.long)}}, Zone: location}
 			var got []string
 			points := must.Value(s.Intervals(c.interval))(t)
 			for _, p := range points[:3] {
@@ -141,7 +142,7 @@ func TestSeries_FollowsTimeZone(t *testing.T) {
 
 func TestSeries_RefusesTooManyHours(t *testing.T) {
 	t.Parallel()
-	s := stats.Stats{Range: stats.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(0, 0, 32)}, Zone: time.UTC}
+	s := stats.Stats{Query: clickstore.Query{Range: clickstore.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(0, 0, 32)}}, Zone: time.UTC}
 	if _, err := s.Intervals(stats.Hour); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("32 days in hours: %v", err)
 	}
@@ -151,20 +152,20 @@ func TestRange_IsValidated(t *testing.T) {
 	t.Parallel()
 	b := clicktest.Setup(t, dbtest.MigratedSQLite(t))
 	for name, c := range map[string]struct {
-		r    *stats.Range
+		r    *clickstore.Range
 		zone string
 	}{
-		"backwards": {&stats.Range{From: clicktest.Noon, To: clicktest.Noon}, ""},
-		"too long":  {&stats.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(11, 0, 0)}, ""},
-		"too early": {&stats.Range{From: time.Date(1844, 12, 29, 0, 0, 0, 0, time.UTC),
+		"backwards": {&clickstore.Range{From: clicktest.Noon, To: clicktest.Noon}, ""},
+		"too long":  {&clickstore.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(11, 0, 0)}, ""},
+		"too early": {&clickstore.Range{From: time.Date(1844, 12, 29, 0, 0, 0, 0, time.UTC),
 			To: time.Date(1845, 1, 5, 0, 0, 0, 0, time.UTC)}, ""},
 		"no zone":     {nil, "Mars/Olympus"},
 		"the server":  {nil, "Local"},
 		"out of tree": {nil, "../../etc/passwd"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := b.Store.Stats(t.Context(), b.Member, stats.Subject{}, c.r, c.zone,
-				stats.Filter{}); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.Stats.Stats(t.Context(), b.Member, clickstore.Subject{}, c.r, c.zone,
+				clickstore.Filter{}); !errs.Is(err, errs.InvalidInput) {
 				t.Error(err)
 			}
 		})

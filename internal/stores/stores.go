@@ -15,6 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/creation"
@@ -97,6 +99,8 @@ type Stores struct {
 	Moderation   *moderation.Store
 	Webhooks     *webhook.Store
 	Checker      *probe.Checker
+	Clicks       *clicksql.Store
+	Ledger       *clickledger.Ledger
 	Stats        *stats.Store
 	Exports      stats.Exports
 	ClickStream  *clickstream.Live
@@ -120,13 +124,15 @@ func Open(o Options) (*Stores, error) {
 		return nil, errors.New("stores need a database, a log and a clock")
 	}
 	s := &Stores{
-		DB:          o.DB,
-		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
-		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
-		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
-		Stats:       &stats.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now},
+		DB:       o.DB,
+		APIKeys:  &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
+		Audit:    &audit.Store{DB: o.DB, Now: o.Now},
+		LinkList: &linklist.Store{DB: o.DB, Now: o.Now},
+		Clicks: &clicksql.Store{
+			DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now,
+		},
+		Ledger:      &clickledger.Ledger{DB: o.DB},
 		Exports:     stats.Exports{Secrets: o.Config.JWTSecrets, PublicURL: o.Config.PublicURL, Now: o.Now},
-		ClickStream: clickstream.New(o.DB, o.Log, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
@@ -137,6 +143,8 @@ func Open(o Options) (*Stores, error) {
 	if o.Redis != nil && o.Config.RateLimits {
 		s.Limits = ratelimit.New(o.Redis, o.Log, o.Now)
 	}
+	s.Stats = &stats.Store{Clicks: s.Clicks, Now: o.Now}
+	s.ClickStream = clickstream.New(o.DB, s.Clicks, o.Log, o.Now)
 	var err error
 	if s.OwnHosts, err = ownhost.New(o.Config.PublicURL, o.Config.Hosts...); err != nil {
 		return nil, err
@@ -205,9 +213,9 @@ func (s *Stores) openTenants(o Options) {
 // openClicks constructs the quotas and the recorder. The click log comes first: the quotas note
 // leases in it.
 func (s *Stores) openClicks(o Options) (link.Clicks, error) {
-	s.Grants = hitquota.NewGrants(o.DB, s.Stats, o.Log)
+	s.Grants = hitquota.NewGrants(o.DB, o.Log)
 	if o.ClickLogDir == "" {
-		return unrecorded{s.Stats}, nil
+		return unrecorded{s.Clicks}, nil
 	}
 	log, err := ingest.OpenLog(ingest.LogConfig{
 		Dir: o.ClickLogDir, MaxBytes: o.Config.ClickLogBytes, Sync: ingest.Sync(o.Config.ClickLogSync),
@@ -216,14 +224,14 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder := ingest.RecorderConfig{DB: o.DB, Log: log}
+	recorder := ingest.RecorderConfig{Clicks: s.Clicks, Ledger: s.Ledger, Log: log}
 	s.Quotas = hitquota.New(hitquota.Config{
-		ClickLog: log, Clicks: s.Stats, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
+		ClickLog: log, Clicks: s.Clicks, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
 		Log: o.Log, Now: o.Now,
 	})
 	s.Grants, recorder.Leases = s.Quotas.Grants, s.Quotas.Hits
 	s.Recorder = ingest.NewRecorder(recorder)
-	return recorded{s.Recorder, s.Stats}, nil
+	return recorded{s.Recorder, s.Clicks}, nil
 }
 
 func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
@@ -269,11 +277,11 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 // recorded are the clicks of a process that records some.
 type recorded struct {
 	*ingest.Recorder
-	*stats.Store
+	*clicksql.Store
 }
 
 // unrecorded are the clicks of a process that records none.
-type unrecorded struct{ *stats.Store }
+type unrecorded struct{ *clicksql.Store }
 
 // Flush has nothing to wait for.
 func (unrecorded) Flush(context.Context) error { return nil }

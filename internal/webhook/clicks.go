@@ -16,7 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -166,7 +165,7 @@ func clicksBody(w *Webhook, firstAt time.Time, data []json.RawMessage) string {
 func (d *Dispatcher) renderClicksAgain(
 	ctx context.Context, m workspace.Membership, w *Webhook, delivery *Delivery,
 ) (string, error) {
-	firstAt, _, ok := stats.SplitID(delivery.EventID)
+	firstAt, _, ok := click.SplitID(delivery.EventID)
 	if !ok {
 		return "", fmt.Errorf("%q is not the id of a click", delivery.EventID)
 	}
@@ -190,7 +189,7 @@ func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids
 	var numbers []int64
 	var times []time.Time
 	for _, clickID := range ids {
-		at, number, _ := stats.SplitID(clickID)
+		at, number, _ := click.SplitID(clickID)
 		numbers, times = append(numbers, number), append(times, at)
 	}
 	var rows []*click.Row // by the primary key, where the time follows the workspace

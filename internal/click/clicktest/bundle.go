@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -29,15 +32,20 @@ func AtNoon() time.Time { return Noon }
 
 // bundle is a store, a recorder that runs, and a member of a workspace.
 type bundle struct {
-	*stats.Store
+	*clicksql.Store
 	*ingest.Recorder
+	Stats  *stats.Store
+	Ledger *clickledger.Ledger
 	Member workspace.Membership
 	stop   func() error
 }
 
 func Setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
-	b := &bundle{Store: &stats.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir())}
+	b := &bundle{
+		Store: &clicksql.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir()), Ledger: &clickledger.Ledger{DB: d},
+	}
+	b.Stats = &stats.Store{Clicks: b.Store, Now: AtNoon}
 	b.stop = Start(t, b.Recorder)
 	b.Member = workspacetest.New(t, d, "ada")
 	return b
@@ -57,7 +65,7 @@ func NewLeaseRecorder(t *testing.T, d *db.DB, dir string, leases ingest.Leases) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: l, Leases: leases})
+	return ingest.NewRecorder(RecorderOf(d, l, leases))
 }
 
 // RecoverFunc is an owner of leases that retains nothing of this process's log.
@@ -109,9 +117,9 @@ func (b *bundle) RecordClicks(linkID string, at time.Time, latencies ...float64)
 }
 
 // StatsOf prepares to read stats as the member.
-func StatsOf(t *testing.T, b *bundle, of stats.Subject, r *stats.Range, zone string, f stats.Filter) *stats.Stats {
+func StatsOf(t *testing.T, b *bundle, of clickstore.Subject, r *clickstore.Range, zone string, f clickstore.Filter) *stats.Stats {
 	t.Helper()
-	stats, err := b.Store.Stats(t.Context(), b.Member, of, r, zone, f)
+	stats, err := b.Stats.Stats(t.Context(), b.Member, of, r, zone, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +141,14 @@ func ClickOf(linkID string) click.Click {
 // Write writes a batch as a process of its own would.
 func Write(t *testing.T, d *db.DB, logID string, position int64, batch []click.Click) error {
 	t.Helper()
-	w := ingest.Writer{DB: d, Now: AtNoon}
-	return w.Write(t.Context(), logID, position, batch)
+	s := clicksql.Store{DB: d, Now: AtNoon}
+	return s.Write(t.Context(), clickstore.Batch{Log: logID, To: position, Clicks: batch})
 }
 
 // ClicksOf is how many clicks of a link the database has.
 func ClicksOf(t *testing.T, d *db.DB, linkID string) int64 {
 	t.Helper()
-	counts, err := (&stats.Store{}).Counts(db.AsSystem(t.Context()), d, linkID)
+	counts, err := clickledger.Counts(db.AsSystem(t.Context()), d, linkID)
 	if err != nil {
 		t.Fatal(err)
 	}

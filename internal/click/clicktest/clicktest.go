@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -16,8 +18,11 @@ import (
 // Clicks are both halves of their room, as the server wires them.
 type Clicks struct {
 	*ingest.Recorder
-	*stats.Store
+	*clicksql.Store
 }
+
+// Stats answers questions about the clicks.
+func (c Clicks) Stats() *stats.Store { return &stats.Store{Clicks: c.Store, Now: c.Store.Now} }
 
 // New returns a recorder that does not run, with a log of its own and without leases.
 func New(t testing.TB, d *db.DB, now func() time.Time) Clicks {
@@ -38,8 +43,14 @@ func OpenLog(t testing.TB, now func() time.Time) *ingest.Log {
 
 // WithLeases returns a recorder of a log that does not run.
 func WithLeases(d *db.DB, log *ingest.Log, leases ingest.Leases) Clicks {
-	return Clicks{ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: log, Leases: leases}),
-		&stats.Store{DB: d, Now: log.Now}}
+	return Clicks{ingest.NewRecorder(RecorderOf(d, log, leases)), &clicksql.Store{DB: d, Now: log.Now}}
+}
+
+// RecorderOf returns the configuration of a recorder that writes a log to a database.
+func RecorderOf(d *db.DB, log *ingest.Log, leases ingest.Leases) ingest.RecorderConfig {
+	return ingest.RecorderConfig{
+		Clicks: &clicksql.Store{DB: d, Now: log.Now}, Ledger: &clickledger.Ledger{DB: d}, Log: log, Leases: leases,
+	}
 }
 
 // Run runs the parts until the test's end, or until the function that it returns is called.

@@ -16,6 +16,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -28,11 +30,11 @@ import (
 // Question is a query of stats.
 type Question struct {
 	Member workspace.Membership
-	Of     stats.Subject
+	Of     clickstore.Subject
 	Links  []string // of the subject; none: all of the workspace
-	R      stats.Range
+	R      clickstore.Range
 	Zone   string
-	F      stats.Filter
+	F      clickstore.Filter
 }
 
 func (q Question) String() string {
@@ -59,7 +61,7 @@ func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
 			}
 		}
 		q.Links = append(q.Links, id.New(id.Link))
-		q.Of.Links = w.DB.NewSelect().Model((*stats.Total)(nil)).Column("subject_id").
+		q.Of.Links = w.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").
 			Where("subject_id IN (?)", bun.In(q.Links))
 	}
 	instant := func() time.Time {
@@ -67,7 +69,7 @@ func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
 		return t.Truncate([]time.Duration{1, click.BucketLength, time.Hour, click.Day, click.Day}[random.IntN(5)])
 	}
 	for !q.R.From.Before(q.R.To) {
-		q.R = stats.Range{From: instant(), To: instant()}
+		q.R = clickstore.Range{From: instant(), To: instant()}
 		if random.IntN(3) == 0 {
 			q.R.To = q.R.From.Add(time.Duration(random.Int64N(int64(3 * click.Day))))
 		}
@@ -98,13 +100,13 @@ func drawDimension(random *rand.Rand) click.Dimension {
 }
 
 // whole is the range with its ends moved outwards to quarters of an hour.
-func (q Question) whole() stats.Range {
+func (q Question) whole() clickstore.Range {
 	const quarter = 15 * 60
 	to := q.R.To.Unix() / quarter * quarter
 	if !time.Unix(to, 0).Equal(q.R.To) {
 		to += quarter
 	}
-	return stats.Range{From: time.Unix(q.R.From.Unix()/quarter*quarter, 0).UTC(), To: time.Unix(to, 0).UTC()}
+	return clickstore.Range{From: time.Unix(q.R.From.Unix()/quarter*quarter, 0).UTC(), To: time.Unix(to, 0).UTC()}
 }
 
 // Meant returns the clicks that a query selects.
@@ -146,7 +148,7 @@ func CountAll(clicks []*click.Click) (n rollup.Count) {
 
 func (w *World) QueryStats(t *testing.T, q Question) *stats.Stats {
 	t.Helper()
-	s, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, q.Zone, q.F)
+	s, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, q.Zone, q.F)
 	if err != nil {
 		t.Fatalf("%v: %v", q, err)
 	}

@@ -12,9 +12,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -42,8 +44,9 @@ func textsOf(d click.Dimension) []string {
 // World records all clicks that tests write, beside the database, so that each query has an
 // expected result.
 type World struct {
-	*stats.Store
-	Writer  ingest.Writer
+	*clicksql.Store
+	Stats   *stats.Store
+	Ledger  *clickledger.Ledger
 	clock   atomic.Int64 // nanoseconds since 1970
 	Members []workspace.Membership
 	Links   []click.Click // of each link what does not change: its id, and its workspace
@@ -66,8 +69,8 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 	t.Helper()
 	w := &World{Log: id.New(id.Log), seen: map[visitorOf]bool{}}
 	w.Set(Noon)
-	w.Store = &stats.Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
-	w.Writer.DB, w.Writer.Now = d, w.Now
+	w.Store = &clicksql.Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
+	w.Stats, w.Ledger = &stats.Store{Clicks: w.Store, Now: w.Now}, &clickledger.Ledger{DB: d}
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {
@@ -94,7 +97,9 @@ func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
 		edge.Before(to) {
 		c.ClickedAt = edge.Add(-time.Duration(random.IntN(2)) * time.Microsecond)
 	}
-	c.ClickedAt = stats.Later(c.ClickedAt, from)
+	if c.ClickedAt.Before(from) {
+		c.ClickedAt = from
+	}
 	c.LatencyMs = math.Exp(random.NormFloat64() * 2)
 	c.Status = [...]int{302, 302, 302, 301, 307, 308}[random.IntN(6)]
 	c.Bot = random.IntN(5) == 0
@@ -118,10 +123,15 @@ func Person(c *click.Click, n int) int64 {
 func (w *World) Write(t *testing.T, batch ...click.Click) {
 	t.Helper()
 	w.Position += int64(len(batch))
-	if err := w.Writer.Write(t.Context(), w.Log, w.Position, batch); err != nil {
+	if err := w.Store.Write(t.Context(), w.Batch(batch...)); err != nil {
 		t.Fatal(err)
 	}
 	w.Remember(batch)
+}
+
+// Batch returns a batch that ends at the position.
+func (w *World) Batch(clicks ...click.Click) clickstore.Batch {
+	return clickstore.Batch{Log: w.Log, To: w.Position, Clicks: clicks}
 }
 
 // Remember marks visits: the first click of a visitor in the order of writing.
@@ -150,7 +160,7 @@ func (w *World) WriteAll(t *testing.T, random *rand.Rand, clicks []click.Click) 
 // Verify wants all sums to be those of the clicks.
 func (w *World) VerifyRollups(t *testing.T) {
 	t.Helper()
-	if _, err := w.Verify(t.Context(), func(d stats.Difference) { t.Errorf("differs: %+v", d) }); err != nil {
+	if _, err := w.Verify(t.Context(), func(d clicksql.Difference) { t.Errorf("differs: %+v", d) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -176,13 +186,13 @@ func (w *World) CheckTotals(t *testing.T) {
 			want[c.WorkspaceID]++
 		}
 	}
-	got, err := w.Counts(db.AsSystem(t.Context()), w.DB, linkIDs...)
+	got, err := clickledger.Counts(db.AsSystem(t.Context()), w.DB, linkIDs...)
 	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("totals (-want +got):\n%s%v", diff, err)
 	}
 	for _, m := range w.Members {
 		var own int64
-		totals, err := w.Totals(t.Context(), m, linkIDs[2:]...)
+		totals, err := w.Ledger.Totals(t.Context(), m, linkIDs[2:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,5 +207,5 @@ func (w *World) CheckTotals(t *testing.T) {
 
 // All is a query of all clicks of a workspace.
 func (w *World) All(m workspace.Membership, from, to time.Time) Question {
-	return Question{Member: m, R: stats.Range{From: from, To: to}}
+	return Question{Member: m, R: clickstore.Range{From: from, To: to}}
 }

@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/month"
 )
@@ -65,13 +66,13 @@ func (s *Store) Seal(ctx context.Context) error {
 
 // sealAfter seals the next subjects in the order of their ids, which it returns.
 func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today time.Time) (subjects []string, err error) {
-	var totals []Total
+	var totals []clickledger.Total
 	err = s.DB.ForUpdate(tx.NewSelect().Model(&totals).Column("subject_id", "sealed_at").Where("subject_id > ?", last).
 		Where("sealed_at < ?", today).Where("last_at >= sealed_at").Order("subject_id").Limit(sealedAtOnce)).Scan(ctx)
 	if err != nil || len(totals) == 0 {
 		return nil, err
 	}
-	whole, sealedAt, oldest := Rollups{}, map[string]time.Time{}, today
+	whole, sealedAt, oldest := sums{}, map[string]time.Time{}, today
 	for _, t := range totals {
 		subjects = append(subjects, t.SubjectID)
 		sealedAt[t.SubjectID] = t.SealedAt
@@ -79,7 +80,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 			oldest = t.SealedAt
 		}
 	}
-	var rows []Bucket
+	var rows []bucket
 	err = tx.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(subjects)).Where("starts_at >= ?", oldest).
 		Where("starts_at < ?", today).Scan(ctx)
 	if err != nil {
@@ -94,20 +95,20 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 			d.counts.AddQuarter(b.StartsAt, b.count())
 		}
 	}
-	sealed := make([]Bucket, 0, len(whole))
+	sealed := make([]bucket, 0, len(whole))
 	for _, one := range whole.sorted() {
 		one.Counts = one.counts.Encode()
-		sealed = append(sealed, one.Bucket)
+		sealed = append(sealed, one.bucket)
 	}
-	if err := replace(ctx, tx, Days, sealed); err != nil {
+	if err := replace(ctx, tx, days, sealed); err != nil {
 		return nil, err
 	}
-	_, err = tx.NewUpdate().Model((*Total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).
+	_, err = tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).
 		Exec(ctx)
 	return subjects, err
 }
 
-// Retain creates the partitions of the next months, and deletes expired ones. Days must have been
+// Retain creates the partitions of the next months, and deletes expired ones. days must have been
 // sealed before.
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
@@ -124,7 +125,7 @@ func (s *Store) Retain(ctx context.Context) error {
 
 func (s *Store) forgetMonths(ctx context.Context) error {
 	for table, since := range map[string]time.Time{"clicks": s.ClicksSince(), details: s.ClicksSince(),
-		Quarters: s.quartersSince()} {
+		quarters: s.quartersSince()} {
 		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
 			return fmt.Errorf("dropping months of %s: %w", table, err)
 		}
@@ -134,14 +135,14 @@ func (s *Store) forgetMonths(ctx context.Context) error {
 
 // forgetRows goes through all subjects, whose rows are found by their keys.
 func (s *Store) forgetRows(ctx context.Context) error {
-	var subjects []Total
+	var subjects []clickledger.Total
 	if err := s.DB.NewSelect().Model(&subjects).Column("subject_id", "workspace_id").Scan(ctx); err != nil {
 		return fmt.Errorf("selecting subjects with clicks: %w", err)
 	}
 	spaces := map[string]bool{}
 	for _, t := range subjects {
 		spaces[t.WorkspaceID] = true
-		for table, since := range map[string]time.Time{Quarters: s.quartersSince(), details: s.ClicksSince()} {
+		for table, since := range map[string]time.Time{quarters: s.quartersSince(), details: s.ClicksSince()} {
 			batch := s.DB.NewSelect().Table(table).Column("subject_id", "starts_at").
 				Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", since).Limit(purgeBatch)
 			if err := s.removeAll(ctx, table, "subject_id, starts_at", batch); err != nil {

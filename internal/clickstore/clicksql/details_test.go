@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"testing"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
@@ -18,7 +20,7 @@ import (
 // detailed returns the number of days of a subject that are stored by column, and of their clicks.
 func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	t.Helper()
-	must.NoError(t, d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+	must.NoError(t, d.NewSelect().Table(clicksql.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
 		Where("subject_id = ?", subject).
 		Scan(db.AsSystem(t.Context()), &n, &clicks))
 	return n, clicks
@@ -40,11 +42,11 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 		}
 		monday, tuesday := clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(-click.Day).
 			Truncate(click.Day)
-		w.Write(t, at(busy, stats.BusyDay, monday)...)
-		w.Write(t, at(quiet, stats.BusyDay-1, monday)...)
-		w.Write(t, at(foreign, stats.BusyDay, monday)...)
-		w.Write(t, at(busy, stats.BusyDay, tuesday)...)
-		w.Write(t, at(busy, stats.BusyDay, clicktest.Noon.Truncate(click.Day))...) // today is not over
+		w.Write(t, at(busy, clicksql.BusyDay, monday)...)
+		w.Write(t, at(quiet, clicksql.BusyDay-1, monday)...)
+		w.Write(t, at(foreign, clicksql.BusyDay, monday)...)
+		w.Write(t, at(busy, clicksql.BusyDay, tuesday)...)
+		w.Write(t, at(busy, clicksql.BusyDay, clicktest.Noon.Truncate(click.Day))...) // today is not over
 		w.SealDays(t)
 		want := func(what string, subject string, days, clicks int) {
 			t.Helper()
@@ -52,10 +54,10 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 				t.Errorf("%s: %d days with %d clicks, want %d with %d", what, n, m, days, clicks)
 			}
 		}
-		want("a busy link", busy.LinkID, 2, 2*stats.BusyDay)
+		want("a busy link", busy.LinkID, 2, 2*clicksql.BusyDay)
 		want("a quiet link", quiet.LinkID, 0, 0)
 		want("an anonymous link", foreign.LinkID, 0, 0)
-		want("the workspace", busy.WorkspaceID, 2, 3*stats.BusyDay-1)
+		want("the workspace", busy.WorkspaceID, 2, 3*clicksql.BusyDay-1)
 
 		late := at(busy, 1, monday.Add(23*time.Hour))
 		w.Write(t, late...)
@@ -65,8 +67,8 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 			t.Errorf("with a late click %+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
 		}
 		w.SealDays(t)
-		want("a busy link, with a late click", busy.LinkID, 2, 2*stats.BusyDay+1)
-		want("the workspace, with a late click", busy.WorkspaceID, 2, 3*stats.BusyDay)
+		want("a busy link, with a late click", busy.LinkID, 2, 2*clicksql.BusyDay+1)
+		want("the workspace, with a late click", busy.WorkspaceID, 2, 3*clicksql.BusyDay)
 	})
 }
 
@@ -82,7 +84,7 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 		w.SealDays(t)
 		must.Value(d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
 		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon),
-			{Member: w.Members[0], Of: stats.Subject{LinkID: c.LinkID}, R: stats.Range{From: clicktest.Noon.Add(-3 * click.Day),
+			{Member: w.Members[0], Of: clickstore.Subject{LinkID: c.LinkID}, R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day),
 				To: clicktest.Noon}}} {
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 			ask := func(what string, want rollup.Count) {
@@ -100,7 +102,7 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 			q.F.Values[click.Browser] = "Chrome"
 			ask("another browser", rollup.Count{})
 		}
-		must.Value(d.NewUpdate().Table(stats.Days).Set("clicks = clicks + 1").Where("TRUE").
+		must.Value(d.NewUpdate().Table(clicksql.Days).Set("clicks = clicks + 1").Where("TRUE").
 			Exec(db.AsSystem(t.Context())))(t)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}

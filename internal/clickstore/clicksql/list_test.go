@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
@@ -25,7 +26,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		must.NoError(t, stats.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
+		must.NoError(t, clicksql.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
 		clicked := func(n int) time.Time { return clicktest.Noon.Add(-time.Duration(n) * time.Millisecond) }
 		for batch := range 20 {
 			var rows []*click.Row
@@ -45,12 +46,12 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 		}
 		spaces := []string{w.Members[0].ID(), w.Members[1].ID(), "ws_1", "ws_2", "ws_3"}
 		plans := dbtest.Plans(t, d, func(watched *db.DB) {
-			s := stats.Store{DB: watched, Now: w.Now}
+			s := &clicksql.Store{DB: watched, Now: w.Now}
 			found, err := s.WorkspacesOf(t.Context(), spaces, ids...)
 			if err != nil || len(found) != len(ids) {
 				t.Errorf("found the workspaces of %d clicks: %v", len(found), err)
 			}
-			if clicks, err := s.ByID(t.Context(), w.Members[0], ids...); err != nil || len(clicks) != len(ids) {
+			if clicks, err := (&stats.Store{Clicks: s}).ByID(t.Context(), w.Members[0], ids...); err != nil || len(clicks) != len(ids) {
 				t.Errorf("found %d clicks: %v", len(clicks), err)
 			}
 		})
@@ -69,7 +70,7 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		must.NoError(t, stats.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
+		must.NoError(t, clicksql.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
 		var ids []string
 		for i, m := range w.Members {
 			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon, Status: 302}
@@ -82,7 +83,7 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 			if err != nil || len(found) != 1 || found[ids[i]] != m.ID() {
 				t.Errorf("workspaces of %v: %v, %v", ids, found, err)
 			}
-			clicks, err := w.ByID(t.Context(), m, ids...)
+			clicks, err := w.Stats.ByID(t.Context(), m, ids...)
 			if err != nil || len(clicks) != 1 || !slices.Contains(ids[i:i+1], clicks[0].PublicID()) {
 				t.Errorf("clicks: %v, %v", clicks, err)
 			}

@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/rollup"
@@ -56,7 +57,7 @@ func (s *Store) eachSubject(
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var ids []string
-		totals := s.DB.NewSelect().Model((*Total)(nil)).Column("subject_id").Where("subject_id > ?", last)
+		totals := s.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").Where("subject_id > ?", last)
 		links := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("link_id").Where("link_id > ?", last)
 		spaces := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("workspace_id").
 			Where("workspace_id > ?", last).Where("workspace_id <> ?", workspace.PublicID)
@@ -126,19 +127,19 @@ func (s *Store) compareMonth(
 	if err != nil || len(want) == 0 { // without any click: expired months are deleted as a whole
 		return nil, err
 	}
-	wantDays := LateOf(want.sorted(), map[string]*Total{subject: t})
+	wantDays := lateOf(want.sorted(), map[string]*clickledger.Total{subject: t})
 	differs, clicks := false, int64(0)
 	for _, part := range []struct {
 		table string
-		want  Rollups
-	}{{Quarters, want}, {Days, wantDays}} {
-		var is []Bucket
+		want  sums
+	}{{quarters, want}, {days, wantDays}} {
+		var is []bucket
 		err := tx.NewSelect().Model(&is).ModelTableExpr("? AS bucket", bun.Ident(part.table)).
 			Where("subject_id = ?", subject).Where("starts_at >= ?", month).Where("starts_at < ?", end).Scan(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if part.table == Quarters {
+		if part.table == quarters {
 			for i := range is {
 				clicks += is[i].Clicks
 			}
@@ -169,7 +170,7 @@ func (s *Store) compareMonth(
 
 // detailsDiffer compares the details of a subject's month with its days.
 func (s *Store) detailsDiffer(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, want Rollups,
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, want sums,
 ) (bool, error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
@@ -187,7 +188,7 @@ func (s *Store) detailsDiffer(
 }
 
 // forgetDetails schedules the details of a subject's month to be written again.
-func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) error {
+func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *clickledger.Total, from, to time.Time) error {
 	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
 		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
@@ -196,7 +197,7 @@ func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *Total, from, to
 	return reopen(ctx, tx, t.WorkspaceID, from)
 }
 
-func (s Rollups) clicks() (n int64) {
+func (s sums) clicks() (n int64) {
 	for _, one := range s {
 		n += one.Clicks
 	}
@@ -204,19 +205,19 @@ func (s Rollups) clicks() (n int64) {
 }
 
 // rewrite replaces all rows of a subject in a span of time.
-func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want Rollups) error {
+func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want sums) error {
 	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).
 		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	return AddRollups(ctx, s.DB, tx, table, want.sorted(), nil)
+	return addSums(ctx, s.DB, tx, table, want.sorted(), nil)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
 // ends. It makes one when there is none.
-func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*Total, error) {
-	t := &Total{SubjectID: subject, WorkspaceID: subject, LastAt: Never, BeforeAt: Never, SealedAt: Never}
+func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickledger.Total, error) {
+	t := &clickledger.Total{SubjectID: subject, WorkspaceID: subject, LastAt: clickledger.Never, BeforeAt: clickledger.Never, SealedAt: clickledger.Never}
 	if !isWorkspace(subject) {
 		var owners []string
 		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
@@ -235,10 +236,10 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*Tota
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
 
 // addUp computes the total of a subject from its days and the later quarters of an hour.
-func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *Total) (*Total, error) {
-	want := &Total{SubjectID: t.SubjectID, LastAt: t.LastAt}
-	for table, where := range map[string]string{Days: "starts_at < ?", Quarters: "starts_at >= ?"} {
-		var rows []Bucket
+func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*clickledger.Total, error) {
+	want := &clickledger.Total{SubjectID: t.SubjectID, LastAt: t.LastAt}
+	for table, where := range map[string]string{days: "starts_at < ?", quarters: "starts_at >= ?"} {
+		var rows []bucket
 		err := tx.NewSelect().Model(&rows).ModelTableExpr("? AS bucket", bun.Ident(table)).ExcludeColumn("counts").
 			Where("subject_id = ?", t.SubjectID).Where(where, t.SealedAt).Scan(ctx)
 		if err != nil {
@@ -256,10 +257,10 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *Total) (*Total, error) 
 }
 
 // count sums up the clicks of a subject in a span of time, row by row.
-func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) (Rollups, error) {
-	column, add := "link_id", Rollups.AddToLink
+func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickledger.Total, from, to time.Time) (sums, error) {
+	column, add := "link_id", sums.addToLink
 	if isWorkspace(t.SubjectID) {
-		column, add = "workspace_id", Rollups.AddToWorkspace
+		column, add = "workspace_id", sums.addToWorkspace
 	}
 	rows, err := tx.NewSelect().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID).
 		Where("clicked_at >= ?", from).Where("clicked_at < ?", to).Rows(ctx)
@@ -267,7 +268,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Ti
 		return nil, err
 	}
 	defer rows.Close()
-	counted := Rollups{}
+	counted := sums{}
 	for rows.Next() {
 		var r click.Row
 		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
@@ -279,7 +280,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Ti
 }
 
 // equal reports whether rows have the same counts; latencies may differ by rounding errors.
-func (s Rollups) equal(rows []Bucket) bool {
+func (s sums) equal(rows []bucket) bool {
 	if len(s) != len(rows) {
 		return false
 	}

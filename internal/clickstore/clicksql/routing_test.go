@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
@@ -104,7 +106,7 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 		w := clicktest.NewWorld(t, d)
 		routed, plain := writeRouted(t, w, clicktest.Noon.Add(-2*click.Day))
 		w.SealDays(t)
-		for _, table := range []string{stats.Quarters, stats.Days} {
+		for _, table := range []string{clicksql.Quarters, clicksql.Days} {
 			for linkID, want := range map[string]int{plain: 0, routed: 6} { // two rules, two targets, two sources
 				var encoded []byte
 				must.NoError(t, d.NewSelect().Table(table).Column("counts").Where("subject_id = ?", linkID).
@@ -133,7 +135,7 @@ func TestRouting_IsRebuilt(t *testing.T) {
 		noColumn := []byte{1, 0} // one value, which is empty
 		for name, damage := range map[string]func() error{
 			"rollups": func() error {
-				for _, table := range []string{stats.Quarters, stats.Days} {
+				for _, table := range []string{clicksql.Quarters, clicksql.Days} {
 					_, err := d.NewUpdate().Table(table).Set("counts = ?", []byte{}).Where("subject_id = ?", routed).
 						Exec(db.AsSystem(t.Context()))
 					if err != nil {
@@ -143,7 +145,7 @@ func TestRouting_IsRebuilt(t *testing.T) {
 				return nil
 			},
 			"columns": func() error {
-				_, err := d.NewUpdate().Table(stats.Details).Set("rule_id = ?", noColumn).Where("subject_id = ?", routed).
+				_, err := d.NewUpdate().Table(clicksql.Details).Set("rule_id = ?", noColumn).Where("subject_id = ?", routed).
 					Exec(db.AsSystem(t.Context()))
 				return err
 			},
@@ -151,7 +153,7 @@ func TestRouting_IsRebuilt(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				must.NoError(t, damage())
 				var found []string
-				must.Value(w.Verify(t.Context(), func(f stats.Difference) { found = append(found, f.SubjectID) }))(t)
+				must.Value(w.Verify(t.Context(), func(f clicksql.Difference) { found = append(found, f.SubjectID) }))(t)
 				if diff := cmp.Diff([]string{routed}, found); diff != "" {
 					t.Errorf("differences (-want +got):\n%s", diff)
 				}
@@ -174,8 +176,8 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		routed, _ := writeRouted(t, w, clicktest.Noon)
-		of := stats.Subject{LinkID: routed}
-		listed := must.Value(w.List(t.Context(), w.Members[0], of, nil, stats.Filter{}, page.Request{Size: 10}))(t)
+		of := clickstore.Subject{LinkID: routed}
+		listed := must.Value(w.Stats.List(t.Context(), w.Members[0], of, nil, clickstore.Filter{}, page.Request{Size: 10}))(t)
 		var exported []*click.Click
 		q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))
 		q.Of = of

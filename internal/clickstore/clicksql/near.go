@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type Busy struct {
 // workspace ID, for the operator. hitQuota is the quota of workspaces without one of their own.
 func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (map[string]Busy, error) {
 	var found []Busy
-	links := s.DB.NewSelect().Model((*Bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").
+	links := s.DB.NewSelect().Model((*bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").
 		Where("starts_at >= ?", month.Of(s.Now()).Start()).Where("subject_id <> workspace_id").
 		Group("subject_id", "workspace_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS l", links).Join("JOIN workspaces AS w ON w.id = l.workspace_id").

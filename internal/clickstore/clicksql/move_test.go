@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -87,11 +87,11 @@ func TestClaim_LosesNoConcurrentClick(t *testing.T) {
 		begun := make(chan struct{}, 12)
 		for range 2 {
 			running.Go(func() {
-				own, log := ingest.Writer{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
+				own, log := clicksql.Store{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
 				for position := range int64(6) {
 					batch := slices.Concat(clicktest.CrowdOf(anonymous, clicktest.Noon.Add(-click.Day), 10),
 						clicktest.CrowdOf(w.Links[0], clicktest.Noon, 10))
-					if err := own.Write(t.Context(), log, position+1, batch); err != nil {
+					if err := own.Write(t.Context(), clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -141,8 +141,8 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 			must.NoError(t, w.PurgeWorkspace(t.Context(), gone))
 		}
 		for table, columns := range map[string][]string{
-			"clicks": {"workspace_id", "link_id"}, stats.Quarters: {"workspace_id", "subject_id"},
-			stats.Days:     {"workspace_id", "subject_id"},
+			"clicks": {"workspace_id", "link_id"}, clicksql.Quarters: {"workspace_id", "subject_id"},
+			clicksql.Days:  {"workspace_id", "subject_id"},
 			"click_totals": {"workspace_id", "subject_id"}, "orphans": {"workspace_id"},
 		} {
 			for _, column := range columns {

@@ -1,17 +1,25 @@
-package stats
+// Package clickledger owns what the SQL database has of clicks, whichever store keeps the clicks themselves: the totals
+// of links and workspaces, the positions of click logs, and the list of batches that were written. All three change in
+// the transaction that makes a batch count. Stores of clicks write it; package clickstream reads the batches.
+package clickledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
-	"github.com/uptrace/bun"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Total is the total of a subject (a link or workspace) since its creation. Writers of the
-// subject's rollups lock its row.
+// subject's clicks lock its row.
 type Total struct {
 	bun.BaseModel `bun:"table:click_totals"`
 
@@ -30,44 +38,8 @@ type Total struct {
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
-// LinkTotal is what users see of the total of a link.
-type LinkTotal struct {
-	rollup.Tally
-	// LastAt is the latest click, if there is one.
-	LastAt time.Time
-}
-
 // Never is what LastAt, BeforeAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// Bucket is the sum of a subject over one BucketLength or, as a row of click_days, over one day in
-// UTC.
-type Bucket struct {
-	bun.BaseModel `bun:"table:click_buckets"`
-
-	SubjectID   string    `bun:",pk"`
-	StartsAt    time.Time `bun:",pk"`
-	WorkspaceID string
-	rollup.Tally
-	Visits int64
-	Bots   int64
-	Counts []byte
-}
-
-// The tables of sums.
-const (
-	Quarters = "click_buckets"
-	Days     = "click_days"
-)
-
-// KeepMonth makes room for a month, where months have tables of their own.
-func KeepMonth(ctx context.Context, d *db.DB, t time.Time) error {
-	if d.Kind != db.Postgres {
-		return nil
-	}
-	_, err := d.NewRaw("SELECT keep_month(?)", t).Exec(ctx)
-	return err
-}
 
 // addTotal adds to an existing total by Chan's formula, and returns what only the table has: the
 // workspace, the stored rollups and the sealed ones. If everything stored is sealed, the following
@@ -84,8 +56,8 @@ const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 		* t.clicks * excluded.clicks / (t.clicks + excluded.clicks)
 	RETURNING subject_id, workspace_id, before_at, sealed_at`
 
-// MergeTotals adds to totals, which are in the order of their ids, in one statement.
-func MergeTotals(ctx context.Context, tx bun.Tx, totals []Total) error {
+// Merge adds to totals, which are in the order of their ids, in one statement.
+func Merge(ctx context.Context, tx bun.Tx, totals []Total) error {
 	if len(totals) == 0 {
 		return nil
 	}
@@ -108,6 +80,42 @@ func MergeTotals(ctx context.Context, tx bun.Tx, totals []Total) error {
 	return nil
 }
 
-func (b *Bucket) count() rollup.Count {
-	return rollup.Count{Clicks: b.Clicks, Visits: b.Visits, Bots: b.Bots}
+// OfLinks and OfWorkspaces sum clicks up by link or by workspace, in the order of the ids. Links without an account belong
+// to no workspace.
+func OfLinks(clicks []click.Click) []Total {
+	return sum(clicks, func(c *click.Click) string { return c.LinkID })
+}
+
+func OfWorkspaces(clicks []click.Click) []Total {
+	totals := sum(clicks, func(c *click.Click) string { return c.WorkspaceID })
+	return slices.DeleteFunc(totals, func(t Total) bool { return t.SubjectID == workspace.PublicID })
+}
+
+func sum(clicks []click.Click, subject func(*click.Click) string) []Total {
+	bySubject := map[string]*Total{}
+	for i := range clicks {
+		c := &clicks[i]
+		t := bySubject[subject(c)]
+		if t == nil {
+			t = &Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: Never, BeforeAt: Never,
+				SealedAt: c.ClickedAt.UTC().Truncate(click.Day)}
+			bySubject[subject(c)] = t
+		}
+		t.Add(c.LatencyMs)
+		if c.Bot {
+			t.Bots++
+		}
+		if c.ClickedAt.Before(t.SealedAt) { // a new subject has nothing to seal before its first day
+			t.SealedAt = c.ClickedAt.UTC().Truncate(click.Day)
+		}
+		if c.ClickedAt.After(t.LastAt) {
+			t.LastAt = db.Instant(c.ClickedAt)
+		}
+	}
+	totals := make([]Total, 0, len(bySubject))
+	for _, t := range bySubject {
+		totals = append(totals, *t)
+	}
+	slices.SortFunc(totals, func(a, b Total) int { return cmp.Compare(a.SubjectID, b.SubjectID) })
+	return totals
 }

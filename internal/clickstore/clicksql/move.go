@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"context"
@@ -8,19 +8,20 @@ import (
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 )
 
 // Move moves the clicks of a link without an owner to a workspace, and adds them to its rollups.
 // The total is moved first, or created: pending clicks find their workspace there.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	moved := Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: Never, BeforeAt: Never, SealedAt: Never}
+	moved := clickledger.Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, BeforeAt: clickledger.Never, SealedAt: clickledger.Never}
 	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
 		Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
 	if err == nil && moved.Clicks > 0 {
 		err = s.addToWorkspace(ctx, tx, &moved)
 	}
-	for _, table := range []string{"clicks", Quarters, Days} {
+	for _, table := range []string{"clicks", quarters, days} {
 		column := "subject_id"
 		if table == "clicks" {
 			column = "link_id"
@@ -37,17 +38,17 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 }
 
 // addToWorkspace adds the sums of a link to those of its workspace.
-func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *Total) error {
-	space := []Total{*link}
-	space[0].SubjectID, space[0].BeforeAt = link.WorkspaceID, Never
-	if err := MergeTotals(ctx, tx, space); err != nil {
+func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *clickledger.Total) error {
+	space := []clickledger.Total{*link}
+	space[0].SubjectID, space[0].BeforeAt = link.WorkspaceID, clickledger.Never
+	if err := clickledger.Merge(ctx, tx, space); err != nil {
 		return err
 	}
-	var rows []Bucket
+	var rows []bucket
 	if err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Scan(ctx); err != nil {
 		return err
 	}
-	moved := Rollups{}
+	moved := sums{}
 	for i := range rows {
 		one := moved.rollupFor(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
 		if err := one.add(&rows[i]); err != nil {
@@ -55,11 +56,11 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *Total) erro
 		}
 		one.counts.Add(click.LinkDimension, link.SubjectID, rows[i].count())
 	}
-	all, known := moved.sorted(), map[string]*Total{link.WorkspaceID: &space[0]}
-	if err := AddLate(ctx, s.DB, tx, LateOf(all, known), known); err != nil {
+	all, known := moved.sorted(), map[string]*clickledger.Total{link.WorkspaceID: &space[0]}
+	if err := addLate(ctx, s.DB, tx, lateOf(all, known), known); err != nil {
 		return err
 	}
-	return AddRollups(ctx, s.DB, tx, Quarters, all, known)
+	return addSums(ctx, s.DB, tx, quarters, all, known)
 }
 
 // purgeBatch is how many clicks are removed at once.
@@ -68,15 +69,15 @@ const purgeBatch = 5000
 // PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
-	subjects := s.DB.NewSelect().Model((*Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
+	subjects := s.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
 	for _, table := range []struct {
 		name, keys string
 		of         schema.QueryWithArgs
 	}{
 		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
 		{"orphans", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
-		{Quarters, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
-		{Days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
+		{quarters, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
+		{days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 	} {
 		batch := s.DB.NewSelect().Table(table.name).ColumnExpr(table.keys).Where("?", table.of).Limit(purgeBatch)
@@ -84,7 +85,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 			return err
 		}
 	}
-	if _, err := s.DB.NewDelete().Model((*Total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+	if _, err := s.DB.NewDelete().Model((*clickledger.Total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
 		return fmt.Errorf("deleting the rollups of a workspace: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -110,8 +111,8 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 					for range 60 {
 						batch = append(batch, w.Draw(random, from, clicktest.Noon))
 					}
-					own := ingest.Writer{DB: d, Now: clicktest.AtNoon}
-					if err := own.Write(context.Background(), log, position+1, batch); err != nil {
+					own := clicksql.Store{DB: d, Now: clicktest.AtNoon}
+					if err := own.Write(context.Background(), clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -141,7 +142,7 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 		w.Set(clicktest.Noon.Add(click.Day))
 		state := func() (all []string) {
 			for _, q := range []*bun.SelectQuery{
-				d.NewSelect().Table(stats.Days).
+				d.NewSelect().Table(clicksql.Days).
 					ColumnExpr("CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
 				d.NewSelect().Table("click_totals").
 					ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
@@ -167,7 +168,7 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 				how   string
 				stats *stats.Stats
 			}{{"by the day", w.QueryStats(t, q)}, {"by the quarter",
-				w.QueryStats(t, clicktest.Question{Member: m, R: stats.Range{q.R.From.Add(time.Hour), q.R.To},
+				w.QueryStats(t, clicktest.Question{Member: m, R: clickstore.Range{From: q.R.From.Add(time.Hour), To: q.R.To},
 					Zone: "Asia/Kathmandu"})}} {
 				t.Run(m.Slug()+" "+read.how, func(t *testing.T) {
 					points := must.Value(read.stats.Series(t.Context(), stats.Day))(t)

@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"fmt"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -73,17 +76,17 @@ func wantStored(t *testing.T, w *clicktest.World) {
 	if err != nil || rows != clicks {
 		t.Errorf("%d clicks are stored, want %d: %v", rows, clicks, err)
 	}
-	if n := rowsBefore(t, w.DB, stats.Quarters, "starts_at", quartersKept); n > 0 {
+	if n := rowsBefore(t, w.DB, clicksql.Quarters, "starts_at", quartersKept); n > 0 {
 		t.Errorf("%d expired quarter-hour rollups are stored", n)
 	}
-	if rowsBefore(t, w.DB, stats.Quarters, "starts_at", clicksKept) == 0 ||
-		rowsBefore(t, w.DB, stats.Days, "starts_at", quartersKept) == 0 {
+	if rowsBefore(t, w.DB, clicksql.Quarters, "starts_at", clicksKept) == 0 ||
+		rowsBefore(t, w.DB, clicksql.Days, "starts_at", quartersKept) == 0 {
 		t.Error("rollups were deleted")
 	}
 	if w.DB.Kind != db.Postgres {
 		return
 	}
-	for table, first := range map[string]string{"clicks": "clicks_2025_10", stats.Quarters: "click_buckets_2024_10"} {
+	for table, first := range map[string]string{"clicks": "clicks_2025_10", clicksql.Quarters: "click_buckets_2024_10"} {
 		names := months(t, w.DB, table)
 		if last := table + "_2027_01"; names[0] != first || names[len(names)-1] != last {
 			t.Errorf("months are stored from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
@@ -114,7 +117,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 		w.CheckTotals(t)
 
 		ever := w.All(w.Members[0], clicktest.Noon.AddDate(0, -31, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
-		for _, f := range []stats.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}},
+		for _, f := range []clickstore.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}},
 			{Values: map[click.Dimension]string{click.Country: ""}}} {
 			q := ever
 			q.F = f
@@ -132,17 +135,17 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 			}
 		}
 
-		nepal := stats.Filter{Values: map[click.Dimension]string{click.Country: "NP"}}
-		two := stats.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Device: visitor.Mobile}}
-		ask := func(from time.Time, zone string, f stats.Filter) (*stats.Stats, clicktest.Question) {
-			q := clicktest.Question{Member: w.Members[0], R: stats.Range{from, clicktest.Noon}, Zone: zone, F: f}
+		nepal := clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP"}}
+		two := clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Device: visitor.Mobile}}
+		ask := func(from time.Time, zone string, f clickstore.Filter) (*stats.Stats, clicktest.Question) {
+			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: zone, F: f}
 			return w.QueryStats(t, q), q
 		}
 		for _, one := range []struct {
 			what  string
 			since time.Time
 			zone  string
-			f     stats.Filter
+			f     clickstore.Filter
 			do    func(s *stats.Stats) error
 		}{
 			{"two filters", clicksKept, "", two, func(s *stats.Stats) error { _, err := s.Total(t.Context()); return err }},
@@ -155,7 +158,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 				_, err := s.Breakdown(t.Context(), click.Browser, 3)
 				return err
 			}},
-			{"a latency of people", clicksKept, "", stats.Filter{Bots: new(false)},
+			{"a latency of people", clicksKept, "", clickstore.Filter{Bots: new(false)},
 				func(s *stats.Stats) error { _, err := s.Latency(t.Context()); return err }},
 			{"days of a zone, of a country", quartersKept, "Asia/Kathmandu", nepal,
 				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Day); return err }},
@@ -175,7 +178,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 			})
 		}
 		for _, zone := range []string{"", "Asia/Kathmandu", "America/St_Johns"} { // days know their quarters for ever
-			s, q := ask(quartersKept.Add(-20*click.Day+time.Hour), zone, stats.Filter{})
+			s, q := ask(quartersKept.Add(-20*click.Day+time.Hour), zone, clickstore.Filter{})
 			if got, err := s.Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
 				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(w.Meant(q)), err)
 			}
@@ -192,17 +195,17 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 		w, random := aged(t, d)
 		before := len(w.Clicks)
 		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), quartersKept.AddDate(0, -3, 3),
-			stats.Never.AddDate(0, 0, 1)} {
+			clickledger.Never.AddDate(0, 0, 1)} {
 			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)),
 				w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
 			batch[0].LinkID, batch[0].WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
 			w.Position += 3
-			err := w.Writer.Write(t.Context(), w.Log, w.Position, batch)
+			err := w.Store.Write(t.Context(), w.Batch(batch...))
 			if err != nil { // the writer has not known that the month is gone: now it does
 				if db.IsRefused(err) {
 					t.Errorf("writing the batch: %v", err)
 				}
-				err = w.Writer.Write(t.Context(), w.Log, w.Position, batch)
+				err = w.Store.Write(t.Context(), w.Batch(batch...))
 			}
 			must.NoError(t, err)
 			w.Remember(batch)
@@ -214,7 +217,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 			for _, m := range w.Members {
 				for _, q := range []clicktest.Question{
 					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)),
-					w.All(m, stats.Never, stats.Never.Add(60*click.Day)),
+					w.All(m, clickledger.Never, clickledger.Never.Add(60*click.Day)),
 				} {
 					meant := w.Meant(q)
 					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) {
@@ -245,16 +248,16 @@ func TestRetention_SkipsYoungLinks(t *testing.T) {
 		}
 		w.Tidy(t)
 		for _, zone := range []string{"", "Asia/Kathmandu"} {
-			q := clicktest.Question{Member: w.Members[0], R: stats.Range{clicktest.Noon.AddDate(-3, 0, 0), clicktest.Noon},
-				Zone: zone, F: stats.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
+			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: clicktest.Noon.AddDate(-3, 0, 0), To: clicktest.Noon},
+				Zone: zone, F: clickstore.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
 			w.CheckSeries(t, random, clicktest.Question{Member: q.Member, R: q.R, Zone: zone},
 				w.Meant(clicktest.Question{Member: q.Member, R: q.R}))
 			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
 				t.Errorf("%v: %+v: %v", q, got, err)
 			}
 		}
-		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: stats.Subject{LinkID: id.New(id.Link)},
-			R: stats.Range{clicktest.Noon.AddDate(-9, 0, 0), clicktest.Noon}, Zone: "Asia/Kathmandu"}).
+		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: clickstore.Subject{LinkID: id.New(id.Link)},
+			R: clickstore.Range{From: clicktest.Noon.AddDate(-9, 0, 0), To: clicktest.Noon}, Zone: "Asia/Kathmandu"}).
 			Series(t.Context(), stats.Month); err != nil || len(got) == 0 {
 			t.Errorf("a link without clicks: %v", err)
 		}
@@ -313,16 +316,15 @@ func TestRetention_DaysWithoutQuarters(t *testing.T) {
 		w, random := aged(t, d)
 		// nothing, and a quarter without a number
 		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} {
-			must.Value(d.NewUpdate().Table(stats.Days).Set("counts = ?", counts).
+			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", counts).
 				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())))(t)
 			for _, from := range []time.Time{quartersKept, quartersKept.Add(click.Day + time.Hour),
 				clicktest.Noon.AddDate(0, -3, 0)} {
-				q := clicktest.Question{Member: w.Members[0], R: stats.Range{from, clicktest.Noon}, Zone: "Asia/Kathmandu"}
+				q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: "Asia/Kathmandu"}
 				w.CheckSeries(t, random, q, w.Meant(q))
 			}
 		}
-		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day),
-			clicktest.Noon}, Zone: "Asia/Kathmandu"})
+		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: quartersKept.Add(-60 * click.Day), To: clicktest.Noon}, Zone: "Asia/Kathmandu"})
 		_, err := s.Series(t.Context(), stats.Day)
 		wantRefused(t, "days of a zone", err, quartersKept)
 	})
@@ -334,8 +336,8 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
-		var rows []stats.Bucket
-		must.NoError(t, d.NewSelect().Table(stats.Days).Column("subject_id", "starts_at", "counts").
+		var rows []clicksql.Bucket
+		must.NoError(t, d.NewSelect().Table(clicksql.Days).Column("subject_id", "starts_at", "counts").
 			Scan(db.AsSystem(t.Context()), &rows))
 		for _, b := range rows {
 			all, quarters := rollup.Counts{}, rollup.Counts{}
@@ -347,10 +349,10 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
 			}
 			front := quarters.Encode()
-			must.Value(d.NewUpdate().Table(stats.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
+			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
 				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context())))(t)
 		}
-		q := clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon},
+		q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: quartersKept.Add(-60 * click.Day), To: clicktest.Noon},
 			Zone: "Asia/Kathmandu"}
 		w.CheckSeries(t, random, q, w.Meant(q))
 	})

@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -22,32 +23,32 @@ type slot struct {
 	start   int64
 }
 
-// Rollup is a rollup row with decoded counts.
-type Rollup struct {
-	Bucket
+// sum is a rollup row with decoded counts.
+type sum struct {
+	bucket
 	counts rollup.Counts
 }
 
-// Rollups are additions to a table of rollups. They are merged in memory first, so that each row is
+// sums are additions to a table of rollups. They are merged in memory first, so that each row is
 // written once.
-type Rollups map[slot]*Rollup
+type sums map[slot]*sum
 
 // rollupFor returns the rollup of a subject from start on, and creates it if it does not exist.
-func (s Rollups) rollupFor(subject, workspaceID string, start time.Time) *Rollup {
+func (s sums) rollupFor(subject, workspaceID string, start time.Time) *sum {
 	k := slot{subject, start.Unix()}
 	if s[k] == nil {
-		s[k] = &Rollup{Bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
+		s[k] = &sum{bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
 	}
 	return s[k]
 }
 
-// AddToLink counts a click with its link.
-func (s Rollups) AddToLink(c *click.Click) {
+// addToLink counts a click with its link.
+func (s sums) addToLink(c *click.Click) {
 	s.rollupFor(c.LinkID, c.WorkspaceID, quarterAt(c)).addClick(c, oneClick(c))
 }
 
-// AddToWorkspace counts a click for the workspace of its link, if the link has an owner.
-func (s Rollups) AddToWorkspace(c *click.Click) {
+// addToWorkspace counts a click for the workspace of its link, if the link has an owner.
+func (s sums) addToWorkspace(c *click.Click) {
 	if c.WorkspaceID == workspace.PublicID {
 		return
 	}
@@ -71,7 +72,7 @@ func oneClick(c *click.Click) rollup.Count {
 	return one
 }
 
-func (s *Rollup) addClick(c *click.Click, one rollup.Count) {
+func (s *sum) addClick(c *click.Click, one rollup.Count) {
 	s.Tally.Add(c.LatencyMs)
 	s.Visits += one.Visits
 	s.Bots += one.Bots
@@ -79,7 +80,7 @@ func (s *Rollup) addClick(c *click.Click, one rollup.Count) {
 }
 
 // add adds a row.
-func (s *Rollup) add(b *Bucket) error {
+func (s *sum) add(b *bucket) error {
 	s.Tally.Merge(b.Tally)
 	s.Visits += b.Visits
 	s.Bots += b.Bots
@@ -87,20 +88,20 @@ func (s *Rollup) add(b *Bucket) error {
 }
 
 // sorted are the sums in the order of their keys.
-func (s Rollups) sorted() []*Rollup {
-	all := make([]*Rollup, 0, len(s))
+func (s sums) sorted() []*sum {
+	all := make([]*sum, 0, len(s))
 	for _, one := range s {
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b *Rollup) int {
+	slices.SortFunc(all, func(a, b *sum) int {
 		return cmp.Or(cmp.Compare(a.SubjectID, b.SubjectID), a.StartsAt.Compare(b.StartsAt))
 	})
 	return all
 }
 
-// Aggregate are the sums of clicks, in the order of their keys and with their counts encoded.
-func Aggregate(clicks []click.Click, add func(Rollups, *click.Click)) []*Rollup {
-	s := Rollups{}
+// aggregate are the sums of clicks, in the order of their keys and with their counts encoded.
+func aggregate(clicks []click.Click, add func(sums, *click.Click)) []*sum {
+	s := sums{}
 	for i := range clicks {
 		add(s, &clicks[i])
 	}
@@ -111,14 +112,14 @@ func Aggregate(clicks []click.Click, add func(Rollups, *click.Click)) []*Rollup 
 	return all
 }
 
-// LateOf are the days among sums that have been sealed: what comes to them comes to click_days as
+// lateOf are the days among sums that have been sealed: what comes to them comes to click_days as
 // well.
-func LateOf(all []*Rollup, known map[string]*Total) Rollups {
-	late := Rollups{}
+func lateOf(all []*sum, known map[string]*clickledger.Total) sums {
+	late := sums{}
 	for _, one := range all {
 		if one.StartsAt.Before(known[one.SubjectID].SealedAt) {
 			d := late.rollupFor(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(click.Day))
-			_ = d.add(&Bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
+			_ = d.add(&bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
 			d.counts.AddAll(one.counts)
 			d.counts.AddQuarter(one.StartsAt, one.count())
 		}
@@ -126,12 +127,12 @@ func LateOf(all []*Rollup, known map[string]*Total) Rollups {
 	return late
 }
 
-// AddLate adds to days that have been summed up.
-func AddLate(ctx context.Context, d *db.DB, tx bun.Tx, late Rollups, totals map[string]*Total) error {
+// addLate adds to days that have been summed up.
+func addLate(ctx context.Context, d *db.DB, tx bun.Tx, late sums, totals map[string]*clickledger.Total) error {
 	if len(late) == 0 {
 		return nil
 	}
-	if err := AddRollups(ctx, d, tx, Days, late.sorted(), totals); err != nil {
+	if err := addSums(ctx, d, tx, days, late.sorted(), totals); err != nil {
 		return err
 	}
 	for workspaceID, from := range late.workspaces() {
@@ -143,7 +144,7 @@ func AddLate(ctx context.Context, d *db.DB, tx bun.Tx, late Rollups, totals map[
 }
 
 // workspaces are those among the subjects, with the oldest of their sums.
-func (s Rollups) workspaces() map[string]time.Time {
+func (s sums) workspaces() map[string]time.Time {
 	found := map[string]time.Time{}
 	for _, one := range s {
 		if one.SubjectID != one.WorkspaceID {
@@ -159,11 +160,11 @@ func (s Rollups) workspaces() map[string]time.Time {
 // sumsAtOnce bounds a statement.
 const sumsAtOnce = 1000
 
-// AddRollups adds rollups, in the order of their keys, to the table. The caller has locked the
+// addSums adds rollups, in the order of their keys, to the table. The caller has locked the
 // totals of the subjects, so no other writer changes these rows. The totals tell which rows cannot
 // exist yet.
-func AddRollups(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Rollup, totals map[string]*Total) error {
-	old := make([]*Rollup, 0, len(all))
+func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum, totals map[string]*clickledger.Total) error {
+	old := make([]*sum, 0, len(all))
 	for _, one := range all {
 		if t := totals[one.SubjectID]; t == nil || !one.StartsAt.After(t.BeforeAt) {
 			old = append(old, one)
@@ -173,7 +174,7 @@ func AddRollups(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*R
 	if err != nil {
 		return err
 	}
-	var added, changed []Bucket
+	var added, changed []bucket
 	for _, one := range all {
 		old := known[slot{one.SubjectID, one.StartsAt.Unix()}]
 		if old != nil {
@@ -184,10 +185,10 @@ func AddRollups(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*R
 		if old != nil || one.Counts == nil {
 			one.Counts = one.counts.Encode()
 		}
-		if old != nil || table == Days {
-			changed = append(changed, one.Bucket)
+		if old != nil || table == days {
+			changed = append(changed, one.bucket)
 		} else {
-			added = append(added, one.Bucket)
+			added = append(added, one.bucket)
 		}
 	}
 	if err := replace(ctx, tx, table, changed); err != nil {
@@ -203,18 +204,18 @@ const replaceRollup = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
 	latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
 
 // replace writes rows in place of existing ones.
-func replace(ctx context.Context, tx bun.Tx, table string, rows []Bucket) error {
+func replace(ctx context.Context, tx bun.Tx, table string, rows []bucket) error {
 	return db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceRollup}, rows)
 }
 
 // insertBuckets writes rows that are not there yet, in the order of their keys.
-func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []Bucket) error {
+func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []bucket) error {
 	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "visits", "bots", "latency_mean",
 		"latency_m2", "counts"}
 	values := make([]any, len(columns))
-	byMonth := map[string][]*Bucket{}
+	byMonth := map[string][]*bucket{}
 	for i := range rows {
-		table := MonthTable(d, Quarters, rows[i].StartsAt)
+		table := monthTable(d, quarters, rows[i].StartsAt)
 		byMonth[table] = append(byMonth[table], &rows[i])
 	}
 	for table, rows := range byMonth {
@@ -233,10 +234,10 @@ func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []Bucket) erro
 }
 
 // existing are the rows that the table has of the sums.
-func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Rollup) (map[slot]*Bucket, error) {
-	found := make(map[slot]*Bucket, len(all))
+func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum) (map[slot]*bucket, error) {
+	found := make(map[slot]*bucket, len(all))
 	for chunk := range slices.Chunk(all, sumsAtOnce) {
-		var rows []Bucket
+		var rows []bucket
 		if err := lookUp(d, tx, table, chunk).Scan(ctx, &rows); err != nil {
 			return nil, err
 		}
@@ -250,7 +251,7 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Rol
 // lookUp selects rows by their keys. It forces PostgreSQL to look each of them up by index, because
 // it cannot estimate their number. The statement is not prepared: a plan from the beginning of a
 // month would read the whole month for each key later.
-func lookUp(d *db.DB, tx bun.Tx, table string, all []*Rollup) *bun.RawQuery {
+func lookUp(d *db.DB, tx bun.Tx, table string, all []*sum) *bun.RawQuery {
 	if d.Kind == db.Postgres {
 		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
 		for i, one := range all {
@@ -267,8 +268,8 @@ func lookUp(d *db.DB, tx bun.Tx, table string, all []*Rollup) *bun.RawQuery {
 	return tx.NewRaw("SELECT * FROM ? WHERE (subject_id, starts_at) IN (VALUES ?)", bun.Ident(table), bun.In(keys))
 }
 
-// MonthTable is where PostgreSQL keeps a month of a table.
-func MonthTable(d *db.DB, table string, t time.Time) string {
+// monthTable is where PostgreSQL keeps a month of a table.
+func monthTable(d *db.DB, table string, t time.Time) string {
 	if d.Kind == db.Postgres {
 		return table + t.UTC().Format("_2006_01")
 	}

@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"context"
@@ -11,50 +11,42 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/rollup"
-	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // This file answers queries that rollups cannot, from single clicks, as long as they are stored.
 
+// CheckKept implements clickstore.Store.
+func (s *Store) CheckKept(ctx context.Context, q clickstore.Query) error {
+	return (&query{q, s}).checkCombined(ctx)
+}
+
 // checkCombined refuses a range whose single clicks have been deleted.
-func (s *Stats) checkCombined(ctx context.Context) error {
+func (s *query) checkCombined(ctx context.Context) error {
 	since := s.store.ClicksSince()
 	if !s.From.Before(since) {
 		return nil
 	}
-	return s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are available")
+	return s.checkClicks(ctx, clickstore.Range{From: s.From, To: earlier(since, s.To)}, since, "Combined filters are available")
 }
 
-// clicks selects the clicks of some spans.
-func (s *Stats) clicks(spans ...Range) *bun.SelectQuery {
-	q := within(s.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", s.member.ID()), "clicked_at",
-		spans)
-	if !s.isWorkspace() {
+// clicks selects single clicks.
+func (s *query) clicks() *bun.SelectQuery {
+	q := s.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", s.Member.ID())
+	if !s.IsWorkspace() {
 		q = s.subject(q, "link_id")
 	}
-	return s.filter(q)
+	return filtered(q, s.Filter)
 }
 
-// maxFilterLength bounds the text of a filter: no stored value is longer.
-const maxFilterLength = 300
-
-// checked returns the filter with its texts as clicks have them. It returns InvalidInput.
-func (f Filter) checked() (Filter, error) {
-	values := make(map[click.Dimension]string, len(f.Values))
-	for dimension, value := range f.Values {
-		text, err := validate.Opaque("A value", value, 0, maxFilterLength)
-		if err != nil {
-			return Filter{}, errs.From(err).At("filter")
-		}
-		values[dimension] = text
-	}
-	return Filter{Bots: f.Bots, Values: values}, nil
+// clicksIn selects the single clicks of some spans.
+func (s *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
+	return within(s.clicks(), "clicked_at", spans)
 }
 
-// filter keeps the clicks that the filter does.
-func (f Filter) filter(q *bun.SelectQuery) *bun.SelectQuery {
+// filtered keeps the clicks that the filter does.
+func filtered(q *bun.SelectQuery, f clickstore.Filter) *bun.SelectQuery {
 	if f.Bots != nil {
 		q = q.Where("bot = ?", *f.Bots)
 	}
@@ -81,7 +73,7 @@ const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, CO
 
 // countClicks counts clicks by the quarter of an hour: by columns, and one by one where there are
 // none.
-func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
+func (s *query) countClicks(ctx context.Context) (points []clickstore.Point, err error) {
 	if err := s.checkCombined(ctx); err != nil {
 		return nil, err
 	}
@@ -91,7 +83,7 @@ func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
 		for quarter, n := range found {
 			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
 			if n.Clicks > 0 && !at.Before(s.From) && at.Before(s.To) {
-				points = append(points, countAt{at, n})
+				points = append(points, clickstore.Point{Start: at, Count: n})
 			}
 		}
 	})
@@ -102,20 +94,20 @@ func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
 		Quarter int64
 		rollup.Count
 	}
-	err = s.clicks(rest...).ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").
+	err = s.clicksIn(rest...).ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}
 	for _, r := range rows {
-		points = append(points, countAt{time.Unix(r.Quarter*int64(click.BucketLength/time.Second), 0).UTC(), r.Count})
+		points = append(points, clickstore.Point{Start: time.Unix(r.Quarter*int64(click.BucketLength/time.Second), 0).UTC(), Count: r.Count})
 	}
 	return points, nil
 }
 
 // countBy counts clicks by the values of a dimension: by columns, and one by one where there are
 // none.
-func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values, error) {
+func (s *query) countBy(ctx context.Context, by click.Dimension) (rollup.Values, error) {
 	if err := s.checkCombined(ctx); err != nil {
 		return nil, err
 	}
@@ -142,7 +134,7 @@ func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 		Value *string
 		rollup.Count
 	}
-	err = s.clicks(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
+	err = s.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
 		GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
@@ -157,11 +149,11 @@ func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 }
 
 // latencies reads the latencies of clicks, one by one.
-func (s *Stats) latencies(ctx context.Context) (rollup.Tally, rollup.Values, error) {
+func (s *query) latencies(ctx context.Context) (rollup.Tally, rollup.Values, error) {
 	if err := s.checkCombined(ctx); err != nil {
 		return rollup.Tally{}, nil, err
 	}
-	rows, err := s.clicks(s.Range).Column("latency_ms").Rows(ctx)
+	rows, err := s.clicksIn(s.Range).Column("latency_ms").Rows(ctx)
 	if err != nil {
 		return rollup.Tally{}, nil, fmt.Errorf("reading latencies: %w", err)
 	}

@@ -1,4 +1,4 @@
-package stats
+package clicksql
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
 )
@@ -101,31 +103,31 @@ clicks:
 
 // eachDetail reads the days of the range whose details are stored by column, and returns the other
 // spans of the range. A day whose number of clicks has changed since is one of the others.
-func (s *Stats) eachDetail(
+func (s *query) eachDetail(
 	ctx context.Context, columns []click.Dimension, f func(*dayOfDetails),
-) (rest []Range, err error) {
+) (rest []clickstore.Range, err error) {
 	subject := s.LinkID
-	if s.isWorkspace() {
-		subject = s.member.ID()
+	if s.IsWorkspace() {
+		subject = s.Member.ID()
 	}
 	if subject == "" { // of several links there may be more days than clicks
-		return []Range{s.Range}, nil
+		return []clickstore.Range{s.Range}, nil
 	}
 	q := s.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
 		Join("JOIN ? AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks",
-			bun.Ident(Days)).
-		Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", s.member.ID()).
+			bun.Ident(days)).
+		Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", s.Member.ID()).
 		Where("x.starts_at >= ?", s.From.Truncate(click.Day)).Where("x.starts_at < ?", s.To)
 	at := s.From
 	err = eachDetailOf(ctx, q.Order("x.starts_at"), columns, func(d *dayOfDetails) {
 		if at.Before(d.start) {
-			rest = append(rest, Range{at, d.start})
+			rest = append(rest, clickstore.Range{From: at, To: d.start})
 		}
 		at = d.start.Add(click.Day)
 		f(d)
 	})
 	if at.Before(s.To) {
-		rest = append(rest, Range{at, s.To})
+		rest = append(rest, clickstore.Range{From: at, To: s.To})
 	}
 	return rest, err
 }
@@ -184,7 +186,7 @@ const detailedAtOnce = 100
 func (s *Store) Detail(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
-		var spaces []Total
+		var spaces []clickledger.Total
 		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
 			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).
 			Scan(ctx)
@@ -203,9 +205,9 @@ func (s *Store) Detail(ctx context.Context) error {
 	}
 }
 
-func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
+func (s *Store) detailWorkspace(ctx context.Context, t *clickledger.Total) error {
 	var busy []time.Time
-	err := s.DB.NewSelect().Table(Days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
+	err := s.DB.NewSelect().Table(days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
 		Where("clicks >= ?", minDetailedClicks).
 		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", t.SealedAt).
 		Order("starts_at").Scan(ctx, &busy)
@@ -222,7 +224,7 @@ func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
 
 // detailDay reads a day before it locks anything. If a click is added to the day meanwhile, the
 // day's count shows it.
-func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error {
+func (s *Store) detailDay(ctx context.Context, t *clickledger.Total, start time.Time) error {
 	made, err := s.readDetails(ctx, t.SubjectID, start)
 	if err != nil {
 		return err
@@ -249,8 +251,8 @@ func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error 
 
 // detailedUntil records how far the details of a workspace are stored, unless clicks of earlier
 // days have arrived meanwhile.
-func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *Total, until time.Time) error {
-	_, err := conn.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", until).
+func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *clickledger.Total, until time.Time) error {
+	_, err := conn.NewUpdate().Model((*clickledger.Total)(nil)).Set("detailed_at = ?", until).
 		Where("subject_id = ?", t.SubjectID).Where("detailed_at = ?", t.DetailedAt).Exec(ctx)
 	t.DetailedAt = until
 	return err
@@ -292,7 +294,7 @@ func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, ma
 	for _, dimension := range click.StoredDimensions {
 		columns = append(columns, dimension.Column)
 	}
-	return d.Load(ctx, tx, MonthTable(d, details, start), columns, len(made), func(i int) []any {
+	return d.Load(ctx, tx, monthTable(d, details, start), columns, len(made), func(i int) []any {
 		one := made[i]
 		values := []any{one.subjectID, one.start, one.workspaceID, int64(one.clicks()), one.moments}
 		for i := range one.columns {
@@ -304,7 +306,7 @@ func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, ma
 
 // reopen schedules the details of a workspace from a day on to be written again.
 func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) error {
-	_, err := tx.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", from).
+	_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("detailed_at = ?", from).
 		Where("subject_id = ?", workspaceID).Where("detailed_at > ?", from).Exec(ctx)
 	return err
 }

@@ -1,4 +1,4 @@
-package stats_test
+package clicksql_test
 
 import (
 	"testing"
@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // TestRebuild_RecreatesRollups damages rollups in every way. Each difference must be reported, and
@@ -30,13 +30,13 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		verify := func(want int) {
 			t.Helper()
 			found := map[string]bool{}
-			n, err := b.Verify(t.Context(), func(f stats.Difference) { found[f.SubjectID] = true })
+			n, err := b.Verify(t.Context(), func(f clicksql.Difference) { found[f.SubjectID] = true })
 			if err != nil || n != len(links)+1 || len(found) != want {
 				t.Errorf("%d subjects, %d differ: %v; want %d: %v", n, len(found), found, want, err)
 			}
 		}
 		verify(0)
-		was := must.Value(b.Totals(t.Context(), b.Member, links...))(t)
+		was := must.Value(b.Ledger.Totals(t.Context(), b.Member, links...))(t)
 		for i, breakage := range []string{
 			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?",
 			"UPDATE click_buckets SET latency_mean = 7 WHERE subject_id = ?",
@@ -52,7 +52,7 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		b.RecordClicks(links[0], clicktest.Noon, 5) // ingest continues
 		b.FlushClicks(t)
 		verify(0)
-		is := must.Value(b.Totals(t.Context(), b.Member, links[1:]...))(t)
+		is := must.Value(b.Ledger.Totals(t.Context(), b.Member, links[1:]...))(t)
 		delete(was, links[0])
 		if diff := cmp.Diff(was, is, clicktest.About); diff != "" {
 			t.Errorf("totals (-want +got):\n%s", diff)

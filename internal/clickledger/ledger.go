@@ -1,0 +1,118 @@
+package clickledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Ledger reads totals and positions.
+type Ledger struct{ DB *db.DB }
+
+// LinkTotal is what users see of the total of a link.
+type LinkTotal struct {
+	rollup.Tally
+	// LastAt is the latest click, if there is one.
+	LastAt time.Time
+}
+
+// Totals reads the tallies of links since they were made. Links without a click are missing from
+// the answer.
+func (l *Ledger) Totals(
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
+) (map[string]LinkTotal, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Total
+	err = l.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("subject_id IN (?)", bun.In(linkIDs)).
+		Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading click totals: %w", err)
+	}
+	totals := make(map[string]LinkTotal, len(rows))
+	for _, row := range rows {
+		totals[row.SubjectID] = LinkTotal{row.Tally, row.LastAt.UTC()}
+	}
+	return totals, nil
+}
+
+// Counts are the clicks that links have had, ever, as the connection sees them. Links without a
+// click are missing from the answer.
+func Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error) {
+	var rows []Total
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "clicks").Where("subject_id IN (?)", bun.In(linkIDs)).
+		Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("counting clicks of links: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.SubjectID] = row.Clicks
+	}
+	return counts, nil
+}
+
+// Platform is the tally of the whole instance; its mean is weighted by the count.
+func (l *Ledger) Platform(ctx context.Context) (rollup.Tally, error) {
+	var t rollup.Tally
+	err := l.DB.NewSelect().Model((*Total)(nil)).
+		ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT) AS clicks").
+		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS "+
+							"latency_mean").
+		Where("subject_id <> workspace_id"). // a workspace's are its links'
+		Scan(db.AsSystem(ctx), &t.Clicks, &t.LatencyMean)
+	if err != nil {
+		return rollup.Tally{}, fmt.Errorf("rolling up clicks: %w", err)
+	}
+	return t, nil
+}
+
+// Position returns the position up to which the clicks of a log count; zero for a log that is not known.
+func (l *Ledger) Position(ctx context.Context, logID string) (position int64, err error) {
+	err = l.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).Scan(db.AsSystem(ctx), &position)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return position, err
+}
+
+// Advance moves the log's position forward, and returns the previous one. It locks the position's
+// row first, so that it waits for other writers of the same log, such as a commit whose caller has
+// given up.
+func Advance(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
+	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
+		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)
+	if err != nil || before >= position {
+		return before, err
+	}
+	_, err = tx.NewUpdate().Table("click_logs").Set("position = ?", position).Where("id = ?", logID).Exec(ctx)
+	return before, err
+}
+
+// Announce lists the written clicks, whose IDs are consecutive, for subscribers.
+func Announce(ctx context.Context, tx bun.Tx, clicks []click.Click, now time.Time) error {
+	first, last := clicks[0].ClickedAt, clicks[0].ClickedAt
+	for i := range clicks {
+		if clicks[i].ClickedAt.Before(first) {
+			first = clicks[i].ClickedAt
+		}
+		if clicks[i].ClickedAt.After(last) {
+			last = clicks[i].ClickedAt
+		}
+	}
+	_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (?, ?, ?, "+
+		"?, ?)",
+		clicks[0].ID, clicks[len(clicks)-1].ID, db.Instant(first), db.Instant(last), db.Instant(now)).Exec(ctx)
+	return err
+}

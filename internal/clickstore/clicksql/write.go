@@ -1,0 +1,200 @@
+package clicksql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// idBlock is the number of click IDs that a process reserves at once. Unused ones are a gap.
+const idBlock = 1 << 16
+
+// Write implements clickstore.Store: the clicks, the sums and the position are one transaction. What lies before the
+// position that the database has is not written again, so a commit whose answer got lost can be tried again, also as a
+// part of a larger batch.
+func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
+	ctx = db.AsSystem(ctx)
+	firstID, err := s.prepare(ctx, b.Clicks)
+	if err != nil {
+		return fmt.Errorf("making room for clicks: %w", err)
+	}
+	attempt := func(trusting bool) error {
+		return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			before, err := clickledger.Advance(ctx, tx, b.Log, b.To)
+			if err != nil {
+				return err
+			}
+			clicks := slices.Clone(b.After(before))
+			if len(clicks) == 0 {
+				return nil
+			}
+			for i := range clicks {
+				clicks[i].ID = firstID + int64(i)
+			}
+			return s.add(ctx, tx, clicks, trusting)
+		})
+	}
+	// a total was removed or restored, and no longer matches its rollups
+	if err = attempt(true); db.IsUniqueViolation(err) {
+		err = attempt(false)
+	}
+	if err != nil {
+		s.room.mu.Lock()
+		s.room.months = nil // one of them may have been dropped meanwhile
+		s.room.mu.Unlock()
+		return fmt.Errorf("writing %d clicks: %w", len(b.Clicks), err)
+	}
+	return nil
+}
+
+// room is what the database has reserved for this process: the ids that are left, and months with partitions.
+type room struct {
+	mu        sync.Mutex
+	next, end int64
+	months    map[string]bool
+}
+
+// prepare prepares a batch outside of its transaction: it creates the months' partitions, and
+// reserves IDs. It returns the first ID.
+func (s *Store) prepare(ctx context.Context, batch []click.Click) (firstID int64, err error) {
+	r := &s.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range batch {
+		month := batch[i].ClickedAt.UTC().Format("2006-01")
+		if r.months[month] {
+			continue
+		}
+		if err := KeepMonth(ctx, s.DB, batch[i].ClickedAt); err != nil {
+			return 0, err
+		}
+		if r.months == nil {
+			r.months = map[string]bool{}
+		}
+		r.months[month] = true
+	}
+	n := int64(len(batch))
+	if r.end-r.next < n {
+		block := max(idBlock, n)
+		err := s.DB.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
+			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(ctx, &r.end)
+		if err != nil {
+			return 0, err
+		}
+		r.next = r.end - block
+	}
+	r.next += n
+	return r.next - n, nil
+}
+
+// add writes clicks and all their rollups. With trusting it relies on totals to know which rollups
+// do not exist yet.
+//
+// Links come first and workspaces last, each in the order of their IDs, so that concurrent writers
+// do not deadlock. The total of each is locked until the commit, so no link moves to another
+// workspace meanwhile. A workspace's total, which many writers need, is locked for a short time.
+func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click, trusting bool) error {
+	links := clickledger.OfLinks(clicks)
+	if err := clickledger.Merge(ctx, tx, links); err != nil {
+		return err
+	}
+	follow(links, clicks)
+	if err := s.markVisits(ctx, tx, clicks); err != nil {
+		return err
+	}
+	ofLinks, ofSpaces := make(chan []*sum, 1), make(chan []*sum, 1)
+	var summing sync.WaitGroup // runs while the database reads the stored rows
+	summing.Go(func() {
+		ofLinks <- aggregate(clicks, sums.addToLink)
+		ofSpaces <- aggregate(clicks, sums.addToWorkspace)
+	})
+	defer summing.Wait()
+	if err := insertClicks(ctx, s.DB, tx, clicks); err != nil {
+		return err
+	}
+	if err := s.addRollups(ctx, tx, <-ofLinks, links, trusting); err != nil {
+		return err
+	}
+	spaces := clickledger.OfWorkspaces(clicks)
+	if err := clickledger.Merge(ctx, tx, spaces); err != nil {
+		return err
+	}
+	if err := s.addRollups(ctx, tx, <-ofSpaces, spaces, trusting); err != nil {
+		return err
+	}
+	return clickledger.Announce(ctx, tx, clicks, s.Now())
+}
+
+// addRollups adds to the sums of subjects whose totals have been merged.
+func (s *Store) addRollups(
+	ctx context.Context, tx bun.Tx, all []*sum, totals []clickledger.Total, trusting bool,
+) error {
+	known := make(map[string]*clickledger.Total, len(totals))
+	for i := range totals {
+		known[totals[i].SubjectID] = &totals[i]
+	}
+	if err := addLate(ctx, s.DB, tx, lateOf(all, known), known); err != nil {
+		return err
+	}
+	if !trusting {
+		known = nil
+	}
+	return addSums(ctx, s.DB, tx, quarters, all, known)
+}
+
+// follow sets the workspaces of clicks to those of their links' totals, because a link may have
+// moved since its clicks were recorded.
+func follow(totals []clickledger.Total, clicks []click.Click) {
+	workspaces := make(map[string]string, len(totals))
+	for _, t := range totals {
+		workspaces[t.SubjectID] = t.WorkspaceID
+	}
+	for i := range clicks {
+		clicks[i].WorkspaceID = workspaces[clicks[i].LinkID]
+	}
+}
+
+// clickColumns are the columns of clicks: the common ones, then the texts of the visit.
+var clickColumns = func() []string {
+	columns := []string{"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status"}
+	for _, d := range click.VisitDimensions {
+		columns = append(columns, d.Column)
+	}
+	return columns
+}()
+
+func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []click.Click) error {
+	values := make([]any, len(clickColumns))
+	byMonth := map[string][]*click.Click{}
+	for i := range clicks {
+		table := monthTable(d, "clicks", clicks[i].ClickedAt)
+		byMonth[table] = append(byMonth[table], &clicks[i])
+	}
+	for table, clicks := range byMonth {
+		err := d.Load(ctx, tx, table, clickColumns, len(clicks), func(i int) []any {
+			c := clicks[i]
+			values[0], values[1], values[2], values[3] = c.ID, c.WorkspaceID, c.LinkID, c.ClickedAt
+			values[4], values[5], values[6], values[7] = c.LatencyMs, c.IsVisit, c.Bot, c.Status
+			for i, d := range click.VisitDimensions {
+				if text := *d.Text(c); text == "" {
+					values[8+i] = nil
+				} else {
+					values[8+i] = text
+				}
+			}
+			return values
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

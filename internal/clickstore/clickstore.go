@@ -1,0 +1,133 @@
+// Package clickstore says what a store of clicks does: it keeps single clicks, and what is counted of them, and answers
+// questions about the clicks of one workspace. Packages stats, clickstream, ingest and link know no more of it. Package
+// clicksql is the store in the SQL database. Totals, positions and announcements are those of package clickledger.
+package clickstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Store keeps clicks. Methods with a Query or a Membership return Forbidden to members who may not read stats, and
+// InvalidInput, which names the first day that works, for a range of which something that the answer needs is deleted.
+type Store interface {
+	// Write writes a batch, with the totals, the position of its log and the announcement: all of them once, however often
+	// the batch, or a larger one that begins where it does, is written.
+	Write(ctx context.Context, b Batch) error
+
+	// Points counts clicks in pieces, none of which spans a cut, in the order of time.
+	Points(ctx context.Context, q Query, cuts []time.Time) ([]Point, error)
+	// Slices counts clicks by the values of a dimension. Those of rollup.Others are of values that are not known.
+	Slices(ctx context.Context, q Query, by click.Dimension) (rollup.Values, error)
+	// Latencies tallies latencies, and counts clicks by the step of their latency, see rollup.LatencyStep.
+	Latencies(ctx context.Context, q Query) (rollup.Tally, rollup.Values, error)
+	// List returns single clicks. It returns those that are left of a range of which some are deleted.
+	List(ctx context.Context, q Query, p Page) ([]*click.Click, error)
+	// CheckKept returns InvalidInput if there were single clicks in the range that are deleted.
+	CheckKept(ctx context.Context, q Query) error
+	// ByID returns the clicks with the public ids. Other ids are missing.
+	ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error)
+	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id. Other ids are missing.
+	WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...string) (map[string]string, error)
+	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them to its own.
+	Span(ctx context.Context, spans []Span, workspaceIDs []string, linkID string) ([]*click.Click, error)
+
+	// Since counts the clicks of links that the context sees since the start of a month. Links without a click are missing.
+	Since(ctx context.Context, linkIDs []string, month time.Time) (map[string]int64, error)
+
+	// Move moves the clicks of a link without an account to a workspace, including those that are not written yet.
+	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
+	// PurgeWorkspace removes all clicks of a workspace, and what was counted of them.
+	PurgeWorkspace(ctx context.Context, workspaceID string) error
+	// Seal ends the days (UTC) that are over: what is counted of them is read by the day. Late clicks are added to them.
+	Seal(ctx context.Context) error
+	// Retain prepares the next months, and deletes what has been kept for long enough.
+	Retain(ctx context.Context) error
+}
+
+// Batch is a part of a click log.
+type Batch struct {
+	// Log is the id of the log, and To the position in it at which the batch ends.
+	Log string
+	To  int64
+	// Clicks are in the order of the log.
+	Clicks []click.Click
+}
+
+// After returns the clicks of the batch behind a position.
+func (b Batch) After(position int64) []click.Click {
+	if position >= b.To {
+		return nil
+	}
+	clicks := b.Clicks
+	for len(clicks) > 0 && clicks[0].End > 0 && clicks[0].End <= position {
+		clicks = clicks[1:]
+	}
+	return clicks
+}
+
+// Range is a span of time: From belongs to it, To does not. The zero Range is unbounded.
+type Range struct{ From, To time.Time }
+
+// Subject selects the clicks of one link or of several links, else of a whole workspace.
+type Subject struct {
+	LinkID string
+	// Links finds the ids of links.
+	Links *bun.SelectQuery
+}
+
+// IsWorkspace reports whether it selects all clicks of the workspace.
+func (s Subject) IsWorkspace() bool { return s.LinkID == "" && s.Links == nil }
+
+// Filter leaves clicks out.
+type Filter struct {
+	// Bots keeps only bots, or only people; nil keeps both.
+	Bots *bool
+	// Values are the required values of dimensions. An empty text means unknown.
+	Values map[click.Dimension]string
+}
+
+// People applies the filter of bots to a count. Bots are not visitors.
+func (f Filter) People(n rollup.Count) rollup.Count {
+	switch {
+	case f.Bots == nil:
+		return n
+	case *f.Bots:
+		return rollup.Count{Clicks: n.Bots, Bots: n.Bots}
+	}
+	return rollup.Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
+}
+
+// Query selects clicks of the member's workspace.
+type Query struct {
+	Member workspace.Membership
+	Subject
+	Range
+	Filter
+}
+
+// Point is a count from a start on, until the next one at the earliest.
+type Point struct {
+	Start time.Time
+	rollup.Count
+}
+
+// Page is a part of a list, in the order of time.
+type Page struct {
+	// After is the click before the page; nil for the first page.
+	After       *click.Click
+	Size        int
+	NewestFirst bool
+}
+
+// Span has the bounds of the numbers and times of clicks.
+type Span struct {
+	FirstID, LastID int64
+	FirstAt, LastAt time.Time
+}
