@@ -12234,7 +12234,7 @@ func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs 
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -12278,7 +12278,7 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -13498,7 +13498,7 @@ func (ec *executionContext) field_Workspace_clicks_args(ctx context.Context, raw
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -13678,7 +13678,7 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -35267,7 +35267,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 			it.LinkID = data
 		case "range":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
-			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -36660,7 +36660,7 @@ func (ec *executionContext) unmarshalInputRedeliverWebhookInput(ctx context.Cont
 			it.Failed = data
 		case "range":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
-			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -50787,7 +50787,7 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	return res
 }
 
-func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx context.Context, v any) (*clickstore.Range, error) {
+func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx context.Context, v any) (*clickstore.Range, error) {
 	if v == nil {
 		return nil, nil
 	}
