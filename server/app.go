@@ -162,7 +162,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	return codecounter.PinSecrets(ctx, a.db, a.config.CodeSecrets)
+	return codecounter.New(a.db, a.config.CodeSecrets, a.config.Cell).Pin(ctx)
 }
 
 // openRedis opens Redis. A server starts without it, except with a setting that can never work.

@@ -256,7 +256,10 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	}
 	secret, err := os.ReadFile(filepath.Join(staging, stores.CodeSecretName))
 	if err == nil {
-		err = codecounter.PinSecrets(ctx, d, config.SplitSecrets(secret))
+		var cell int
+		if cell, err = codecounter.CellOf(ctx, d); err == nil {
+			err = codecounter.New(d, config.SplitSecrets(secret), cell).Pin(ctx)
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

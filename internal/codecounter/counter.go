@@ -1,6 +1,6 @@
 // Package codecounter issues the codes of the strategy COUNTER: each node allocates blocks of
-// counters, and a code secret turns counters into codes. It owns the counters and the check that no
-// code secret in use is missing, but no links. Package creation requests codes; the server and the
+// counters of its cell, and a code secret turns counters into codes. It owns the counters and the checks that no
+// code secret in use is missing and that the cell stays the same, but no links. Package creation requests codes; the server and the
 // commands check secrets.
 package codecounter
 
@@ -23,7 +23,8 @@ const BlockSize = 1000
 
 // Counter issues codes from this node's block, so that most links cost no statement.
 type Counter struct {
-	db *db.DB
+	db   *db.DB
+	cell int
 	// epochs are those of the configured secrets. The first one generates codes; codes that another
 	// one has issued are skipped.
 	epochs []epoch
@@ -38,13 +39,13 @@ type epoch struct {
 	fingerprint string
 	// name is the name of its counter in the database; empty until it is known.
 	name string
-	// issued is the epoch's counter when the last block was allocated: lower ones may be in use.
+	// issued is the epoch's counter when the last block was allocated: lower ones of the cell may be in use.
 	issued uint64
 }
 
-// New returns the counter of a node. The first secret generates codes; the others were replaced.
-func New(d *db.DB, secrets [][]byte) *Counter {
-	c := &Counter{db: d}
+// New returns the counter of a node of a cell, 0 to Cells-1. The first secret generates codes; the others were replaced.
+func New(d *db.DB, secrets [][]byte, cell int) *Counter {
+	c := &Counter{db: d, cell: cell}
 	for _, secret := range secrets {
 		fingerprint := fingerprintOf(secret)
 		if !slices.ContainsFunc(c.epochs, func(e epoch) bool { return e.fingerprint == fingerprint }) {
@@ -80,7 +81,7 @@ func (c *Counter) Take(ctx context.Context, n int) ([]string, error) {
 func (c *Counter) issuedByOther(code string) bool {
 	return slices.ContainsFunc(c.epochs[1:], func(e epoch) bool {
 		counter, ok := e.permutation.Counter(code)
-		return ok && counter < e.issued
+		return ok && firstOf(c.cell) <= counter && counter < e.issued
 	})
 }
 
@@ -90,12 +91,12 @@ func (c *Counter) refill(ctx context.Context) error {
 	}
 	var end uint64
 	err := c.db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES (?, ?)
-		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next RETURNING next`,
-		c.epochs[0].name, BlockSize).Scan(ctx, &end)
+		ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`,
+		c.epochs[0].name, firstOf(c.cell)+BlockSize, BlockSize).Scan(ctx, &end)
 	if err != nil {
 		return fmt.Errorf("allocating a block of counters: %w", err)
 	}
-	if end > shortcode.Counters {
+	if end > firstOf(c.cell+1) {
 		return errs.New(errs.CodeExhausted, "Every code of this strategy has been given out. Use another one.").At("strategy")
 	}
 	if err := c.readIssued(ctx); err != nil {
@@ -139,20 +140,25 @@ func (c *Counter) readIssued(ctx context.Context) error {
 }
 
 // restoreGap is how far a restore advances the counters: more than any instance issues after a
-// backup, and a small part of the 62^7 codes.
+// backup, and a small part of those of a cell.
 const restoreGap = 1_000_000_000
 
 // AfterRestore advances the counters of a restored database, so that codes issued after the backup
 // are not issued again. It returns the highest counter, or CodeExhausted when none would be left.
 func AfterRestore(ctx context.Context, d *db.DB) (next uint64, err error) {
-	_, err = d.NewRaw("INSERT INTO counters (name, next) VALUES (?, 0) ON CONFLICT DO NOTHING", firstEpoch).Exec(ctx)
+	cell, err := CellOf(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	_, err = d.NewRaw("INSERT INTO counters (name, next) VALUES (?, ?) ON CONFLICT DO NOTHING", firstEpoch, firstOf(cell)).
+		Exec(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("creating the counter of codes: %w", err)
 	}
 	var moved []uint64
 	err = d.NewRaw(`UPDATE counters SET next = next + ?0 WHERE (`+allEpochs+`)
 		AND NOT EXISTS (SELECT 1 FROM counters WHERE (`+allEpochs+`) AND next + ?0 > ?1) RETURNING next`,
-		restoreGap, int64(shortcode.Counters)).Scan(ctx, &moved)
+		restoreGap, firstOf(cell+1)).Scan(ctx, &moved)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("moving the counter of codes: %w", err)
 	}

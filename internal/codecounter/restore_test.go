@@ -7,14 +7,13 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 // TestCounter_NeverRepeatsACodeAfterRestore takes codes, goes back, and takes codes again.
 func TestCounter_NeverRepeatsACodeAfterRestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		fresh := func() *Counter { return New(d, [][]byte{[]byte("a secret")}) }
+		fresh := func() *Counter { return New(d, [][]byte{[]byte("a secret")}, 0) }
 		next := func() (n int64) {
 			must.NoError(t, d.NewSelect().Table("counters").Column("next").Where("name = 'code'").
 				Scan(db.AsSystem(t.Context()), &n))
@@ -42,9 +41,9 @@ func TestCounter_NeverRepeatsACodeAfterRestore(t *testing.T) {
 			}
 			given[code] = true
 		}
-		set(int64(shortcode.Counters) - restoreGap + 1)
-		if _, err := AfterRestore(t.Context(), d); !errs.Is(err, errs.CodeExhausted) ||
-			next() != int64(shortcode.Counters)-restoreGap+1 {
+		const last = cellSize - restoreGap + 1
+		set(last)
+		if _, err := AfterRestore(t.Context(), d); !errs.Is(err, errs.CodeExhausted) || next() != last {
 			t.Errorf("beyond the last counter: moved to %d: %v", next(), err)
 		}
 	})

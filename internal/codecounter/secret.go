@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/linkforge/linkforge/internal/db"
 )
 
 // Each code secret has its own counter, an epoch, so that a secret can be replaced while nodes
@@ -21,11 +19,11 @@ const (
 	allEpochs   = "name = 'code' OR name LIKE 'code:%'"
 )
 
-// PinSecrets records the first secret as the key of new codes, and starts an epoch if it is new. It
-// returns an error when a secret of earlier codes is missing: without it, a code could be issued
+// Pin records the cell, and the first secret as the key of new codes, and starts an epoch if it is new. It
+// returns an error when the cell differs or a secret of earlier codes is missing: a code could be issued
 // twice.
-func PinSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
-	_, err := New(d, secrets).pin(ctx)
+func (c *Counter) Pin(ctx context.Context) error {
+	_, err := c.pin(ctx)
 	return err
 }
 
@@ -33,6 +31,9 @@ func PinSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
 func (c *Counter) pin(ctx context.Context) (first string, err error) {
 	if len(c.epochs) == 0 {
 		return "", errors.New("no code secret is configured")
+	}
+	if err := c.pinCell(ctx); err != nil {
+		return "", err
 	}
 	current := c.epochs[0].fingerprint
 	_, err = c.db.NewRaw(`INSERT INTO instance (name, value) VALUES ('code_secret_fingerprint', ?)
@@ -60,8 +61,8 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 	}
 	// The new counter starts at the highest of the others. After a restore of an older backup, which
 	// may lack this epoch, AfterRestore has advanced them beyond every issued code.
-	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), 0)
-		FROM counters WHERE `+allEpochs+` ON CONFLICT DO NOTHING`, epochPrefix+current).Exec(ctx)
+	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), ?)
+		FROM counters WHERE `+allEpochs+` ON CONFLICT DO NOTHING`, epochPrefix+current, firstOf(c.cell)).Exec(ctx)
 	if err != nil {
 		return "", fmt.Errorf("starting an epoch of codes: %w", err)
 	}

@@ -74,6 +74,8 @@ type Config struct {
 	JWTSecrets [][]byte `env:"LINKFORGE_JWT_SECRET" hidden:""`
 	// Key of generated codes, at least 32 bytes. To replace it, prepend the new key and a comma.
 	CodeSecrets [][]byte `env:"LINKFORGE_CODE_SECRET" hidden:""`
+	// Number of this cell, if instances share their code secrets: 0 to 49. A database keeps its number.
+	Cell int `env:"LINKFORGE_CELL" default:"0" min:"0" max:"49"`
 	// Key that encrypts the secrets of webhooks: 32 bytes in base64 or hexadecimal. Empty with
 	// LINKFORGE_DATABASE_URL: no webhook can be created.
 	//

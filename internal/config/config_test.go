@@ -177,6 +177,7 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_HIT_QUOTA": {[]string{"0", "1125899906842624"},
 			[]string{"-1", "1125899906842625", "1e4", "1_000"}},
 		"LINKFORGE_LINK_QUOTA":   {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
+		"LINKFORGE_CELL":         {[]string{"0", "49"}, []string{"-1", "50", "one"}},
 		"LINKFORGE_REQUEST_RATE": {[]string{"", "1", "1000000"}, []string{"0", "-1", "many"}},
 		"LINKFORGE_ORIGINS": {[]string{"", "*", "https://a.example, http://localhost:5173,", "https://Bücher.example:443/"},
 			[]string{"a.example", "https://a.example/b", "https://a.example?b", "https://a.example/#b", "ftp://a.example",

@@ -26,6 +26,8 @@ type Config struct {
 	Quota *linkquota.Store
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
+	// Cell is the cell whose counters they are.
+	Cell int
 	// AnonymousTTL is the lifetime of anonymous links; zero disables them. Limits limits their creation.
 	AnonymousTTL time.Duration
 	Limits       ratelimit.Limiter
@@ -47,7 +49,7 @@ type Store struct {
 // NewStore returns a Store that creates links in the store of links, within the quotas.
 func NewStore(c Config) *Store {
 	return &Store{
-		Store: c.Links, config: c, quota: c.Quota, counters: codecounter.New(c.Links.DB, c.CodeSecrets),
+		Store: c.Links, config: c, quota: c.Quota, counters: codecounter.New(c.Links.DB, c.CodeSecrets, c.Cell),
 		idempotency: idempotency.Store{DB: c.Links.DB, Now: c.Links.Now},
 		gatherer:    gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
 	}

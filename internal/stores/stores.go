@@ -253,7 +253,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	}
 	s.LinkQuotas = &linkquota.Store{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
 	s.Creation = creation.NewStore(creation.Config{
-		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, AnonymousTTL: o.Config.AnonymousTTL,
+		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell, AnonymousTTL: o.Config.AnonymousTTL,
 		Limits: s.Limits,
 	})
 	s.Edit = &edit.Store{Store: s.Links, Quota: s.LinkQuotas}
