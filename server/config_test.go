@@ -88,7 +88,7 @@ func TestConfig_RequiresSecretsInProduction(t *testing.T) {
 	}
 }
 
-func TestStart_RefusesAnotherCodeSecret(t *testing.T) {
+func TestStart_RefusesAnotherCodeSecretOrCell(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -98,6 +98,10 @@ func TestStart_RefusesAnotherCodeSecret(t *testing.T) {
 		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, other) ||
 			strings.Contains(said, codeSecret) {
 			t.Errorf("another code secret: %s", said)
+		}
+		said = failing(t, append(slices.Clone(s.env), "LINKFORGE_CELL=1")...)
+		if !strings.Contains(said, "LINKFORGE_CELL is 1, and this database is that of cell 0") {
+			t.Errorf("another cell: %s", said)
 		}
 		s.again()
 	})
