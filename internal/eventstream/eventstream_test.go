@@ -202,6 +202,9 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		if err := audit.Write(ctx, tx, early); err != nil {
 			return err
 		}
+		if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil { // with which the event is sent
+			return err
+		}
 		write(t, d, late)
 		for _, w := range watches {
 			w.expectNone(t)
