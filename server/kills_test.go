@@ -404,14 +404,14 @@ func TestFault_PurgeSurvivesKill(t *testing.T) {
 		s.stop()
 		k.write("UPDATE workspaces SET deleted_at = '2020-01-01 00:00:00+00:00' WHERE id = ?", gone.workspaceID)
 		others := k.rowsOf(stays.workspaceID)
-		for _, table := range []string{"links", "link_tags", "clicks", "click_buckets", "click_days", "click_totals",
+		for _, table := range []string{"links", "link_tags", "clicks", "click_days", "click_totals",
 			"members", "audit_events"} {
 			if others[table] == 0 {
 				t.Errorf("nothing is in %s: nothing is tried", table)
 			}
 		}
 		k.job("workspaces", []string{"links", "link_tags", "links", "idempotency_keys", "link_usage", "clicks", "orphans",
-			"click_buckets", "click_days",
+			"click_days",
 			"click_details", "click_totals", "members", "invitations", "api_keys", "domains", "audit_events", "workspaces"},
 			func() {
 				t.Helper()
@@ -443,7 +443,7 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_SUM_MONTHS=13")
+		s := start(t, b)
 		who := s.tenant(t, "kept")
 		k := newKiller(t, b, s.env)
 		month := month.Of(time.Now()).Start()
@@ -464,27 +464,24 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 		since := month.AddDate(0, -13, 0)
 		kept := func() map[string]int {
 			return map[string]int{
-				"clicks":   k.count("SELECT count(*) FROM clicks WHERE clicked_at >= ?", since),
-				"quarters": k.count("SELECT sum(clicks) FROM click_buckets WHERE starts_at >= ?", since),
-				"days":     k.count("SELECT sum(clicks) FROM click_days"),
-				"totals":   k.count("SELECT sum(clicks) FROM click_totals"),
-				"links":    k.count("SELECT count(*) FROM links"),
+				"clicks": k.count("SELECT count(*) FROM clicks WHERE clicked_at >= ?", since),
+				"days":   k.count("SELECT sum(clicks) FROM click_days"),
+				"totals": k.count("SELECT sum(clicks) FROM click_totals"),
+				"links":  k.count("SELECT count(*) FROM links"),
 			}
 		}
 		// links' and the workspace's
-		want := map[string]int{"clicks": 3 * 80, "quarters": 2 * 3 * 80, "days": 2 * len(clicks), "totals": 2 * len(clicks),
+		want := map[string]int{"clicks": 3 * 80, "days": 2 * len(clicks), "totals": 2 * len(clicks),
 			"links": 3}
-		k.job("click months", []string{"orphans", "clicks", "click_details", "click_buckets", "clicks", "click_buckets"},
+		k.job("click months", []string{"orphans", "clicks", "click_details", "clicks"},
 			func() {
 				t.Helper()
 				if diff := cmp.Diff(want, kept()); diff != "" {
 					t.Errorf("what is to be kept (-want +got):\n%s", diff)
 				}
 			})
-		for _, table := range []string{"clicks WHERE clicked_at", "click_buckets WHERE starts_at"} {
-			if n := k.count("SELECT count(*) FROM "+table+" < ?", since); n > 0 {
-				t.Errorf("%d rows of months that are over are left in %s", n, table)
-			}
+		if n := k.count("SELECT count(*) FROM clicks WHERE clicked_at < ?", since); n > 0 {
+			t.Errorf("%d clicks of months that are over are left", n)
 		}
 		succeed(t, s.env, "stats", "verify")
 	})

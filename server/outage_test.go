@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/faulttest"
@@ -103,10 +105,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	d := must.Value(b.open())(t)
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
-	for table, n := range map[string]*int64{"click_totals": &total, "click_buckets": &sums} {
-		must.NoError(t, d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-			Where("subject_id = ?", linkID).Scan(ctx, n))
-	}
+	total = must.Value(clickledger.Counts(ctx, d, linkID))(t)[linkID]
+	sums = must.Value((&clicksql.Store{DB: d}).Since(ctx, []string{linkID}, clickledger.Never))(t)[linkID]
 	n := must.Value(d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx))(t)
 	return total, sums, int64(n)
 }

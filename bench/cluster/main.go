@@ -294,7 +294,7 @@ func (d *drill) missingLinks() (missing []string, kept int) {
 }
 
 // clickDifference waits until the database has every click. It returns the differences between the
-// redirects and the totals, the quarter-hour rollups and the single clicks.
+// redirects and the totals, the days with the later clicks, and the single clicks.
 func (d *drill) clickDifference() (difference string) {
 	for deadline := time.Now().Add(time.Minute); ; d.Pause(400 * time.Millisecond) {
 		links, lost, twice := 0, 0, 0
@@ -305,7 +305,8 @@ func (d *drill) clickDifference() (difference string) {
 		}](d.Run, d.url(d.primary.address, ""), `
 			SELECT id, sum(total)::BIGINT, sum(sums)::BIGINT, sum(n)::BIGINT FROM (
 			SELECT subject_id AS id, clicks AS total, 0 AS sums, 0 AS n FROM click_totals WHERE subject_id LIKE 'lnk%'
-			UNION ALL SELECT subject_id, 0, clicks, 0 FROM click_buckets WHERE subject_id LIKE 'lnk%'
+			UNION ALL SELECT subject_id, 0, clicks, 0 FROM click_days WHERE subject_id LIKE 'lnk%'
+			UNION ALL SELECT subject_id, 0, 1, 0 FROM click_totals JOIN clicks ON link_id = subject_id AND clicked_at >= sealed_at
 			UNION ALL SELECT link_id, 0, 0, 1 FROM clicks) AS counts GROUP BY id`) {
 			seen := left[r.ID]
 			delete(left, r.ID)

@@ -29,23 +29,23 @@ type Total struct {
 	Bots int64
 	// LastAt is the latest click.
 	LastAt time.Time
-	// BeforeAt is what LastAt was before it was last written: no sum that begins later has been there.
-	BeforeAt time.Time
-	// SealedAt is the midnight (UTC) before which each day of the subject has a row in click_days.
+	// SealedAt is the quarter of an hour before which the clicks of the subject are in click_days.
 	SealedAt time.Time
+	// SealedClicks is about how many clicks are there: those that the subject had when it was sealed.
+	SealedClicks int64 `bun:",scanonly"`
 	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in
 	// click_details.
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
-// Never is what LastAt, BeforeAt and SealedAt begin with.
+// Never is what LastAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // addTotal adds to an existing total by Chan's formula, and returns what only the table has: the
-// workspace, the stored rollups and the sealed ones. If everything stored is sealed, the following
-// days without clicks are sealed too.
+// workspace, and up to when it is sealed. If all its clicks are sealed, the following days without clicks are sealed
+// too.
 const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
-	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
+	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots,
 	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at
 		THEN excluded.sealed_at ELSE t.sealed_at END,
 	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
@@ -54,7 +54,7 @@ const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 	latency_m2 = t.latency_m2 + excluded.latency_m2
 		+ (excluded.latency_mean - t.latency_mean) * (excluded.latency_mean - t.latency_mean)
 		* t.clicks * excluded.clicks / (t.clicks + excluded.clicks)
-	RETURNING subject_id, workspace_id, before_at, sealed_at`
+	RETURNING subject_id, workspace_id, sealed_at`
 
 // Merge adds to totals, which are in the order of their ids, in one statement.
 func Merge(ctx context.Context, tx bun.Tx, totals []Total) error {
@@ -75,7 +75,7 @@ func Merge(ctx context.Context, tx bun.Tx, totals []Total) error {
 		if t == nil {
 			return fmt.Errorf("a total of %q, which was not written", m.SubjectID)
 		}
-		t.WorkspaceID, t.BeforeAt, t.SealedAt = m.WorkspaceID, m.BeforeAt.UTC(), m.SealedAt.UTC()
+		t.WorkspaceID, t.SealedAt = m.WorkspaceID, m.SealedAt.UTC()
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func sum(clicks []click.Click, subject func(*click.Click) string) []Total {
 		c := &clicks[i]
 		t := bySubject[subject(c)]
 		if t == nil {
-			t = &Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: Never, BeforeAt: Never,
+			t = &Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: Never,
 				SealedAt: c.ClickedAt.UTC().Truncate(click.Day)}
 			bySubject[subject(c)] = t
 		}

@@ -108,11 +108,8 @@ type Config struct {
 	// When clicks are written to the disk, and survive a loss of power: os (by the kernel), interval
 	// (every 100 ms) or always (before the response).
 	ClickLogSync string `env:"LINKFORGE_CLICK_LOG_SYNC" default:"os" syntax:"sync"`
-	// Retention of single clicks in full months, 1 to 1200; rollups remain.
+	// Retention of single clicks in full months, 1 to 1200; days remain.
 	ClickMonths int `env:"LINKFORGE_CLICK_MONTHS" default:"13" min:"1" max:"1200"`
-	// Retention of rollups by 15 minutes in full months, 1 to 1200, at least LINKFORGE_CLICK_MONTHS;
-	// daily rollups remain.
-	SumMonths int `env:"LINKFORGE_SUM_MONTHS" default:"25" min:"1" max:"1200"`
 	// MaxMind DB file of countries; reloaded when it changes. Empty: no countries.
 	GeoIP string `env:"LINKFORGE_GEOIP"`
 	// Allow links without an account: on or off.

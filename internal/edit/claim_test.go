@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
@@ -58,7 +59,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 				t.Errorf("%+v: %d clicks in the workspace's stats, want 5: %v", of, total.Clicks, err)
 			}
 		}
-		for _, table := range []string{"clicks", "click_buckets", "click_totals"} {
+		for _, table := range []string{"clicks", "click_days", "click_totals"} {
 			n, err := d.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).Count(db.AsSystem(t.Context()))
 			if err != nil || n != 0 {
 				t.Errorf("%d rows of %s stayed behind: %v", n, table, err)
@@ -174,12 +175,14 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 			t.Fatalf("%d workspaces got the link", len(winners))
 		}
 		// its own, and its workspace's
-		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_buckets": 2, "click_totals": 2} {
+		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_totals": 2} {
 			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).Count(db.AsSystem(t.Context()))
 			if err != nil || n != want {
 				t.Errorf("%d rows of %s are the winner's, want %d: %v", n, table, want, err)
 			}
 		}
+		must.NoError(t, b.Clicks.Seal(t.Context()))
+		must.Value(b.Clicks.Verify(t.Context(), func(d clicksql.Difference) { t.Errorf("differs: %+v", d) }))(t)
 	})
 }
 
@@ -193,7 +196,7 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 		b.claimOne(t, b.Mine, token)
 		b.Follow(t, l, 1)
 		// its own, and its workspace's
-		for table, want := range map[string]int64{"clicks": 1, "click_buckets": 2, "click_totals": 2} {
+		for table, want := range map[string]int64{"clicks": 1, "click_totals": 2} {
 			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID()).
 				Count(db.AsSystem(t.Context())); err != nil || n != want {
 				t.Errorf("%d rows of %s: %v", n, table, err)

@@ -386,11 +386,11 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 		b.clicks(t, l)
 		in := func(where string) (n int64) {
 			t.Helper()
-			must.NoError(t, d.NewSelect().Table("click_buckets").ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-				Where("subject_id = ?", l.ID).Where(where, month.End()).Scan(db.AsSystem(t.Context()), &n))
+			must.NoError(t, d.NewSelect().Table("clicks").ColumnExpr("COUNT(*)").
+				Where("link_id = ?", l.ID).Where(where, month.End()).Scan(db.AsSystem(t.Context()), &n))
 			return n
 		}
-		before, after := in("starts_at < ?"), in("starts_at >= ?")
+		before, after := in("clicked_at < ?"), in("clicked_at >= ?")
 		if before != 200 || after != 200 || redirects.Load() != 400 {
 			t.Errorf("%d clicks in the first month and %d in the second, want 200 each; %d redirects", before, after,
 				redirects.Load())

@@ -129,7 +129,7 @@ func Open(o Options) (*Stores, error) {
 		Audit:    &audit.Store{DB: o.DB, Now: o.Now},
 		LinkList: &linklist.Store{DB: o.DB, Now: o.Now},
 		Clicks: &clicksql.Store{
-			DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now,
+			DB: o.DB, ClickMonths: o.Config.ClickMonths, Now: o.Now,
 		},
 		Ledger:      &clickledger.Ledger{DB: o.DB},
 		Exports:     stats.Exports{Secrets: o.Config.JWTSecrets, PublicURL: o.Config.PublicURL, Now: o.Now},

@@ -101,35 +101,43 @@ clicks:
 	}
 }
 
-// eachDetail reads the days of the range whose details are stored by column, and returns the other
-// spans of the range. A day whose number of clicks has changed since is one of the others.
-func (s *query) eachDetail(
-	ctx context.Context, columns []click.Dimension, f func(*dayOfDetails),
+// eachDetail reads the days of spans whose details are stored by column, and returns what is left of the spans. A day
+// whose number of clicks has changed since is left. It returns InvalidInput if there were clicks that are not stored any
+// more.
+func (q *query) eachDetail(
+	ctx context.Context, spans []clickstore.Range, columns []click.Dimension, f func(clickstore.Range, *dayOfDetails),
 ) (rest []clickstore.Range, err error) {
-	subject := s.LinkID
-	if s.IsWorkspace() {
-		subject = s.Member.ID()
+	if err := q.checkKept(ctx, spans...); err != nil {
+		return nil, err
+	}
+	subject := q.LinkID
+	if q.IsWorkspace() {
+		subject = q.Member.ID()
 	}
 	if subject == "" { // of several links there may be more days than clicks
-		return []clickstore.Range{s.Range}, nil
+		return spans, nil
 	}
-	q := s.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
-		Join("JOIN ? AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks",
-			bun.Ident(days)).
-		Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", s.Member.ID()).
-		Where("x.starts_at >= ?", s.From.Truncate(click.Day)).Where("x.starts_at < ?", s.To)
-	at := s.From
-	err = eachDetailOf(ctx, q.Order("x.starts_at"), columns, func(d *dayOfDetails) {
-		if at.Before(d.start) {
-			rest = append(rest, clickstore.Range{From: at, To: d.start})
+	for _, span := range spans {
+		stored := q.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
+			Join("JOIN click_days AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks").
+			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.Member.ID()).
+			Where("x.starts_at >= ?", span.From.Truncate(click.Day)).Where("x.starts_at < ?", span.To)
+		at := span.From
+		err := eachDetailOf(ctx, stored.Order("x.starts_at"), columns, func(d *dayOfDetails) {
+			if at.Before(d.start) {
+				rest = append(rest, clickstore.Range{From: at, To: d.start})
+			}
+			at = d.start.Add(click.Day)
+			f(span, d)
+		})
+		if err != nil {
+			return nil, err
 		}
-		at = d.start.Add(click.Day)
-		f(d)
-	})
-	if at.Before(s.To) {
-		rest = append(rest, clickstore.Range{From: at, To: s.To})
+		if at.Before(span.To) {
+			rest = append(rest, clickstore.Range{From: at, To: span.To})
+		}
 	}
-	return rest, err
+	return rest, nil
 }
 
 // eachDetailOf goes through the rows of a query of the table, which it calls x.
@@ -207,9 +215,10 @@ func (s *Store) Detail(ctx context.Context) error {
 
 func (s *Store) detailWorkspace(ctx context.Context, t *clickledger.Total) error {
 	var busy []time.Time
+	until := t.SealedAt.Truncate(click.Day) // a day that is not over has more clicks later
 	err := s.DB.NewSelect().Table(days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
 		Where("clicks >= ?", minDetailedClicks).
-		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", t.SealedAt).
+		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", until).
 		Order("starts_at").Scan(ctx, &busy)
 	if err != nil {
 		return err
@@ -219,7 +228,7 @@ func (s *Store) detailWorkspace(ctx context.Context, t *clickledger.Total) error
 			return err
 		}
 	}
-	return s.detailedUntil(ctx, s.DB, t, t.SealedAt)
+	return s.detailedUntil(ctx, s.DB, t, until)
 }
 
 // detailDay reads a day before it locks anything. If a click is added to the day meanwhile, the
@@ -229,7 +238,7 @@ func (s *Store) detailDay(ctx context.Context, t *clickledger.Total, start time.
 	if err != nil {
 		return err
 	}
-	if err := KeepMonth(ctx, s.DB, start); err != nil {
+	if err := keepMonth(ctx, s.DB, start); err != nil {
 		return err
 	}
 	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -1,14 +1,16 @@
 package clicksql
 
-func init() { minDetailedClicks = BusyDay }
+func init() { minDetailedClicks, busyToday = BusyDay, BusyDay }
 
 // What tests of the database need to know.
 const (
-	BusyDay  = 3
-	Details  = details
-	Quarters = quarters
-	Days     = days
+	BusyDay = 3
+	Details = details
+	Days    = days
 )
 
-// Bucket is a row of sums.
-type Bucket = bucket
+// Day is a row of the days.
+type Day = day
+
+// KeepMonth makes room for a month.
+var KeepMonth = keepMonth

@@ -15,13 +15,13 @@ import (
 // Move moves the clicks of a link without an owner to a workspace, and adds them to its rollups.
 // The total is moved first, or created: pending clicks find their workspace there.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	moved := clickledger.Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, BeforeAt: clickledger.Never, SealedAt: clickledger.Never}
+	moved := clickledger.Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, SealedAt: clickledger.Never}
 	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
 		Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
 	if err == nil && moved.Clicks > 0 {
 		err = s.addToWorkspace(ctx, tx, &moved)
 	}
-	for _, table := range []string{"clicks", quarters, days} {
+	for _, table := range []string{"clicks", days} {
 		column := "subject_id"
 		if table == "clicks" {
 			column = "link_id"
@@ -37,30 +37,39 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 	return nil
 }
 
-// addToWorkspace adds the sums of a link to those of its workspace.
+// addToWorkspace adds the clicks of a link to its workspace: to the total, and to the days as far as the workspace is
+// sealed. Days that both have sealed are those of the link; the others are counted again.
 func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *clickledger.Total) error {
 	space := []clickledger.Total{*link}
-	space[0].SubjectID, space[0].BeforeAt = link.WorkspaceID, clickledger.Never
+	space[0].SubjectID = link.WorkspaceID
 	if err := clickledger.Merge(ctx, tx, space); err != nil {
 		return err
 	}
-	var rows []bucket
-	if err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Scan(ctx); err != nil {
+	sealed := space[0].SealedAt
+	both := earlier(sealed, link.SealedAt.UTC()).Truncate(click.Day)
+	var rows []day
+	err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Where("starts_at < ?", both).Scan(ctx)
+	if err != nil {
 		return err
 	}
-	moved := sums{}
+	moved := additions{}
 	for i := range rows {
-		one := moved.rollupFor(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
-		if err := one.add(&rows[i]); err != nil {
+		one := moved.to(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt.UTC())
+		if err := one.addDay(&rows[i]); err != nil {
 			return err
 		}
 		one.counts.Add(click.LinkDimension, link.SubjectID, rows[i].count())
 	}
-	all, known := moved.sorted(), map[string]*clickledger.Total{link.WorkspaceID: &space[0]}
-	if err := addLate(ctx, s.DB, tx, lateOf(all, known), known); err != nil {
+	open := tx.NewSelect().Model((*click.Row)(nil)).Where("link_id = ?", link.SubjectID).
+		Where("clicked_at >= ?", both).Where("clicked_at < ?", sealed)
+	err = s.eachClick(ctx, open, func(c *click.Click) {
+		c.WorkspaceID = link.WorkspaceID
+		moved.addToWorkspace(c)
+	})
+	if err != nil {
 		return err
 	}
-	return addSums(ctx, s.DB, tx, quarters, all, known)
+	return addLate(ctx, s.DB, tx, moved)
 }
 
 // purgeBatch is how many clicks are removed at once.
@@ -76,7 +85,6 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	}{
 		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
 		{"orphans", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
-		{quarters, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 	} {

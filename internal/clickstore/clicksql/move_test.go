@@ -141,8 +141,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 			must.NoError(t, w.PurgeWorkspace(t.Context(), gone))
 		}
 		for table, columns := range map[string][]string{
-			"clicks": {"workspace_id", "link_id"}, clicksql.Quarters: {"workspace_id", "subject_id"},
-			clicksql.Days:  {"workspace_id", "subject_id"},
+			"clicks": {"workspace_id", "link_id"}, clicksql.Days: {"workspace_id", "subject_id"},
 			"click_totals": {"workspace_id", "subject_id"}, "orphans": {"workspace_id"},
 		} {
 			for _, column := range columns {

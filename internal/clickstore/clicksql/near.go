@@ -19,9 +19,10 @@ type Busy struct {
 // workspace ID, for the operator. hitQuota is the quota of workspaces without one of their own.
 func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (map[string]Busy, error) {
 	var found []Busy
-	links := s.DB.NewSelect().Model((*bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").
-		Where("starts_at >= ?", month.Of(s.Now()).Start()).Where("subject_id <> workspace_id").
-		Group("subject_id", "workspace_id")
+	from := month.Of(s.Now()).Start()
+	links := s.DB.NewSelect().TableExpr("click_totals AS total").Column("subject_id", "workspace_id").
+		ColumnExpr("? AS hits", SinceSQL("total.subject_id", from)).
+		Where("last_at >= ?", from).Where("subject_id <> workspace_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS l", links).Join("JOIN workspaces AS w ON w.id = l.workspace_id").
 		ColumnExpr("l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS "+
 			"allowed", hitQuota).

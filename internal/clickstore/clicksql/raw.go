@@ -15,29 +15,20 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// This file answers queries that rollups cannot, from single clicks, as long as they are stored.
+// This file counts single clicks, as long as they are stored: by column those of busy days, and one by one the others.
 
 // CheckKept implements clickstore.Store.
-func (s *Store) CheckKept(ctx context.Context, q clickstore.Query) error {
-	return (&query{q, s}).checkCombined(ctx)
-}
-
-// checkCombined refuses a range whose single clicks have been deleted.
-func (s *query) checkCombined(ctx context.Context) error {
-	since := s.store.ClicksSince()
-	if !s.From.Before(since) {
-		return nil
-	}
-	return s.checkClicks(ctx, clickstore.Range{From: s.From, To: earlier(since, s.To)}, since, "Combined filters are available")
+func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {
+	return (&query{of, s}).checkKept(ctx, of.Range)
 }
 
 // clicks selects single clicks.
-func (s *query) clicks() *bun.SelectQuery {
-	q := s.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", s.Member.ID())
-	if !s.IsWorkspace() {
-		q = s.subject(q, "link_id")
+func (q *query) clicks() *bun.SelectQuery {
+	sel := q.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", q.Member.ID())
+	if !q.IsWorkspace() {
+		sel = q.subject(sel, "link_id")
 	}
-	return filtered(q, s.Filter)
+	return filtered(sel, q.Filter)
 }
 
 // clicksIn selects the single clicks of some spans.
@@ -71,18 +62,14 @@ func filtered(q *bun.SelectQuery, f clickstore.Filter) *bun.SelectQuery {
 // counted are the columns of a Count.
 const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
 
-// countClicks counts clicks by the quarter of an hour: by columns, and one by one where there are
-// none.
-func (s *query) countClicks(ctx context.Context) (points []clickstore.Point, err error) {
-	if err := s.checkCombined(ctx); err != nil {
-		return nil, err
-	}
-	rest, err := s.eachDetail(ctx, slices.Collect(maps.Keys(s.Values)), func(d *dayOfDetails) {
+// countClicks counts the clicks of spans by the quarter of an hour.
+func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (points []clickstore.Point, err error) {
+	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)), func(span clickstore.Range, d *dayOfDetails) {
 		var found [click.Day / click.BucketLength]rollup.Count
-		d.eachClick(s.Values, func(_ int, quarter byte, one rollup.Count) { found[quarter].Add(one) })
+		d.eachClick(q.Values, func(_ int, quarter byte, one rollup.Count) { found[quarter].Add(one) })
 		for quarter, n := range found {
 			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
-			if n.Clicks > 0 && !at.Before(s.From) && at.Before(s.To) {
+			if n.Clicks > 0 && !at.Before(span.From) && at.Before(span.To) {
 				points = append(points, clickstore.Point{Start: at, Count: n})
 			}
 		}
@@ -94,30 +81,29 @@ func (s *query) countClicks(ctx context.Context) (points []clickstore.Point, err
 		Quarter int64
 		rollup.Count
 	}
-	err = s.clicksIn(rest...).ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").
+	err = q.clicksIn(rest...).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}
 	for _, r := range rows {
-		points = append(points, clickstore.Point{Start: time.Unix(r.Quarter*int64(click.BucketLength/time.Second), 0).UTC(), Count: r.Count})
+		start := time.Unix(r.Quarter*int64(click.BucketLength/time.Second), 0).UTC()
+		points = append(points, clickstore.Point{Start: start, Count: r.Count})
 	}
 	return points, nil
 }
 
-// countBy counts clicks by the values of a dimension: by columns, and one by one where there are
-// none.
-func (s *query) countBy(ctx context.Context, by click.Dimension) (rollup.Values, error) {
-	if err := s.checkCombined(ctx); err != nil {
-		return nil, err
-	}
-	all := rollup.Values{}
-	wanted := append(slices.Collect(maps.Keys(s.Values)), by)
-	rest, err := s.eachDetail(ctx, slices.Compact(slices.Sorted(slices.Values(wanted))), func(d *dayOfDetails) {
+// countBy counts the clicks of spans by the values of a dimension.
+func (q *query) countBy(
+	ctx context.Context, by click.Dimension, spans []clickstore.Range, all rollup.Values,
+) error {
+	wanted := slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(q.Values)), by))))
+	rest, err := q.eachDetail(ctx, spans, wanted, func(span clickstore.Range, d *dayOfDetails) {
 		column := d.columns[by]
 		found := make([]rollup.Count, len(column.values))
-		d.eachClick(s.Values, func(number int, quarter byte, one rollup.Count) {
-			if at := d.start.Add(time.Duration(quarter) * click.BucketLength); !at.Before(s.From) && at.Before(s.To) {
+		d.eachClick(q.Values, func(number int, quarter byte, one rollup.Count) {
+			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
+			if !at.Before(span.From) && at.Before(span.To) {
 				found[column.clickCode(number)].Add(one)
 			}
 		})
@@ -128,16 +114,16 @@ func (s *query) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 		}
 	})
 	if err != nil || len(rest) == 0 {
-		return all, err
+		return err
 	}
 	var rows []struct {
 		Value *string
 		rollup.Count
 	}
-	err = s.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
+	err = q.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
 		GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("counting clicks one by one: %w", err)
+		return fmt.Errorf("counting clicks one by one: %w", err)
 	}
 	for _, r := range rows {
 		if r.Value == nil {
@@ -145,27 +131,31 @@ func (s *query) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 		}
 		all.Add(*r.Value, r.Count)
 	}
-	return all, nil
+	return nil
 }
 
-// latencies reads the latencies of clicks, one by one.
-func (s *query) latencies(ctx context.Context) (rollup.Tally, rollup.Values, error) {
-	if err := s.checkCombined(ctx); err != nil {
-		return rollup.Tally{}, nil, err
+// latencies adds the latencies of the clicks of spans, one by one.
+func (q *query) latencies(
+	ctx context.Context, spans []clickstore.Range, tally *rollup.Tally, steps rollup.Values,
+) error {
+	if len(spans) == 0 {
+		return nil
 	}
-	rows, err := s.clicksIn(s.Range).Column("latency_ms").Rows(ctx)
+	if err := q.checkKept(ctx, spans...); err != nil {
+		return err
+	}
+	rows, err := q.clicksIn(spans...).Column("latency_ms").Rows(ctx)
 	if err != nil {
-		return rollup.Tally{}, nil, fmt.Errorf("reading latencies: %w", err)
+		return fmt.Errorf("reading latencies: %w", err)
 	}
 	defer rows.Close()
-	tally, steps := rollup.Tally{}, rollup.Values{}
 	for rows.Next() {
 		var ms float64
 		if err := rows.Scan(&ms); err != nil {
-			return rollup.Tally{}, nil, fmt.Errorf("reading latencies: %w", err)
+			return fmt.Errorf("reading latencies: %w", err)
 		}
 		tally.Add(ms)
 		steps.Add(string([]byte{rollup.LatencyStep(ms)}), rollup.Count{Clicks: 1})
 	}
-	return tally, steps, rows.Err()
+	return rows.Err()
 }

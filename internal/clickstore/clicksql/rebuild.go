@@ -123,39 +123,28 @@ func (s *Store) compareMonth(
 		return nil, err
 	}
 	end := month.AddDate(0, 1, 0)
-	want, err := s.count(ctx, tx, t, month, end)
+	want, err := s.count(ctx, tx, t, month, earlier(end, t.SealedAt))
 	if err != nil || len(want) == 0 { // without any click: expired months are deleted as a whole
 		return nil, err
 	}
-	wantDays := lateOf(want.sorted(), map[string]*clickledger.Total{subject: t})
-	differs, clicks := false, int64(0)
-	for _, part := range []struct {
-		table string
-		want  sums
-	}{{quarters, want}, {days, wantDays}} {
-		var is []bucket
-		err := tx.NewSelect().Model(&is).ModelTableExpr("? AS bucket", bun.Ident(part.table)).
-			Where("subject_id = ?", subject).Where("starts_at >= ?", month).Where("starts_at < ?", end).Scan(ctx)
-		if err != nil {
+	var is []day
+	err = tx.NewSelect().Model(&is).Where("subject_id = ?", subject).Where("starts_at >= ?", month).Where("starts_at < ?", end).
+		Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	clicks := int64(0)
+	for i := range is {
+		clicks += is[i].Clicks
+	}
+	differs := !want.equal(is)
+	if differs && fix {
+		if err := s.rewrite(ctx, tx, subject, month, end, want); err != nil {
 			return nil, err
-		}
-		if part.table == quarters {
-			for i := range is {
-				clicks += is[i].Clicks
-			}
-		}
-		if part.want.equal(is) {
-			continue
-		}
-		differs = true
-		if fix {
-			if err := s.rewrite(ctx, tx, part.table, subject, month, end, part.want); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if !differs {
-		differs, err = s.detailsDiffer(ctx, tx, subject, month, wantDays)
+		differs, err = s.detailsDiffer(ctx, tx, subject, month, want)
 	}
 	if err != nil || !differs {
 		return nil, err
@@ -170,7 +159,7 @@ func (s *Store) compareMonth(
 
 // detailsDiffer compares the details of a subject's month with its days.
 func (s *Store) detailsDiffer(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, want sums,
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, want additions,
 ) (bool, error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
@@ -197,27 +186,22 @@ func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *clickledger.Tot
 	return reopen(ctx, tx, t.WorkspaceID, from)
 }
 
-func (s sums) clicks() (n int64) {
-	for _, one := range s {
-		n += one.Clicks
-	}
-	return n
-}
-
-// rewrite replaces all rows of a subject in a span of time.
-func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want sums) error {
-	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).
+// rewrite replaces the days of a subject in a span of time.
+func (s *Store) rewrite(ctx context.Context, tx bun.Tx, subject string, from, to time.Time, want additions) error {
+	_, err := tx.NewDelete().Table(days).Where("subject_id = ?", subject).Where("starts_at >= ?", from).
 		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	return addSums(ctx, s.DB, tx, table, want.sorted(), nil)
+	return addDays(ctx, s.DB, tx, want)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
 // ends. It makes one when there is none.
 func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickledger.Total, error) {
-	t := &clickledger.Total{SubjectID: subject, WorkspaceID: subject, LastAt: clickledger.Never, BeforeAt: clickledger.Never, SealedAt: clickledger.Never}
+	t := &clickledger.Total{
+		SubjectID: subject, WorkspaceID: subject, LastAt: clickledger.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
+	}
 	if !isWorkspace(subject) {
 		var owners []string
 		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
@@ -235,57 +219,62 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clic
 
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
 
-// addUp computes the total of a subject from its days and the later quarters of an hour.
+// addUp computes the total of a subject from its days and the later clicks.
 func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*clickledger.Total, error) {
 	want := &clickledger.Total{SubjectID: t.SubjectID, LastAt: t.LastAt}
-	for table, where := range map[string]string{days: "starts_at < ?", quarters: "starts_at >= ?"} {
-		var rows []bucket
-		err := tx.NewSelect().Model(&rows).ModelTableExpr("? AS bucket", bun.Ident(table)).ExcludeColumn("counts").
-			Where("subject_id = ?", t.SubjectID).Where(where, t.SealedAt).Scan(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			want.Tally.Merge(rows[i].Tally)
-			want.Bots += rows[i].Bots
-			if rows[i].StartsAt.After(want.LastAt) {
-				want.LastAt = rows[i].StartsAt
-			}
-		}
-	}
-	return want, nil
-}
-
-// count sums up the clicks of a subject in a span of time, row by row.
-func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickledger.Total, from, to time.Time) (sums, error) {
-	column, add := "link_id", sums.addToLink
-	if isWorkspace(t.SubjectID) {
-		column, add = "workspace_id", sums.addToWorkspace
-	}
-	rows, err := tx.NewSelect().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID).
-		Where("clicked_at >= ?", from).Where("clicked_at < ?", to).Rows(ctx)
+	var rows []day
+	err := tx.NewSelect().Model(&rows).ExcludeColumn("counts").Where("subject_id = ?", t.SubjectID).
+		Where("starts_at < ?", t.SealedAt).Scan(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	counted := sums{}
-	for rows.Next() {
-		var r click.Row
-		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
-			return nil, err
-		}
-		add(counted, r.Click())
+	for i := range rows {
+		want.Tally.Merge(rows[i].Tally)
+		want.Bots += rows[i].Bots
+		want.LastAt = later(want.LastAt, rows[i].StartsAt.UTC())
 	}
-	return counted, rows.Err()
+	err = s.eachClick(ctx, clicksOf(tx, t).Where("clicked_at >= ?", t.SealedAt), func(c *click.Click) {
+		want.Tally.Add(c.LatencyMs)
+		want.Bots += countOf(c).Bots
+	})
+	if err != nil {
+		return nil, err
+	}
+	var last bun.NullTime
+	if err := clicksOf(tx, t).ColumnExpr("MAX(clicked_at)").Scan(ctx, &last); err != nil {
+		return nil, err
+	}
+	want.LastAt = later(want.LastAt, last.UTC())
+	return want, nil
+}
+
+// count adds up the clicks of a subject in a span of time, one by one.
+func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickledger.Total, from, to time.Time) (additions, error) {
+	counted := additions{}
+	add := counted.addToLink
+	if isWorkspace(t.SubjectID) {
+		add = counted.addToWorkspace
+	}
+	q := clicksOf(tx, t).Where("clicked_at >= ?", from).Where("clicked_at < ?", to)
+	return counted, s.eachClick(ctx, q, add)
+}
+
+// clicksOf selects the clicks of a subject.
+func clicksOf(tx bun.Tx, t *clickledger.Total) *bun.SelectQuery {
+	column := "link_id"
+	if isWorkspace(t.SubjectID) {
+		column = "workspace_id"
+	}
+	return tx.NewSelect().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID)
 }
 
 // equal reports whether rows have the same counts; latencies may differ by rounding errors.
-func (s sums) equal(rows []bucket) bool {
-	if len(s) != len(rows) {
+func (a additions) equal(rows []day) bool {
+	if len(a) != len(rows) {
 		return false
 	}
 	for i := range rows {
-		one := s[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}]
+		one := a[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}]
 		if one == nil || !one.Near(rows[i].Tally) || one.Visits != rows[i].Visits || one.Bots != rows[i].Bots {
 			return false
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
@@ -23,10 +24,11 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		var links []string
 		for i := range 5 {
 			links = append(links, id.New(id.Link))
-			b.RecordClicks(links[i], clicktest.Noon, 1, 2, 3)
-			b.RecordClicks(links[i], clicktest.Noon.Add(time.Hour), 40)
+			b.RecordClicks(links[i], clicktest.Noon.Add(-click.Day), 1, 2, 3)
+			b.RecordClicks(links[i], clicktest.Noon.Add(time.Hour-click.Day), 40)
 		}
 		b.FlushClicks(t)
+		must.NoError(t, b.Seal(t.Context()))
 		verify := func(want int) {
 			t.Helper()
 			found := map[string]bool{}
@@ -39,8 +41,8 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		was := must.Value(b.Ledger.Totals(t.Context(), b.Member, links...))(t)
 		for i, breakage := range []string{
 			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?",
-			"UPDATE click_buckets SET latency_mean = 7 WHERE subject_id = ?",
-			"DELETE FROM click_buckets WHERE subject_id = ?", "DELETE FROM click_totals WHERE subject_id = ?",
+			"UPDATE click_days SET latency_mean = 7 WHERE subject_id = ?",
+			"DELETE FROM click_days WHERE subject_id = ?", "DELETE FROM click_totals WHERE subject_id = ?",
 		} {
 			must.Value(d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())))(t)
 		}

@@ -79,8 +79,7 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 
 		since := w.ClicksSince()
 		for _, breakage := range []string{
-			"UPDATE click_buckets SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE starts_at >= ?",
-			"DELETE FROM click_buckets WHERE visits = 1 AND starts_at >= ?",
+			"UPDATE click_days SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE visits = 1 AND starts_at >= ?",
 			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?",
 			"UPDATE click_details SET os = browser, moments = moments WHERE starts_at >= ?",
 		} {

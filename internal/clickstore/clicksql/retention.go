@@ -3,6 +3,7 @@ package clicksql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -13,99 +14,144 @@ import (
 	"github.com/linkforge/linkforge/internal/month"
 )
 
-// The default numbers of whole months for which single clicks and quarter-hour rollups are stored.
-// Daily rollups are stored forever.
-const (
-	DefaultClickMonths   = 13
-	DefaultQuarterMonths = 25
-)
+// DefaultClickMonths is the default number of whole months for which single clicks are stored. Days are stored forever.
+const DefaultClickMonths = 13
 
 // visitorsKept is how long after its day a visitor may still be counted: clicks may wait for the
 // database. The day's key is forgotten when the day is over.
 const visitorsKept = 2 * click.Day
 
-// ClicksSince is the instant since which single clicks are stored, quartersSince that of
-// quarter-hour rollups, which is not later.
-func (s *Store) ClicksSince() time.Time { return s.since(s.ClickMonths, DefaultClickMonths) }
-func (s *Store) quartersSince() time.Time {
-	if since := s.since(s.QuarterMonths, DefaultQuarterMonths); since.Before(s.ClicksSince()) {
-		return since
-	}
-	return s.ClicksSince()
-}
-
-func (s *Store) since(months, otherwise int) time.Time {
+// ClicksSince is the instant since which single clicks are stored.
+func (s *Store) ClicksSince() time.Time {
+	months := s.ClickMonths
 	if months == 0 {
-		months = otherwise
+		months = DefaultClickMonths
 	}
 	return month.Of(s.Now()).Start().AddDate(0, -months, 0)
 }
 
-// sealedAtOnce bounds a transaction.
-const sealedAtOnce = 500
+const (
+	// sealedAtOnce and clicksAtOnce bound a transaction.
+	sealedAtOnce = 500
+	clicksAtOnce = 100_000
+	// subjectsPerQuery bounds a statement.
+	subjectsPerQuery = 50
+)
 
-// Seal sums up the days that are over, so that long ranges are read by the day.
+// busyToday is the number of clicks from which a day is sealed before it is over. Fewer are counted from their rows fast
+// enough. Tests reduce it.
+var busyToday int64 = 2000
+
+// Seal adds clicks to the days of their links and workspaces: of days that are over, and of busy subjects those of the
+// quarters of an hour that are over. Later clicks of these times are added when they are written.
 func (s *Store) Seal(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
-	today := s.Now().UTC().Truncate(click.Day)
 	for last := ""; ; {
-		var subjects []string
+		var next string
 		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			subjects, err = s.sealAfter(ctx, tx, last, today)
+			next, err = s.sealAfter(ctx, tx, last)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("rolling up days: %w", err)
+			return fmt.Errorf("sealing days: %w", err)
 		}
-		if len(subjects) == 0 {
+		if next == "" {
 			return nil
 		}
-		last = subjects[len(subjects)-1]
+		last = next
 	}
 }
 
-// sealAfter seals the next subjects in the order of their ids, which it returns.
-func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today time.Time) (subjects []string, err error) {
+// sealing is what is sealed of a subject: its clicks from one instant to another.
+type sealing struct {
+	clickledger.Total
+	until time.Time
+}
+
+// sealAfter seals the next subjects in the order of their ids, and returns the last one; empty if there is none.
+func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string) (next string, err error) {
+	quarter, midnight := s.Now().UTC().Truncate(click.BucketLength), s.Now().UTC().Truncate(click.Day)
 	var totals []clickledger.Total
-	err = s.DB.ForUpdate(tx.NewSelect().Model(&totals).Column("subject_id", "sealed_at").Where("subject_id > ?", last).
-		Where("sealed_at < ?", today).Where("last_at >= sealed_at").Order("subject_id").Limit(sealedAtOnce)).Scan(ctx)
-	if err != nil || len(totals) == 0 {
-		return nil, err
-	}
-	whole, sealedAt, oldest := sums{}, map[string]time.Time{}, today
-	for _, t := range totals {
-		subjects = append(subjects, t.SubjectID)
-		sealedAt[t.SubjectID] = t.SealedAt
-		if t.SealedAt.Before(oldest) {
-			oldest = t.SealedAt
-		}
-	}
-	var rows []bucket
-	err = tx.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(subjects)).Where("starts_at >= ?", oldest).
-		Where("starts_at < ?", today).Scan(ctx)
+	err = s.DB.ForUpdate(tx.NewSelect().Model(&totals).
+		Column("subject_id", "workspace_id", "clicks", "sealed_clicks", "sealed_at").Where("subject_id > ?", last).
+		Where("last_at >= sealed_at").
+		Where("sealed_at < ? OR sealed_at < ? AND clicks - sealed_clicks >= ?", midnight, quarter, busyToday).
+		Order("subject_id").Limit(sealedAtOnce)).Scan(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	for i := range rows {
-		if b := &rows[i]; !b.StartsAt.Before(sealedAt[b.SubjectID]) {
-			d := whole.rollupFor(b.SubjectID, b.WorkspaceID, b.StartsAt.UTC().Truncate(click.Day))
-			if err := d.add(b); err != nil {
-				return nil, err
-			}
-			d.counts.AddQuarter(b.StartsAt, b.count())
+	var all []sealing
+	for open := int64(0); len(totals) > 0 && open < clicksAtOnce; totals = totals[1:] {
+		one := sealing{totals[0], midnight}
+		if more := one.Clicks - one.SealedClicks; more >= busyToday {
+			one.until, open = quarter, open+more
+		}
+		next, all = one.SubjectID, append(all, one)
+	}
+	sealed := additions{}
+	for chunk := range slices.Chunk(all, subjectsPerQuery) {
+		if err := s.addOpen(ctx, tx, sealed, chunk); err != nil {
+			return "", err
 		}
 	}
-	sealed := make([]bucket, 0, len(whole))
-	for _, one := range whole.sorted() {
-		one.Counts = one.counts.Encode()
-		sealed = append(sealed, one.bucket)
+	if err := addDays(ctx, s.DB, tx, sealed); err != nil {
+		return "", err
 	}
-	if err := replace(ctx, tx, days, sealed); err != nil {
-		return nil, err
+	for _, until := range []time.Time{midnight, quarter} {
+		ids := []string{""}
+		for _, one := range all {
+			if one.until.Equal(until) {
+				ids = append(ids, one.SubjectID)
+			}
+		}
+		_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("sealed_at = ?", until).Set("sealed_clicks = clicks").
+			Where("subject_id IN (?)", bun.In(ids)).Exec(ctx)
+		if err != nil {
+			return "", err
+		}
 	}
-	_, err = tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).
-		Exec(ctx)
-	return subjects, err
+	return next, nil
+}
+
+// addOpen adds the clicks of subjects that are to be sealed.
+func (s *Store) addOpen(ctx context.Context, tx bun.Tx, sealed additions, subjects []sealing) error {
+	of := func(column string, isKind bool, add func(*click.Click)) error {
+		q, some := tx.NewSelect().Model((*click.Row)(nil)), false
+		q = q.WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
+			for _, one := range subjects {
+				if isWorkspace(one.SubjectID) == isKind {
+					some = true
+					q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID, one.SealedAt, one.until)
+				}
+			}
+			return q
+		})
+		if !some {
+			return nil
+		}
+		return s.eachClick(ctx, q, add)
+	}
+	if err := of("link_id", false, sealed.addToLink); err != nil {
+		return err
+	}
+	return of("workspace_id", true, sealed.addToWorkspace)
+}
+
+// eachClick calls f with the clicks of a query.
+func (s *Store) eachClick(ctx context.Context, q *bun.SelectQuery, f func(*click.Click)) error {
+	rows, err := q.Rows(ctx)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r click.Row
+		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
+			return err
+		}
+		f(r.Click())
+	}
+	return rows.Err()
 }
 
 // Retain creates the partitions of the next months, and deletes expired ones. days must have been
@@ -113,7 +159,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
-		if err := KeepMonth(ctx, s.DB, month.Of(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
+		if err := keepMonth(ctx, s.DB, month.Of(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}
@@ -124,9 +170,8 @@ func (s *Store) Retain(ctx context.Context) error {
 }
 
 func (s *Store) forgetMonths(ctx context.Context) error {
-	for table, since := range map[string]time.Time{"clicks": s.ClicksSince(), details: s.ClicksSince(),
-		quarters: s.quartersSince()} {
-		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
+	for _, table := range []string{"clicks", details} {
+		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, s.ClicksSince()).Exec(ctx); err != nil {
 			return fmt.Errorf("dropping months of %s: %w", table, err)
 		}
 	}
@@ -142,12 +187,10 @@ func (s *Store) forgetRows(ctx context.Context) error {
 	spaces := map[string]bool{}
 	for _, t := range subjects {
 		spaces[t.WorkspaceID] = true
-		for table, since := range map[string]time.Time{quarters: s.quartersSince(), details: s.ClicksSince()} {
-			batch := s.DB.NewSelect().Table(table).Column("subject_id", "starts_at").
-				Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", since).Limit(purgeBatch)
-			if err := s.removeAll(ctx, table, "subject_id, starts_at", batch); err != nil {
-				return err
-			}
+		batch := s.DB.NewSelect().Table(details).Column("subject_id", "starts_at").
+			Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", s.ClicksSince()).Limit(purgeBatch)
+		if err := s.removeAll(ctx, details, "subject_id, starts_at", batch); err != nil {
+			return err
 		}
 	}
 	for space := range spaces {

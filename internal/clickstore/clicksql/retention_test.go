@@ -22,10 +22,10 @@ import (
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 
-// The retention at noon: single clicks of 13 whole months, and quarters of an hour of 25.
+// clicksKept is the retention at noon: single clicks of 13 whole months. longAgo is a year before.
 var (
-	clicksKept   = time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
-	quartersKept = time.Date(2024, 10, 1, 0, 0, 0, 0, time.UTC)
+	clicksKept = time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
+	longAgo    = time.Date(2024, 10, 1, 0, 0, 0, 0, time.UTC)
 )
 
 // aged is a world of 30 months after retention.
@@ -36,7 +36,7 @@ func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
 	for range 400 {
 		clicks = append(clicks, w.Draw(random, clicktest.Noon.AddDate(0, -30, 0), clicktest.Noon))
 	}
-	for _, edge := range []time.Time{clicksKept, quartersKept} { // the last that go, and the first that stay
+	for _, edge := range []time.Time{clicksKept, longAgo} { // the last that go, and the first that stay
 		for _, at := range []time.Time{edge.Add(-time.Microsecond), edge} {
 			c := w.Draw(random, at, at.Add(time.Microsecond))
 			c.LinkID, c.WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
@@ -76,17 +76,13 @@ func wantStored(t *testing.T, w *clicktest.World) {
 	if err != nil || rows != clicks {
 		t.Errorf("%d clicks are stored, want %d: %v", rows, clicks, err)
 	}
-	if n := rowsBefore(t, w.DB, clicksql.Quarters, "starts_at", quartersKept); n > 0 {
-		t.Errorf("%d expired quarter-hour rollups are stored", n)
-	}
-	if rowsBefore(t, w.DB, clicksql.Quarters, "starts_at", clicksKept) == 0 ||
-		rowsBefore(t, w.DB, clicksql.Days, "starts_at", quartersKept) == 0 {
-		t.Error("rollups were deleted")
+	if rowsBefore(t, w.DB, clicksql.Days, "starts_at", longAgo) == 0 {
+		t.Error("days were deleted")
 	}
 	if w.DB.Kind != db.Postgres {
 		return
 	}
-	for table, first := range map[string]string{"clicks": "clicks_2025_10", clicksql.Quarters: "click_buckets_2024_10"} {
+	for table, first := range map[string]string{"clicks": "clicks_2025_10", clicksql.Details: "click_details_2025_10"} {
 		names := months(t, w.DB, table)
 		if last := table + "_2027_01"; names[0] != first || names[len(names)-1] != last {
 			t.Errorf("months are stored from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
@@ -102,7 +98,7 @@ func wantRefused(t *testing.T, what string, err error, since time.Time) {
 	}
 }
 
-// TestRetention_RemovesOldDetails: clicks go after 13 months and quarters of an hour after 25; sums and
+// TestRetention_RemovesOldDetails: clicks go after 13 months; days and
 // totals stay for ever, and what cannot be known is refused, not counted as nothing.
 func TestRetention_RemovesOldDetails(t *testing.T) {
 	t.Parallel()
@@ -160,13 +156,13 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 			}},
 			{"a latency of people", clicksKept, "", clickstore.Filter{Bots: new(false)},
 				func(s *stats.Stats) error { _, err := s.Latency(t.Context()); return err }},
-			{"days of a zone, of a country", quartersKept, "Asia/Kathmandu", nepal,
+			{"days of a zone, of a country", clicksKept, "Asia/Kathmandu", nepal,
 				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Day); return err }},
-			{"weeks of a zone, of a country", quartersKept, "America/St_Johns", nepal,
+			{"weeks of a zone, of a country", clicksKept, "America/St_Johns", nepal,
 				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Week); return err }},
 		} {
 			t.Run(one.what, func(t *testing.T) {
-				for _, early := range []time.Duration{click.BucketLength, click.Day, 60 * click.Day} {
+				for _, early := range []time.Duration{click.BucketLength, 60 * click.Day, 120 * click.Day} {
 					s, _ := ask(one.since.Add(-early), one.zone, one.f)
 					wantRefused(t, one.what, one.do(s), one.since)
 				}
@@ -178,7 +174,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 			})
 		}
 		for _, zone := range []string{"", "Asia/Kathmandu", "America/St_Johns"} { // days know their quarters for ever
-			s, q := ask(quartersKept.Add(-20*click.Day+time.Hour), zone, clickstore.Filter{})
+			s, q := ask(longAgo.Add(-20*click.Day+time.Hour), zone, clickstore.Filter{})
 			if got, err := s.Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
 				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(w.Meant(q)), err)
 			}
@@ -194,7 +190,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
 		before := len(w.Clicks)
-		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), quartersKept.AddDate(0, -3, 3),
+		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), longAgo.AddDate(0, -3, 3),
 			clickledger.Never.AddDate(0, 0, 1)} {
 			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)),
 				w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
@@ -270,16 +266,16 @@ func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		w.Write(t, clicktest.CrowdOf(w.Links[0], quartersKept.Add(-200*click.Day), 3)...)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], longAgo.Add(-200*click.Day), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)
 		w.Tidy(t)
 		// begins within a day
-		edges := w.All(w.Members[0], quartersKept.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day))
+		edges := w.All(w.Members[0], longAgo.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day))
 		if got, err := w.QueryStats(t, edges).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(edges)) {
 			t.Errorf("the first day has no clicks: %+v: %v", got, err)
 		}
 		// ends before there were clicks
-		earlier := w.All(w.Members[0], quartersKept.Add(-300*click.Day), quartersKept.Add(-250*click.Day))
+		earlier := w.All(w.Members[0], longAgo.Add(-300*click.Day), longAgo.Add(-250*click.Day))
 		earlier.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
 		if got, err := w.QueryStats(t, earlier).Total(t.Context()); err != nil || got != (rollup.Count{}) {
 			t.Errorf("no day has clicks: %+v: %v", got, err)
@@ -293,11 +289,11 @@ func TestRetention_CanBeExtended(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		w.ClickMonths, w.QuarterMonths = 2, 2
+		w.ClickMonths = 2
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, -6, 0), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)
 		w.Tidy(t)
-		w.ClickMonths, w.QuarterMonths = 0, 0
+		w.ClickMonths = 0
 		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
 		w.VerifyRollups(t)
 		must.Value(w.Rebuild(t.Context()))(t)
@@ -308,8 +304,8 @@ func TestRetention_CanBeExtended(t *testing.T) {
 	})
 }
 
-// TestRetention_DaysWithoutQuarters were sealed by an earlier version. Their quarters of an hour
-// are read as long as they are stored.
+// TestRetention_DaysWithoutQuarters were sealed by an earlier version, or are damaged. Their clicks are counted one by one
+// as long as they are stored.
 func TestRetention_DaysWithoutQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -318,15 +314,15 @@ func TestRetention_DaysWithoutQuarters(t *testing.T) {
 		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} {
 			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", counts).
 				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())))(t)
-			for _, from := range []time.Time{quartersKept, quartersKept.Add(click.Day + time.Hour),
+			for _, from := range []time.Time{clicksKept, clicksKept.Add(click.Day + time.Hour),
 				clicktest.Noon.AddDate(0, -3, 0)} {
 				q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: "Asia/Kathmandu"}
 				w.CheckSeries(t, random, q, w.Meant(q))
 			}
 		}
-		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: quartersKept.Add(-60 * click.Day), To: clicktest.Noon}, Zone: "Asia/Kathmandu"})
+		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: clicksKept.Add(-60 * click.Day), To: clicktest.Noon}, Zone: "Asia/Kathmandu"})
 		_, err := s.Series(t.Context(), stats.Day)
-		wantRefused(t, "days of a zone", err, quartersKept)
+		wantRefused(t, "days of a zone", err, clicksKept)
 	})
 }
 
@@ -336,7 +332,7 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
-		var rows []clicksql.Bucket
+		var rows []clicksql.Day
 		must.NoError(t, d.NewSelect().Table(clicksql.Days).Column("subject_id", "starts_at", "counts").
 			Scan(db.AsSystem(t.Context()), &rows))
 		for _, b := range rows {
@@ -352,7 +348,7 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
 				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context())))(t)
 		}
-		q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: quartersKept.Add(-60 * click.Day), To: clicktest.Noon},
+		q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: longAgo.Add(-60 * click.Day), To: clicktest.Noon},
 			Zone: "Asia/Kathmandu"}
 		w.CheckSeries(t, random, q, w.Meant(q))
 	})

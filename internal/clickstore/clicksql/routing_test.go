@@ -106,20 +106,18 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 		w := clicktest.NewWorld(t, d)
 		routed, plain := writeRouted(t, w, clicktest.Noon.Add(-2*click.Day))
 		w.SealDays(t)
-		for _, table := range []string{clicksql.Quarters, clicksql.Days} {
-			for linkID, want := range map[string]int{plain: 0, routed: 6} { // two rules, two targets, two sources
-				var encoded []byte
-				must.NoError(t, d.NewSelect().Table(table).Column("counts").Where("subject_id = ?", linkID).
-					Scan(db.AsSystem(t.Context()), &encoded))
-				counts := rollup.Counts{}
-				must.NoError(t, counts.AddEncoded(encoded))
-				got := 0
-				for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
-					got += len(counts.Of(d.Definition().Number))
-				}
-				if got != want {
-					t.Errorf("%s of %s has %d rules, targets and sources, want %d", table, linkID, got, want)
-				}
+		for linkID, want := range map[string]int{plain: 0, routed: 6} { // two rules, two targets, two sources
+			var encoded []byte
+			must.NoError(t, d.NewSelect().Table(clicksql.Days).Column("counts").Where("subject_id = ?", linkID).
+				Scan(db.AsSystem(t.Context()), &encoded))
+			counts := rollup.Counts{}
+			must.NoError(t, counts.AddEncoded(encoded))
+			got := 0
+			for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
+				got += len(counts.Of(d.Definition().Number))
+			}
+			if got != want {
+				t.Errorf("a day of %s has %d rules, targets and sources, want %d", linkID, got, want)
 			}
 		}
 	})
@@ -135,14 +133,9 @@ func TestRouting_IsRebuilt(t *testing.T) {
 		noColumn := []byte{1, 0} // one value, which is empty
 		for name, damage := range map[string]func() error{
 			"rollups": func() error {
-				for _, table := range []string{clicksql.Quarters, clicksql.Days} {
-					_, err := d.NewUpdate().Table(table).Set("counts = ?", []byte{}).Where("subject_id = ?", routed).
-						Exec(db.AsSystem(t.Context()))
-					if err != nil {
-						return err
-					}
-				}
-				return nil
+				_, err := d.NewUpdate().Table(clicksql.Days).Set("counts = ?", []byte{}).Where("subject_id = ?", routed).
+					Exec(db.AsSystem(t.Context()))
+				return err
 			},
 			"columns": func() error {
 				_, err := d.NewUpdate().Table(clicksql.Details).Set("rule_id = ?", noColumn).Where("subject_id = ?", routed).

@@ -11,25 +11,23 @@ import (
 
 // This file counts the clicks of links since the start of a month, for quotas.
 
-// SinceSQL returns the SQL of the number of clicks of a link, an SQL expression, since an instant, which must be the
-// start of a bucket. The totals tell whether there are any: it is the cheaper lookup.
-func SinceSQL(linkID string, from any) schema.QueryWithArgs {
-	return bun.SafeQuery(fmt.Sprintf(`CASE
-		WHEN EXISTS (SELECT 1 FROM click_totals WHERE subject_id = %[1]s AND last_at >= ?0)
-		THEN (SELECT CAST(coalesce(sum(clicks), 0) AS BIGINT) FROM click_buckets
-			WHERE subject_id = %[1]s AND starts_at >= ?0)
-		ELSE 0 END`, linkID), from)
+// SinceSQL returns the SQL of the number of clicks of a link, an SQL expression, since the start of a month: those of
+// its days, and the later ones. The totals tell whether there are any: it is the cheaper lookup.
+func SinceSQL(linkID string, month any) schema.QueryWithArgs {
+	return bun.SafeQuery(fmt.Sprintf(`COALESCE((SELECT CASE WHEN sealed.last_at < ?0 THEN 0 ELSE
+			(SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_days WHERE subject_id = %[1]s AND starts_at >= ?0)
+			+ (SELECT COUNT(*) FROM clicks WHERE link_id = %[1]s AND clicked_at >= ?0 AND clicked_at >= sealed.sealed_at)
+		END FROM click_totals AS sealed WHERE sealed.subject_id = %[1]s), 0)`, linkID), month)
 }
 
 // Since implements clickstore.Store.
-func (s *Store) Since(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
+func (s *Store) Since(ctx context.Context, linkIDs []string, month time.Time) (map[string]int64, error) {
 	var rows []struct {
 		SubjectID string
 		Clicks    int64
 	}
-	err := s.DB.NewSelect().Model((*bucket)(nil)).
-		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
-		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id").
+	err := s.DB.NewSelect().TableExpr("click_totals AS total").Column("subject_id").
+		ColumnExpr("? AS clicks", SinceSQL("total.subject_id", month)).Where("subject_id IN (?)", bun.In(linkIDs)).
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)

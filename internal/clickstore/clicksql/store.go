@@ -1,4 +1,4 @@
-// Package clicksql keeps clicks in the SQL database: their rows, sums of quarters of an hour and of days, and the details
+// Package clicksql keeps clicks in the SQL database: their rows, the sums of days, and the details
 // of busy days by column. It implements package clickstore. Stores, jobs and commands construct and call it.
 package clicksql
 
@@ -21,9 +21,8 @@ import (
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths and QuarterMonths are the numbers of whole months for which single clicks and
-	// quarter-hour rollups are stored; zero means DefaultClickMonths and DefaultQuarterMonths.
-	ClickMonths, QuarterMonths int
+	// ClickMonths is the number of whole months for which single clicks are stored; zero means DefaultClickMonths.
+	ClickMonths int
 	// Now is the clock.
 	Now func() time.Time
 
@@ -45,15 +44,15 @@ func (s *Store) Points(
 	q := query{of, s}
 	switch len(q.Values) {
 	case 0:
-		points, err = q.countRollups(ctx, cuts)
+		points, err = q.countDays(ctx, cuts)
 	case 1:
 		var all bool
 		points, all, err = q.countValue(ctx, cuts)
 		if err == nil && !all {
-			points, err = q.countClicks(ctx)
+			points, err = q.countClicks(ctx, []clickstore.Range{q.Range})
 		}
 	default:
-		points, err = q.countClicks(ctx)
+		points, err = q.countClicks(ctx, []clickstore.Range{q.Range})
 	}
 	if err != nil {
 		return nil, err
@@ -67,18 +66,19 @@ func (s *Store) Points(
 
 // Slices implements clickstore.Store.
 func (s *Store) Slices(ctx context.Context, of clickstore.Query, by click.Dimension) (all rollup.Values, err error) {
-	q := query{of, s}
+	q, rest := query{of, s}, []clickstore.Range{of.Range}
+	all = rollup.Values{}
 	if len(q.Values) == 0 && (by != click.ByLink || q.IsWorkspace()) {
-		all = rollup.Values{}
-		err = q.eachRollup(ctx, nil, func(b *bucket) error {
-			found, err := valuesOf(b, by)
+		rest, err = q.eachWhole(ctx, nil, func(d *day) error {
+			found, err := valuesOf(d, by)
 			for value, n := range found {
 				all.Add(value, n)
 			}
 			return err
 		})
-	} else {
-		all, err = q.countBy(ctx, by)
+	}
+	if err == nil {
+		err = q.countBy(ctx, by, rest, all)
 	}
 	for value, n := range all {
 		all[value] = q.People(n)
@@ -88,45 +88,28 @@ func (s *Store) Slices(ctx context.Context, of clickstore.Query, by click.Dimens
 
 // Latencies implements clickstore.Store.
 func (s *Store) Latencies(ctx context.Context, of clickstore.Query) (rollup.Tally, rollup.Values, error) {
-	q := query{of, s}
-	if len(q.Values) > 0 || q.Bots != nil {
-		return q.latencies(ctx)
-	}
+	q, rest := query{of, s}, []clickstore.Range{of.Range}
 	tally, steps := rollup.Tally{}, rollup.Values{}
-	err := q.eachRollup(ctx, nil, func(b *bucket) error {
-		tally.Merge(b.Tally)
-		return rollup.EachCount(b.Counts, click.LatencyDimension,
-			func(_ byte, value []byte, n rollup.Count) { steps.Add(string(value), n) })
-	})
+	var err error
+	if len(q.Values) == 0 && q.Bots == nil {
+		rest, err = q.eachWhole(ctx, nil, func(d *day) error {
+			tally.Merge(d.Tally)
+			return rollup.EachCount(d.Counts, click.LatencyDimension,
+				func(_ byte, value []byte, n rollup.Count) { steps.Add(string(value), n) })
+		})
+	}
+	if err == nil {
+		err = q.latencies(ctx, rest, &tally, steps)
+	}
 	return tally, steps, err
 }
 
-// countValue counts clicks of one value by the sums. It returns false when a sum may have counted
-// some among others.
-func (s *query) countValue(ctx context.Context, cuts []time.Time) (points []clickstore.Point, all bool, err error) {
-	all = true
-	err = s.eachRollup(ctx, cuts, func(b *bucket) error {
-		for dimension, value := range s.Values {
-			found, err := valuesOf(b, dimension)
-			if err != nil {
-				return err
-			}
-			if _, some := found[rollup.Others]; some && value != unknownValue(dimension) {
-				all = false
-			}
-			points = append(points, clickstore.Point{Start: b.StartsAt, Count: found[value]})
-		}
-		return nil
-	})
-	return points, all, err
-}
-
-// valuesOf returns the counts of a rollup by the values of a dimension, including clicks of unknown
+// valuesOf returns the counts of a day by the values of a dimension, including clicks of unknown
 // value.
-func valuesOf(b *bucket, dimension click.Dimension) (rollup.Values, error) {
-	rest := b.count()
+func valuesOf(d *day, dimension click.Dimension) (rollup.Values, error) {
+	rest := d.count()
 	found := rollup.Values{}
-	err := rollup.EachCount(b.Counts, dimension.Definition().Number, func(_ byte, value []byte, n rollup.Count) {
+	err := rollup.EachCount(d.Counts, dimension.Definition().Number, func(_ byte, value []byte, n rollup.Count) {
 		found[string(value)] = n
 		rest.Add(rollup.Count{Clicks: -n.Clicks, Visits: -n.Visits, Bots: -n.Bots})
 	})

@@ -17,7 +17,7 @@ import (
 // idBlock is the number of click IDs that a process reserves at once. Unused ones are a gap.
 const idBlock = 1 << 16
 
-// Write implements clickstore.Store: the clicks, the sums and the position are one transaction. What lies before the
+// Write implements clickstore.Store: the clicks, the totals and the position are one transaction. What lies before the
 // position that the database has is not written again, so a commit whose answer got lost can be tried again, also as a
 // part of a larger batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
@@ -26,26 +26,20 @@ func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	if err != nil {
 		return fmt.Errorf("making room for clicks: %w", err)
 	}
-	attempt := func(trusting bool) error {
-		return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			before, err := clickledger.Advance(ctx, tx, b.Log, b.To)
-			if err != nil {
-				return err
-			}
-			clicks := slices.Clone(b.After(before))
-			if len(clicks) == 0 {
-				return nil
-			}
-			for i := range clicks {
-				clicks[i].ID = firstID + int64(i)
-			}
-			return s.add(ctx, tx, clicks, trusting)
-		})
-	}
-	// a total was removed or restored, and no longer matches its rollups
-	if err = attempt(true); db.IsUniqueViolation(err) {
-		err = attempt(false)
-	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		before, err := clickledger.Advance(ctx, tx, b.Log, b.To)
+		if err != nil {
+			return err
+		}
+		clicks := slices.Clone(b.After(before))
+		if len(clicks) == 0 {
+			return nil
+		}
+		for i := range clicks {
+			clicks[i].ID = firstID + int64(i)
+		}
+		return s.add(ctx, tx, clicks)
+	})
 	if err != nil {
 		s.room.mu.Lock()
 		s.room.months = nil // one of them may have been dropped meanwhile
@@ -73,7 +67,7 @@ func (s *Store) prepare(ctx context.Context, batch []click.Click) (firstID int64
 		if r.months[month] {
 			continue
 		}
-		if err := KeepMonth(ctx, s.DB, batch[i].ClickedAt); err != nil {
+		if err := keepMonth(ctx, s.DB, batch[i].ClickedAt); err != nil {
 			return 0, err
 		}
 		if r.months == nil {
@@ -95,13 +89,12 @@ func (s *Store) prepare(ctx context.Context, batch []click.Click) (firstID int64
 	return r.next - n, nil
 }
 
-// add writes clicks and all their rollups. With trusting it relies on totals to know which rollups
-// do not exist yet.
+// add writes clicks, their totals, and those of days that are sealed.
 //
 // Links come first and workspaces last, each in the order of their IDs, so that concurrent writers
 // do not deadlock. The total of each is locked until the commit, so no link moves to another
-// workspace meanwhile. A workspace's total, which many writers need, is locked for a short time.
-func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click, trusting bool) error {
+// workspace meanwhile, and no day is sealed. A workspace's total, which many writers need, is locked for a short time.
+func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
 	links := clickledger.OfLinks(clicks)
 	if err := clickledger.Merge(ctx, tx, links); err != nil {
 		return err
@@ -110,44 +103,19 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click, trusti
 	if err := s.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
-	ofLinks, ofSpaces := make(chan []*sum, 1), make(chan []*sum, 1)
-	var summing sync.WaitGroup // runs while the database reads the stored rows
-	summing.Go(func() {
-		ofLinks <- aggregate(clicks, sums.addToLink)
-		ofSpaces <- aggregate(clicks, sums.addToWorkspace)
-	})
-	defer summing.Wait()
 	if err := insertClicks(ctx, s.DB, tx, clicks); err != nil {
-		return err
-	}
-	if err := s.addRollups(ctx, tx, <-ofLinks, links, trusting); err != nil {
 		return err
 	}
 	spaces := clickledger.OfWorkspaces(clicks)
 	if err := clickledger.Merge(ctx, tx, spaces); err != nil {
 		return err
 	}
-	if err := s.addRollups(ctx, tx, <-ofSpaces, spaces, trusting); err != nil {
-		return err
+	if late := lateOf(clicks, links, spaces); len(late) > 0 {
+		if err := addLate(ctx, s.DB, tx, late); err != nil {
+			return err
+		}
 	}
 	return clickledger.Announce(ctx, tx, clicks, s.Now())
-}
-
-// addRollups adds to the sums of subjects whose totals have been merged.
-func (s *Store) addRollups(
-	ctx context.Context, tx bun.Tx, all []*sum, totals []clickledger.Total, trusting bool,
-) error {
-	known := make(map[string]*clickledger.Total, len(totals))
-	for i := range totals {
-		known[totals[i].SubjectID] = &totals[i]
-	}
-	if err := addLate(ctx, s.DB, tx, lateOf(all, known), known); err != nil {
-		return err
-	}
-	if !trusting {
-		known = nil
-	}
-	return addSums(ctx, s.DB, tx, quarters, all, known)
 }
 
 // follow sets the workspaces of clicks to those of their links' totals, because a link may have
