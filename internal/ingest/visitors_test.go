@@ -25,13 +25,12 @@ import (
 // visitsOf is how many visitors a link had, and how many of its clicks are marked as theirs.
 func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64) {
 	t.Helper()
-	w.SealDays(t)
 	var of struct{ Sum, Rows int64 }
 	must.NoError(t, w.DB.NewSelect().
-		ColumnExpr("(SELECT CAST(COALESCE(SUM(visits), 0) AS BIGINT) FROM click_days WHERE subject_id = ?) AS sum",
-			linkID).
-		ColumnExpr("(SELECT COUNT(*) FROM clicks WHERE link_id = ? AND visit AND clicked_at < "+
-			"(SELECT sealed_at FROM click_totals WHERE subject_id = link_id)) AS rows", linkID).
+		ColumnExpr("(SELECT CAST(COALESCE(SUM(visits), 0) AS BIGINT) FROM click_days WHERE subject_id = ?0) + "+
+			"(SELECT COUNT(*) FROM clicks WHERE link_id = ?0 AND visit AND clicked_at >= "+
+			"(SELECT sealed_at FROM click_totals WHERE subject_id = ?0)) AS sum", linkID).
+		ColumnExpr("(SELECT COUNT(*) FROM clicks WHERE link_id = ? AND visit) AS rows", linkID).
 		Scan(db.AsSystem(t.Context()), &of.Sum, &of.Rows))
 	return of.Sum, of.Rows
 }
