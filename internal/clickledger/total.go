@@ -38,6 +38,9 @@ type Total struct {
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
+// Columns are those of a Total. The table has columns of an earlier version, too.
+const Columns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, sealed_clicks"
+
 // Never is what LastAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 

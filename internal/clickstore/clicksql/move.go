@@ -17,7 +17,7 @@ import (
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
 	moved := clickledger.Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, SealedAt: clickledger.Never}
 	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
-		Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
+		Set("workspace_id = excluded.workspace_id").Returning(clickledger.Columns).Exec(ctx)
 	if err == nil && moved.Clicks > 0 {
 		err = s.addToWorkspace(ctx, tx, &moved)
 	}

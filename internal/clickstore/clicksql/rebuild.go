@@ -213,7 +213,7 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clic
 		}
 	}
 	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").
-		Returning("*").Exec(ctx)
+		Returning(clickledger.Columns).Exec(ctx)
 	return t, err
 }
 
