@@ -32,14 +32,14 @@ type Total struct {
 	// SealedAt is the quarter of an hour before which the clicks of the subject are in click_days.
 	SealedAt time.Time
 	// SealedClicks is about how many clicks are there: those that the subject had when it was sealed.
-	SealedClicks int64 `bun:",scanonly"`
+	SealedClicks int64 `bun:"_sealed_clicks,scanonly"`
 	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in
 	// click_details.
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
 // Columns are those of a Total. The table has columns of an earlier version, too.
-const Columns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, sealed_clicks"
+const Columns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, _sealed_clicks"
 
 // Never is what LastAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -45,7 +45,8 @@ type Store interface {
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
 	// PurgeWorkspace removes all clicks of a workspace, and what was counted of them.
 	PurgeWorkspace(ctx context.Context, workspaceID string) error
-	// Seal ends the days (UTC) that are over: what is counted of them is read by the day. Late clicks are added to them.
+	// Seal sums up the clicks of days (UTC) that are over, and of busy subjects those of the day so far. Later clicks of
+	// that time are added when they are written.
 	Seal(ctx context.Context) error
 	// Retain prepares the next months, and deletes what has been kept for long enough.
 	Retain(ctx context.Context) error

@@ -15,7 +15,9 @@ import (
 // Move moves the clicks of a link without an owner to a workspace, and adds them to its rollups.
 // The total is moved first, or created: pending clicks find their workspace there.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	moved := clickledger.Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, SealedAt: clickledger.Never}
+	moved := clickledger.Total{
+		SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
+	}
 	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
 		Set("workspace_id = excluded.workspace_id").Returning(clickledger.Columns).Exec(ctx)
 	if err == nil && moved.Clicks > 0 {

@@ -32,8 +32,8 @@ func (q *query) clicks() *bun.SelectQuery {
 }
 
 // clicksIn selects the single clicks of some spans.
-func (s *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
-	return within(s.clicks(), "clicked_at", spans)
+func (q *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
+	return within(q.clicks(), "clicked_at", spans)
 }
 
 // filtered keeps the clicks that the filter does.

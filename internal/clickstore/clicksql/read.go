@@ -17,12 +17,12 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// This file reads days. What they do not know is counted from single clicks: the time after the sealed one, and parts of
-// days, but for the clicks by quarters of an hour.
+// This file reads days. What they do not know is counted from single clicks: the open time, and parts of days. Only the
+// number of clicks in a part of a day is known by the day, which counts its quarters of an hour.
 
-// eachDay calls f with the days of the range, those of a single subject in their order, and returns the instant up to
-// which all are sealed. The state of a single subject is read with its days, so that no click is in both or neither.
-// Several links are sealed at different instants: their days end with the last midnight at which all of them were.
+// eachDay calls f with the days of the range in their order, and returns the instant from which on clicks are in no day.
+// That of a single subject is read with its days, by one statement, so that no click is in both or neither. Several links
+// are sealed at different instants: of them only the days before the last midnight at which all were sealed are read.
 func (q *query) eachDay(
 	ctx context.Context, counts schema.QueryWithArgs, f func(*day) error,
 ) (sealed time.Time, err error) {
@@ -31,12 +31,13 @@ func (q *query) eachDay(
 	}
 	stored := q.subject(q.store.DB.NewSelect().TableExpr("click_days AS day"), "subject_id").
 		Where("workspace_id = ?", q.Member.ID()).Where("starts_at >= ?", q.From.Truncate(click.Day)).
-		Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2").ColumnExpr("? AS counts", counts)
+		Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2").ColumnExpr("? AS counts", counts).
+		Order("starts_at")
 	if q.Links != nil {
 		sealed = sealed.Truncate(click.Day)
 		stored = stored.Where("starts_at < ?", earlier(sealed, q.To))
 	} else {
-		stored = stored.Where("starts_at < ?", q.To).Order("starts_at").
+		stored = stored.Where("starts_at < ?", q.To).
 			ColumnExpr("(SELECT total.sealed_at FROM click_totals AS total WHERE total.subject_id = day.subject_id) AS sealed_at")
 	}
 	rows, err := stored.Rows(ctx)
@@ -111,7 +112,8 @@ func cutDays(cuts []time.Time) map[time.Time]bool {
 	return isCut
 }
 
-// addSpan adds the part of a span that is in the range, or extends the last one up to its end.
+// addSpan adds the part of a span that is in the range. If extends is true, the last one is extended up to its end instead:
+// there are no clicks between them that were counted otherwise.
 func (q *query) addSpan(spans []clickstore.Range, extends bool, from, to time.Time) []clickstore.Range {
 	span := clickstore.Range{From: later(from, q.From), To: earlier(to, q.To)}
 	switch {
@@ -137,13 +139,13 @@ func quartersOf(isCut map[time.Time]bool) schema.QueryWithArgs {
 // countDays counts all clicks by the day, and by the quarter of an hour in days that a cut or an end of the range divides.
 func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []clickstore.Point, err error) {
 	isCut := cutDays(append([]time.Time{q.From, q.To}, cuts...))
-	var rest []clickstore.Range
+	isUnknown := map[time.Time]bool{} // days that do not know their quarters
 	sealed, err := q.eachDay(ctx, quartersOf(isCut), func(d *day) error {
 		if !isCut[d.StartsAt] {
 			points = append(points, clickstore.Point{Start: d.StartsAt, Count: d.count()})
 			return nil
 		}
-		known, missing := []clickstore.Point{}, d.Clicks
+		missing := d.Clicks
 		err := rollup.EachCount(d.Counts, click.QuarterDimension, func(_ byte, value []byte, n rollup.Count) {
 			if len(value) != 1 { // damaged: the day does not know
 				return
@@ -151,18 +153,21 @@ func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []click
 			missing -= n.Clicks
 			at := d.StartsAt.Add(time.Duration(value[0]) * click.BucketLength)
 			if !at.Before(q.From) && at.Before(q.To) {
-				known = append(known, clickstore.Point{Start: at, Count: n})
+				points = append(points, clickstore.Point{Start: at, Count: n})
 			}
 		})
 		if missing != 0 {
-			rest = q.addSpan(rest, false, d.StartsAt, d.end())
-			return err
+			isUnknown[d.StartsAt] = true
 		}
-		points = append(points, known...)
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	points = slices.DeleteFunc(points, func(p clickstore.Point) bool { return isUnknown[p.Start.Truncate(click.Day)] })
+	var rest []clickstore.Range
+	for _, start := range slices.SortedFunc(maps.Keys(isUnknown), time.Time.Compare) {
+		rest = q.addSpan(rest, false, start, earlier(start.Add(click.Day), sealed))
 	}
 	more, err := q.countClicks(ctx, q.addSpan(rest, false, sealed, q.To))
 	return append(points, more...), err

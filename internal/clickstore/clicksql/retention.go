@@ -42,84 +42,128 @@ const (
 // enough. Tests reduce it.
 var busyToday int64 = 2000
 
-// Seal adds clicks to the days of their links and workspaces: of days that are over, and of busy subjects those of the
-// quarters of an hour that are over. Later clicks of these times are added when they are written.
+// openFor is how long clicks may wait for the database before they are late, which costs more.
+const openFor = time.Minute
+
+// Seal implements clickstore.Store: it adds clicks to the days of their links and workspaces, those of days that are over
+// and, of busy subjects, those of the quarters of an hour that are over.
 func (s *Store) Seal(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
-	for last := ""; ; {
-		var next string
-		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			next, err = s.sealAfter(ctx, tx, last)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("sealing days: %w", err)
+	for isDone := false; !isDone; {
+		isDone = true
+		for last := ""; ; {
+			var next string
+			err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+				all, err := s.sealable(ctx, tx, last)
+				if err != nil || len(all) == 0 {
+					return err
+				}
+				next = all[len(all)-1].SubjectID
+				isDone = isDone && !slices.ContainsFunc(all, func(one sealing) bool { return one.isPart })
+				return s.seal(ctx, tx, all)
+			})
+			if err != nil {
+				return fmt.Errorf("sealing days: %w", err)
+			}
+			if next == "" {
+				break
+			}
+			last = next
 		}
-		if next == "" {
-			return nil
-		}
-		last = next
 	}
+	return nil
 }
 
-// sealing is what is sealed of a subject: its clicks from one instant to another.
+// sealing is what is sealed of a subject: its clicks from one instant to another, and whether more are sealed later,
+// because they are too many for a transaction.
 type sealing struct {
 	clickledger.Total
-	until time.Time
+	until  time.Time
+	isPart bool
 }
 
-// sealAfter seals the next subjects in the order of their ids, and returns the last one; empty if there is none.
-func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string) (next string, err error) {
-	quarter, midnight := s.Now().UTC().Truncate(click.BucketLength), s.Now().UTC().Truncate(click.Day)
+// sealable locks the next subjects that have something to seal, in the order of their ids.
+func (s *Store) sealable(ctx context.Context, tx bun.Tx, last string) (all []sealing, err error) {
+	now := s.Now().UTC()
+	midnight, quarter := now.Truncate(click.Day), now.Add(-openFor).Truncate(click.BucketLength)
+	dayOfSealed := "substr(sealed_at, 1, 10) || ' 00:00:00+00:00'"
+	if s.DB.Kind == db.Postgres {
+		dayOfSealed = "date_trunc('day', sealed_at, 'UTC')"
+	}
 	var totals []clickledger.Total
 	err = s.DB.ForUpdate(tx.NewSelect().Model(&totals).
-		Column("subject_id", "workspace_id", "clicks", "sealed_clicks", "sealed_at").Where("subject_id > ?", last).
-		Where("last_at >= sealed_at").
-		Where("sealed_at < ? OR sealed_at < ? AND clicks - sealed_clicks >= ?", midnight, quarter, busyToday).
+		Column("subject_id", "workspace_id", "clicks", "_sealed_clicks", "sealed_at").Where("subject_id > ?", last).
+		Where("last_at >= "+dayOfSealed). // a day that is sealed in part is sealed as a whole when it is over
+		Where("sealed_at < ? OR sealed_at < ? AND clicks - _sealed_clicks >= ?", midnight, quarter, busyToday).
 		Order("subject_id").Limit(sealedAtOnce)).Scan(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var all []sealing
-	for open := int64(0); len(totals) > 0 && open < clicksAtOnce; totals = totals[1:] {
-		one := sealing{totals[0], midnight}
-		if more := one.Clicks - one.SealedClicks; more >= busyToday {
-			one.until, open = quarter, open+more
+	open := int64(0)
+	for _, t := range totals {
+		more := t.Clicks - t.SealedClicks
+		if open += more; open > clicksAtOnce && len(all) > 0 {
+			break
 		}
-		next, all = one.SubjectID, append(all, one)
+		one := sealing{Total: t, until: midnight}
+		if more >= busyToday && quarter.After(midnight) {
+			one.until = quarter
+		}
+		if hour := t.SealedAt.UTC().Add(time.Hour); more > clicksAtOnce && hour.Before(one.until) {
+			one.until, one.isPart = hour, true
+		}
+		all = append(all, one)
 	}
-	sealed := additions{}
+	return all, nil
+}
+
+// seal adds the clicks of subjects to their days.
+func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
+	sealed, ids := additions{}, make([]string, 0, len(all))
 	for chunk := range slices.Chunk(all, subjectsPerQuery) {
 		if err := s.addOpen(ctx, tx, sealed, chunk); err != nil {
-			return "", err
+			return err
 		}
+	}
+	ends := map[time.Time][]string{}
+	for _, one := range all {
+		ids = append(ids, one.SubjectID)
+		ends[one.until] = append(ends[one.until], one.SubjectID)
+	}
+	// Days after the sealed time are left over from a total that was lost.
+	_, err := tx.NewDelete().Table(days).Where("subject_id IN (?)", bun.In(ids)).
+		Where("starts_at >= (SELECT sealed_at FROM click_totals AS t WHERE t.subject_id = click_days.subject_id)").Exec(ctx)
+	if err != nil {
+		return err
 	}
 	if err := addDays(ctx, s.DB, tx, sealed); err != nil {
-		return "", err
+		return err
 	}
-	for _, until := range []time.Time{midnight, quarter} {
-		ids := []string{""}
-		for _, one := range all {
-			if one.until.Equal(until) {
-				ids = append(ids, one.SubjectID)
-			}
-		}
-		_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("sealed_at = ?", until).Set("sealed_clicks = clicks").
+	for until, ids := range ends {
+		_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("sealed_at = ?", until).
 			Where("subject_id IN (?)", bun.In(ids)).Exec(ctx)
 		if err != nil {
-			return "", err
+			return err
 		}
 	}
-	return next, nil
+	whole := []string{""}
+	for _, one := range all {
+		if !one.isPart {
+			whole = append(whole, one.SubjectID)
+		}
+	}
+	_, err = tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("_sealed_clicks = clicks").
+		Where("subject_id IN (?)", bun.In(whole)).Exec(ctx)
+	return err
 }
 
 // addOpen adds the clicks of subjects that are to be sealed.
 func (s *Store) addOpen(ctx context.Context, tx bun.Tx, sealed additions, subjects []sealing) error {
-	of := func(column string, isKind bool, add func(*click.Click)) error {
+	of := func(column string, wantsWorkspaces bool, add func(*click.Click)) error {
 		q, some := tx.NewSelect().Model((*click.Row)(nil)), false
 		q = q.WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
 			for _, one := range subjects {
-				if isWorkspace(one.SubjectID) == isKind {
+				if isWorkspace(one.SubjectID) == wantsWorkspaces {
 					some = true
 					q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID, one.SealedAt, one.until)
 				}
@@ -163,15 +207,34 @@ func (s *Store) Retain(ctx context.Context) error {
 			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}
-	if s.DB.Kind == db.Postgres {
-		return s.forgetMonths(ctx)
+	since, err := s.forgettable(ctx)
+	if err != nil {
+		return err
 	}
-	return s.forgetRows(ctx)
+	if s.DB.Kind == db.Postgres {
+		return s.forgetMonths(ctx, since)
+	}
+	return s.forgetRows(ctx, since)
 }
 
-func (s *Store) forgetMonths(ctx context.Context) error {
+// forgettable returns the instant before which single clicks are deleted: of what is not sealed, nothing else is known.
+func (s *Store) forgettable(ctx context.Context) (time.Time, error) {
+	var open []clickledger.Total
+	err := s.DB.NewSelect().Model(&open).Column("sealed_at").Where("last_at >= sealed_at").Order("sealed_at").Limit(1).
+		Scan(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("selecting what is not sealed: %w", err)
+	}
+	since := s.ClicksSince()
+	for _, t := range open {
+		since = earlier(since, t.SealedAt.UTC())
+	}
+	return since, nil
+}
+
+func (s *Store) forgetMonths(ctx context.Context, since time.Time) error {
 	for _, table := range []string{"clicks", details} {
-		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, s.ClicksSince()).Exec(ctx); err != nil {
+		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
 			return fmt.Errorf("dropping months of %s: %w", table, err)
 		}
 	}
@@ -179,7 +242,7 @@ func (s *Store) forgetMonths(ctx context.Context) error {
 }
 
 // forgetRows goes through all subjects, whose rows are found by their keys.
-func (s *Store) forgetRows(ctx context.Context) error {
+func (s *Store) forgetRows(ctx context.Context, since time.Time) error {
 	var subjects []clickledger.Total
 	if err := s.DB.NewSelect().Model(&subjects).Column("subject_id", "workspace_id").Scan(ctx); err != nil {
 		return fmt.Errorf("selecting subjects with clicks: %w", err)
@@ -188,14 +251,14 @@ func (s *Store) forgetRows(ctx context.Context) error {
 	for _, t := range subjects {
 		spaces[t.WorkspaceID] = true
 		batch := s.DB.NewSelect().Table(details).Column("subject_id", "starts_at").
-			Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", s.ClicksSince()).Limit(purgeBatch)
+			Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", since).Limit(purgeBatch)
 		if err := s.removeAll(ctx, details, "subject_id, starts_at", batch); err != nil {
 			return err
 		}
 	}
 	for space := range spaces {
 		batch := s.DB.NewSelect().Table("clicks").Column("workspace_id", "clicked_at", "id").
-			Where("workspace_id = ?", space).Where("clicked_at < ?", s.ClicksSince()).Limit(purgeBatch)
+			Where("workspace_id = ?", space).Where("clicked_at < ?", since).Limit(purgeBatch)
 		if err := s.removeAll(ctx, "clicks", "workspace_id, clicked_at, id", batch); err != nil {
 			return err
 		}

@@ -128,14 +128,14 @@ func unknownValue(dimension click.Dimension) string {
 }
 
 // subject keeps the rows of a query whose column names a subject.
-func (s *query) subject(q *bun.SelectQuery, column string) *bun.SelectQuery {
+func (q *query) subject(of *bun.SelectQuery, column string) *bun.SelectQuery {
 	switch {
-	case s.LinkID != "":
-		return q.Where("? = ?", bun.Ident(column), s.LinkID)
-	case s.Links != nil:
-		return q.Where("? IN (?)", bun.Ident(column), s.Links)
+	case q.LinkID != "":
+		return of.Where("? = ?", bun.Ident(column), q.LinkID)
+	case q.Links != nil:
+		return of.Where("? IN (?)", bun.Ident(column), q.Links)
 	}
-	return q.Where("? = ?", bun.Ident(column), s.Member.ID())
+	return of.Where("? = ?", bun.Ident(column), q.Member.ID())
 }
 
 // quarter is the number of the quarter of an hour, since 1970, that a click lies in.
