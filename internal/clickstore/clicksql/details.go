@@ -118,6 +118,10 @@ func (q *query) eachDetail(
 		return spans, nil
 	}
 	for _, span := range spans {
+		if today := q.store.Now().UTC().Truncate(click.Day); !span.From.Before(today) { // it is not over
+			rest = append(rest, span)
+			continue
+		}
 		stored := q.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
 			Join("JOIN click_days AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks").
 			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.Member.ID()).

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
@@ -34,8 +35,6 @@ const (
 	// sealedAtOnce and clicksAtOnce bound a transaction.
 	sealedAtOnce = 500
 	clicksAtOnce = 100_000
-	// subjectsPerQuery bounds a statement.
-	subjectsPerQuery = 50
 )
 
 // busyToday is the number of clicks from which a day is sealed before it is over. Fewer are counted from their rows fast
@@ -120,10 +119,8 @@ func (s *Store) sealable(ctx context.Context, tx bun.Tx, last string) (all []sea
 // seal adds the clicks of subjects to their days.
 func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 	sealed, ids := additions{}, make([]string, 0, len(all))
-	for chunk := range slices.Chunk(all, subjectsPerQuery) {
-		if err := s.addOpen(ctx, tx, sealed, chunk); err != nil {
-			return err
-		}
+	if err := s.addOpen(ctx, tx, sealed, all); err != nil {
+		return err
 	}
 	ends := map[time.Time][]string{}
 	for _, one := range all {
@@ -159,26 +156,40 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 
 // addOpen adds the clicks of subjects that are to be sealed.
 func (s *Store) addOpen(ctx context.Context, tx bun.Tx, sealed additions, subjects []sealing) error {
-	of := func(column string, wantsWorkspaces bool, add func(*click.Click)) error {
-		q, some := tx.NewSelect().Model((*click.Row)(nil)), false
-		q = q.WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
-			for _, one := range subjects {
-				if isWorkspace(one.SubjectID) == wantsWorkspaces {
-					some = true
-					q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID, one.SealedAt, one.until)
-				}
-			}
-			return q
-		})
-		if !some {
-			return nil
+	var links, spaces []sealing
+	for _, one := range subjects {
+		if isWorkspace(one.SubjectID) {
+			spaces = append(spaces, one)
+		} else {
+			links = append(links, one)
 		}
-		return s.eachClick(ctx, q, add)
 	}
-	if err := of("link_id", false, sealed.addToLink); err != nil {
+	if err := s.eachClick(ctx, s.openClicks(tx, "link_id", links), sealed.addToLink); err != nil {
 		return err
 	}
-	return of("workspace_id", true, sealed.addToWorkspace)
+	return s.eachClick(ctx, s.openClicks(tx, "workspace_id", spaces), sealed.addToWorkspace)
+}
+
+// openClicks selects the clicks of subjects, which a column names. It forces PostgreSQL to look those of each subject up
+// by index, because it cannot estimate their number.
+func (s *Store) openClicks(tx bun.Tx, column string, subjects []sealing) *bun.SelectQuery {
+	if s.DB.Kind == db.Postgres {
+		ids, from, until := make([]string, len(subjects)), make([]time.Time, len(subjects)), make([]time.Time, len(subjects))
+		for i, one := range subjects {
+			ids[i], from[i], until[i] = one.SubjectID, one.SealedAt, one.until
+		}
+		return tx.NewSelect().ColumnExpr("click.*").TableExpr("unnest(?::TEXT[], ?::TIMESTAMPTZ[], ?::TIMESTAMPTZ[]) "+
+			"AS subject (id, since, until)", pgdialect.Array(ids), pgdialect.Array(from), pgdialect.Array(until)).
+			Join("CROSS JOIN LATERAL (SELECT * FROM clicks WHERE ? = subject.id AND clicked_at >= subject.since "+
+				"AND clicked_at < subject.until OFFSET 0) AS click", bun.Ident(column))
+	}
+	return tx.NewSelect().Model((*click.Row)(nil)).WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
+		q = q.Where("FALSE")
+		for _, one := range subjects {
+			q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID, one.SealedAt, one.until)
+		}
+		return q
+	})
 }
 
 // eachClick calls f with the clicks of a query.
