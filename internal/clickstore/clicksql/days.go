@@ -150,7 +150,7 @@ func lateOf(clicks []click.Click, links, spaces []clickledger.Total) additions {
 
 // addLate adds to days that are sealed, and has the details of their workspaces written again.
 func addLate(ctx context.Context, d *db.DB, tx bun.Tx, late additions) error {
-	if err := addDays(ctx, d, tx, late); err != nil {
+	if err := addDays(ctx, d, tx, late, none); err != nil {
 		return err
 	}
 	for workspaceID, from := range late.workspaces() {
@@ -160,6 +160,9 @@ func addLate(ctx context.Context, d *db.DB, tx bun.Tx, late additions) error {
 	}
 	return nil
 }
+
+// none says that no day is new.
+func none(*addition) bool { return false }
 
 // workspaces are those among the subjects, with the oldest of their days.
 func (a additions) workspaces() map[string]time.Time {
@@ -181,10 +184,11 @@ const replaceDay = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
 	visits = excluded.visits, bots = excluded.bots,
 	latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
 
-// addDays adds to the table. The caller has locked the totals of the subjects, so no other writer changes these rows.
-func addDays(ctx context.Context, d *db.DB, tx bun.Tx, more additions) error {
+// addDays adds to the table. The caller has locked the totals of the subjects, so no other writer changes these rows. Days
+// for which isNew is true are written as they are: rows of them are left over from a total that was lost.
+func addDays(ctx context.Context, d *db.DB, tx bun.Tx, more additions, isNew func(*addition) bool) error {
 	all := more.sorted()
-	known, err := existing(ctx, d, tx, all)
+	known, err := existing(ctx, d, tx, slices.DeleteFunc(slices.Clone(all), isNew))
 	if err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func (s *Store) rewrite(ctx context.Context, tx bun.Tx, subject string, from, to
 	if err != nil {
 		return err
 	}
-	return addDays(ctx, s.DB, tx, want)
+	return addDays(ctx, s.DB, tx, want, none)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction

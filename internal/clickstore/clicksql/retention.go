@@ -118,22 +118,16 @@ func (s *Store) sealable(ctx context.Context, tx bun.Tx, last string) (all []sea
 
 // seal adds the clicks of subjects to their days.
 func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
-	sealed, ids := additions{}, make([]string, 0, len(all))
+	sealed := additions{}
 	if err := s.addOpen(ctx, tx, sealed, all); err != nil {
 		return err
 	}
-	ends := map[time.Time][]string{}
+	ends, sealedAt := map[time.Time][]string{}, map[string]time.Time{}
 	for _, one := range all {
-		ids = append(ids, one.SubjectID)
-		ends[one.until] = append(ends[one.until], one.SubjectID)
+		ends[one.until], sealedAt[one.SubjectID] = append(ends[one.until], one.SubjectID), one.SealedAt
 	}
-	// Days after the sealed time are left over from a total that was lost.
-	_, err := tx.NewDelete().Table(days).Where("subject_id IN (?)", bun.In(ids)).
-		Where("starts_at >= (SELECT sealed_at FROM click_totals AS t WHERE t.subject_id = click_days.subject_id)").Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if err := addDays(ctx, s.DB, tx, sealed); err != nil {
+	isNew := func(a *addition) bool { return !a.StartsAt.Before(sealedAt[a.SubjectID]) }
+	if err := addDays(ctx, s.DB, tx, sealed, isNew); err != nil {
 		return err
 	}
 	for until, ids := range ends {
@@ -149,7 +143,7 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 			whole = append(whole, one.SubjectID)
 		}
 	}
-	_, err = tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("_sealed_clicks = clicks").
+	_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("_sealed_clicks = clicks").
 		Where("subject_id IN (?)", bun.In(whole)).Exec(ctx)
 	return err
 }
