@@ -579,6 +579,10 @@ var (
 	// triggers and online indexes wait for writers, and for others like them.
 	triggers = regexp.MustCompile(`(?m)^CREATE TRIGGER .* ON (\w+) `)
 	online   = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY .* ON (\w+) `)
+	// updates wait for readers that keep others from writing.
+	updates = regexp.MustCompile(`(?m)^UPDATE (\w+) `)
+	// itself are statements that wait for one like them.
+	itself = regexp.MustCompile(`(?m)^(?:GRANT \w+ ON SEQUENCE|ALTER INDEX \w+ SET) [^;]*`)
 )
 
 // isOnline reports whether the statements of a step on PostgreSQL commit one by one.
@@ -609,6 +613,12 @@ func holdingUp(t *testing.T, step string) string {
 	// planning a query of links locks all their indexes
 	if strings.Contains(string(script), "ALTER INDEX links_") {
 		return "SELECT FROM links"
+	}
+	if all := updates.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
+		return "LOCK TABLE " + all[len(all)-1][1] + " IN SHARE MODE"
+	}
+	if same := itself.FindString(string(script)); same != "" {
+		return same
 	}
 	if strings.HasPrefix(string(script), "-- SQLite only") {
 		return ""
