@@ -58,8 +58,8 @@ type addition struct {
 // additions are merged in memory first, so that each row is written once.
 type additions map[slot]*addition
 
-// to returns the addition to a day of a subject, and creates it if it does not exist.
-func (a additions) to(subject, workspaceID string, start time.Time) *addition {
+// of returns the addition to a day of a subject, and creates it if it does not exist.
+func (a additions) of(subject, workspaceID string, start time.Time) *addition {
 	k := slot{subject, start.Unix()}
 	if a[k] == nil {
 		a[k] = &addition{day{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
@@ -68,24 +68,25 @@ func (a additions) to(subject, workspaceID string, start time.Time) *addition {
 }
 
 // addToLink counts a click with its link.
-func (a additions) addToLink(c *click.Click) { a.addTo(c.LinkID, c) }
+func (a additions) addToLink(c *click.Click) { a.addClick(c.LinkID, c) }
 
 // addToWorkspace counts a click for the workspace of its link, if the link has an owner.
 func (a additions) addToWorkspace(c *click.Click) {
 	if c.WorkspaceID != workspace.PublicID {
-		one := a.addTo(c.WorkspaceID, c)
+		one := a.addClick(c.WorkspaceID, c)
 		one.counts.Add(click.LinkDimension, c.LinkID, countOf(c))
 	}
 }
 
-func (a additions) addTo(subject string, c *click.Click) *addition {
+// addClick counts a click with a subject.
+func (a additions) addClick(subject string, c *click.Click) *addition {
 	at := c.ClickedAt.UTC()
-	d, one := a.to(subject, c.WorkspaceID, at.Truncate(click.Day)), countOf(c)
+	d, one := a.of(subject, c.WorkspaceID, at.Truncate(click.Day)), countOf(c)
 	d.Tally.Add(c.LatencyMs)
 	d.Visits += one.Visits
 	d.Bots += one.Bots
 	d.counts.AddClick(c, one)
-	d.counts.AddQuarter(at.Truncate(click.BucketLength), one)
+	d.counts.AddQuarter(at, one)
 	return d
 }
 
@@ -148,12 +149,12 @@ func lateOf(clicks []click.Click, links, spaces []clickledger.Total) additions {
 	return late
 }
 
-// addLate adds to days that are sealed, and has the details of their workspaces written again.
-func addLate(ctx context.Context, d *db.DB, tx bun.Tx, late additions) error {
-	if err := addDays(ctx, d, tx, late, none); err != nil {
+// addToSealed adds late or moved clicks to days that are sealed, and has the details of their workspaces written again.
+func addToSealed(ctx context.Context, d *db.DB, tx bun.Tx, more additions) error {
+	if err := addDays(ctx, d, tx, more, none); err != nil {
 		return err
 	}
-	for workspaceID, from := range late.workspaces() {
+	for workspaceID, from := range more.workspaces() {
 		if err := reopen(ctx, tx, workspaceID, from); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *clickledger
 	}
 	moved := additions{}
 	for i := range rows {
-		one := moved.to(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt.UTC())
+		one := moved.of(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt.UTC())
 		if err := one.addDay(&rows[i]); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *clickledger
 	if err != nil {
 		return err
 	}
-	return addLate(ctx, s.DB, tx, moved)
+	return addToSealed(ctx, s.DB, tx, moved)
 }
 
 // purgeBatch is how many clicks are removed at once.

@@ -111,7 +111,7 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 		return err
 	}
 	if late := lateOf(clicks, links, spaces); len(late) > 0 {
-		if err := addLate(ctx, s.DB, tx, late); err != nil {
+		if err := addToSealed(ctx, s.DB, tx, late); err != nil {
 			return err
 		}
 	}
