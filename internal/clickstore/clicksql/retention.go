@@ -158,10 +158,21 @@ func (s *Store) addOpen(ctx context.Context, tx bun.Tx, sealed additions, subjec
 			links = append(links, one)
 		}
 	}
-	if err := s.eachClick(ctx, s.openClicks(tx, "link_id", links), sealed.addToLink); err != nil {
-		return err
+	atOnce := sealedAtOnce
+	if s.DB.Kind == db.SQLite {
+		atOnce = 100 // conditions, each of which SQLite looks up by index
 	}
-	return s.eachClick(ctx, s.openClicks(tx, "workspace_id", spaces), sealed.addToWorkspace)
+	for chunk := range slices.Chunk(links, atOnce) {
+		if err := s.eachClick(ctx, s.openClicks(tx, "link_id", chunk), sealed.addToLink); err != nil {
+			return err
+		}
+	}
+	for chunk := range slices.Chunk(spaces, atOnce) {
+		if err := s.eachClick(ctx, s.openClicks(tx, "workspace_id", chunk), sealed.addToWorkspace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openClicks selects the clicks of subjects, which a column names. It forces PostgreSQL to look those of each subject up
@@ -178,7 +189,6 @@ func (s *Store) openClicks(tx bun.Tx, column string, subjects []sealing) *bun.Se
 				"AND clicked_at < subject.until OFFSET 0) AS click", bun.Ident(column))
 	}
 	return tx.NewSelect().Model((*click.Row)(nil)).WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
-		q = q.Where("FALSE")
 		for _, one := range subjects {
 			q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID, one.SealedAt, one.until)
 		}
@@ -203,8 +213,8 @@ func (s *Store) eachClick(ctx context.Context, q *bun.SelectQuery, f func(*click
 	return rows.Err()
 }
 
-// Retain creates the partitions of the next months, and deletes expired ones. days must have been
-// sealed before.
+// Retain creates the partitions of the next months, and deletes expired ones. Clicks that
+// are not sealed yet stay.
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
