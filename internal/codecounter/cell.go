@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/db"
 )
 
@@ -25,16 +27,12 @@ func firstOf(cell int) uint64 { return uint64(cell) * cellSize }
 // pinCell records the cell of a database that has issued no codes. A database with codes and without a cell is cell 0. It
 // returns an error for another cell than the recorded one: its codes would be those of another cell.
 func (c *Counter) pinCell(ctx context.Context) error {
-	_, err := c.db.NewRaw(`INSERT INTO instance (name, value)
-		SELECT 'cell', CASE WHEN EXISTS (SELECT 1 FROM counters WHERE `+allEpochs+`) THEN '0' ELSE ? END
-		WHERE TRUE ON CONFLICT DO NOTHING`, strconv.Itoa(c.cell)).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("storing the cell: %w", err)
-	}
-	recorded, err := CellOf(ctx, c.db)
-	if err == nil && recorded != c.cell {
-		return fmt.Errorf("LINKFORGE_CELL is %d, and this database is that of cell %d: restore the setting. "+
-			"A cell begins with an empty database, and keeps its number", c.cell, recorded)
+	own := strconv.Itoa(c.cell)
+	kept, err := c.keep(ctx, "cell",
+		bun.SafeQuery("CASE WHEN EXISTS (SELECT 1 FROM counters WHERE "+allEpochs+") THEN '0' ELSE ? END", own))
+	if err == nil && kept != own {
+		return fmt.Errorf("LINKFORGE_CELL is %s, and this database is that of cell %s: restore the setting. "+
+			"A cell begins with an empty database, and keeps its number", own, kept)
 	}
 	return err
 }

@@ -36,14 +36,8 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 		return "", err
 	}
 	current := c.epochs[0].fingerprint
-	_, err = c.db.NewRaw(`INSERT INTO instance (name, value) VALUES ('code_secret_fingerprint', ?)
-		ON CONFLICT DO NOTHING`, current).Exec(ctx)
-	if err != nil {
-		return "", fmt.Errorf("storing the code secret's fingerprint: %w", err)
-	}
-	err = c.db.NewSelect().Table("instance").Column("value").Where("name = 'code_secret_fingerprint'").Scan(ctx, &first)
-	if err != nil {
-		return "", fmt.Errorf("reading the code secret's fingerprint: %w", err)
+	if first, err = c.keep(ctx, "code_secret_fingerprint", current); err != nil {
+		return "", err
 	}
 	var used []string
 	err = c.db.NewSelect().Table("counters").Column("name").Where("name LIKE ?", epochPrefix+"%").Scan(ctx, &used)
@@ -67,6 +61,19 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 		return "", fmt.Errorf("starting an epoch of codes: %w", err)
 	}
 	return first, nil
+}
+
+// keep stores a value of the instance, unless it has one of the name, and returns the one that it has.
+func (c *Counter) keep(ctx context.Context, name string, value any) (kept string, err error) {
+	_, err = c.db.NewRaw("INSERT INTO instance (name, value) SELECT ?, ? WHERE TRUE ON CONFLICT DO NOTHING", name, value).
+		Exec(ctx)
+	if err == nil {
+		err = c.db.NewSelect().Table("instance").Column("value").Where("name = ?", name).Scan(ctx, &kept)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keeping the %s of the instance: %w", name, err)
+	}
+	return kept, nil
 }
 
 func fingerprintOf(secret []byte) string {
