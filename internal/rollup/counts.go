@@ -60,12 +60,6 @@ func (c Counts) Add(dimension byte, value string, n Count) {
 	c[key] = sum
 }
 
-func (c Counts) AddAll(o Counts) {
-	for key, n := range o {
-		c.Add(key.Dimension, key.Value, n)
-	}
-}
-
 // Of are the counts of one dimension.
 func (c Counts) Of(dimension byte) Values {
 	found := Values{}
@@ -211,9 +205,9 @@ func QuarterOf(t time.Time) byte {
 	return byte(t.Sub(t.UTC().Truncate(click.Day)) / click.BucketLength)
 }
 
-// AddQuarter counts a quarter of an hour among the counts of its day.
-func (c Counts) AddQuarter(start time.Time, n Count) {
-	c.Add(click.QuarterDimension, string([]byte{QuarterOf(start)}), n)
+// AddQuarter counts clicks of the quarter of an hour that an instant lies in among the counts of its day.
+func (c Counts) AddQuarter(at time.Time, n Count) {
+	c.Add(click.QuarterDimension, string([]byte{QuarterOf(at)}), n)
 }
 
 // LatencyGrowth is by how much each step of a latency is longer than the one before: a percentile
