@@ -14,8 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Store keeps clicks. Methods with a Query or a Membership return Forbidden to members who may not read stats, and
-// InvalidInput, which names the first day that works, for a range of which something that the answer needs is deleted.
+// Store keeps clicks. Callers of methods with a Query or a Membership have entered the workspace by it, see
+// workspace.Membership.Enter. Points, Slices and Latencies return InvalidInput, which names the first day that works, for a
+// range of which something that the answer needs is deleted.
 type Store interface {
 	// Write writes a batch, with the totals, the position of its log and the announcement: all of them once, however often
 	// the batch, or a larger one that begins where it does, is written.

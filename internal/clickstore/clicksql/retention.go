@@ -122,9 +122,12 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 	if err := s.addOpen(ctx, tx, sealed, all); err != nil {
 		return err
 	}
-	ends, sealedAt := map[time.Time][]string{}, map[string]time.Time{}
+	ends, sealedAt, whole := map[time.Time][]string{}, map[string]time.Time{}, []string{""}
 	for _, one := range all {
 		ends[one.until], sealedAt[one.SubjectID] = append(ends[one.until], one.SubjectID), one.SealedAt
+		if !one.isPart {
+			whole = append(whole, one.SubjectID)
+		}
 	}
 	isNew := func(a *addition) bool { return !a.StartsAt.Before(sealedAt[a.SubjectID]) }
 	if err := addDays(ctx, s.DB, tx, sealed, isNew); err != nil {
@@ -135,12 +138,6 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 			Where("subject_id IN (?)", bun.In(ids)).Exec(ctx)
 		if err != nil {
 			return err
-		}
-	}
-	whole := []string{""}
-	for _, one := range all {
-		if !one.isPart {
-			whole = append(whole, one.SubjectID)
 		}
 	}
 	_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("_sealed_clicks = clicks").

@@ -15,7 +15,7 @@ import (
 // its days, and the later ones. The totals tell whether there are any: it is the cheaper lookup.
 func SinceSQL(linkID string, month any) schema.QueryWithArgs {
 	return bun.SafeQuery(fmt.Sprintf(`COALESCE((SELECT CASE WHEN sealed.last_at < ?0 THEN 0 ELSE
-			(SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_days 
+			(SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_days
 				WHERE subject_id = %[1]s AND starts_at >= ?0 AND starts_at < sealed.sealed_at)
 			+ (SELECT COUNT(*) FROM clicks WHERE link_id = %[1]s AND clicked_at >= ?0 AND clicked_at >= sealed.sealed_at)
 		END FROM click_totals AS sealed WHERE sealed.subject_id = %[1]s), 0)`, linkID), month)
