@@ -122,8 +122,11 @@ func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 	}
 	if c.tx != nil && q.prepared != nil && ctx.Value(deferredKey{}) != nil {
 		values, err := q.encode(c)
+		if err != nil {
+			return nil, err
+		}
 		c.deferred = append(c.deferred, deferred{q, values})
-		return driver.RowsAffected(0), err
+		return driver.RowsAffected(0), nil
 	}
 	if enters || q.prepared != nil || len(c.deferred) > 0 {
 		return c.execInPipeline(ctx, q, enters)
