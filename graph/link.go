@@ -353,7 +353,7 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.Quota, 
 // clicks. Hits of open leases are missing until their clicks are ingested, or the leases end.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
 	this := month.Of(c.Now())
-	used, err := c.Stats.CountsSince(ctx, m, linkIDs, this.Start())
+	used, err := c.Ledger.MonthClicks(ctx, m, linkIDs, this)
 	if err != nil || c.HitsUsed == nil {
 		return used, err
 	}

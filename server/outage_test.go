@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/clickledger"
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -99,14 +99,14 @@ func (v *crowd) others() map[int]int {
 	return maps.Clone(v.otherwise)
 }
 
-// clicksOf is how many clicks of the link there are, by its total, by its sums, and row by row.
+// clicksOf is how many clicks of the link there are, by its total, since the last month began, and row by row.
 func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) {
 	t.Helper()
 	d := must.Value(b.open())(t)
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
 	total = must.Value(clickledger.Counts(ctx, d, linkID))(t)[linkID]
-	sums = must.Value((&clicksql.Store{DB: d}).Since(ctx, []string{linkID}, clickledger.Never))(t)[linkID]
+	sums = must.Value((&clickledger.Ledger{DB: d}).Since(ctx, []string{linkID}, month.Of(time.Now())-1))(t)[linkID]
 	n := must.Value(d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx))(t)
 	return total, sums, int64(n)
 }

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/clickledger"
 )
 
 // everything returns all rows of the database, one per line.
@@ -205,8 +205,7 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	t.Helper()
 	d := must.Value(b.open())(t)
 	defer d.Close()
-	must.NoError(t, (&clicksql.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).
-		ForgetVisitors(t.Context()))
+	must.NoError(t, (&clickledger.Ledger{DB: d}).ForgetVisitors(t.Context(), time.Now().Add(later)))
 }
 
 // TestVisitor_IsNotIdentifiable: no table, file, log or cache contains a visitor's address

@@ -231,7 +231,7 @@ func forgetWho(ctx context.Context, file string) error {
 	}
 	s, err := stores.Open(stores.ForCopy(d))
 	if err == nil {
-		err = s.Clicks.ForgetWho(ctx)
+		err = s.Ledger.ForgetWho(ctx)
 	}
 	return errors.Join(err, d.Close())
 }

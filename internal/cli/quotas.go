@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -21,7 +23,7 @@ func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return err
 		}
 		share := float64(q.At) / 100
-		busy, err := s.Clicks.BusyLinks(ctx, share, c.HitQuota)
+		busy, err := s.Ledger.BusyLinks(ctx, month.Of(time.Now()), share, c.HitQuota)
 		if err != nil {
 			return err
 		}

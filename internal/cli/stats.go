@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/config"
 )
 
@@ -21,15 +21,15 @@ type (
 
 // Run compares.
 func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(counts *clicksql.Store) error {
+	return withClicks(f, func(counts clickstore.Store) error {
 		differences := 0
-		subjects, err := counts.Verify(ctx, func(d clicksql.Difference) {
+		subjects, err := counts.Verify(ctx, func(d clickstore.Difference) {
 			differences++
 			what := "in all"
 			if !d.Month.IsZero() {
 				what = "in " + d.Month.Format("2006-01")
 			}
-			fmt.Fprintf(io.Out, "%s: %d clicks %s, but the rollups have %d\n", d.SubjectID, d.Clicks, what, d.Rollup)
+			fmt.Fprintf(io.Out, "%s: %d clicks %s, but the rollups have %d\n", d.SubjectID, d.Clicks, what, d.Counted)
 		})
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run rebuilds.
 func (statsRebuild) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(counts *clicksql.Store) error {
+	return withClicks(f, func(counts clickstore.Store) error {
 		subjects, err := counts.Rebuild(ctx)
 		if err == nil {
 			fmt.Fprintf(io.Out, "the rollups of %d links and workspaces agree with their clicks\n", subjects)

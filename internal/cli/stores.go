@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
@@ -46,7 +46,7 @@ func withBlocklist(f *config.Flags, work func(*moderation.Blocklist) error) erro
 	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Blocklist) })
 }
 
-func withClicks(f *config.Flags, work func(*clicksql.Store) error) error {
+func withClicks(f *config.Flags, work func(clickstore.Store) error) error {
 	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Clicks) })
 }
 

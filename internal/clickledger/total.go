@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -33,13 +34,19 @@ type Total struct {
 	SealedAt time.Time
 	// SealedClicks is about how many clicks are there: those that the subject had when it was sealed.
 	SealedClicks int64 `bun:"_sealed_clicks,scanonly"`
+	// Month is that of the latest click, BeforeMonth the number of clicks before it, and BeforeLast before the month that
+	// precedes it.
+	Month       month.Month `bun:"_month"`
+	BeforeMonth int64       `bun:"_before_month"`
+	BeforeLast  int64       `bun:"_before_last,scanonly"`
 	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in
 	// click_details.
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
 // Columns are those of a Total. The table has columns of an earlier version, too.
-const Columns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, _sealed_clicks"
+const Columns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, _sealed_clicks, " +
+	"_month, _before_month"
 
 // Never is what LastAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -51,6 +58,12 @@ const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots,
 	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at
 		THEN excluded.sealed_at ELSE t.sealed_at END,
+	_before_last = CASE WHEN t._month >= excluded._month THEN t._before_last
+		WHEN t._month = excluded._month - 1 THEN t._before_month ELSE t.clicks END,
+	_before_month = CASE WHEN t._month < excluded._month THEN t.clicks + excluded._before_month
+		WHEN t._month = excluded._month THEN t._before_month + excluded._before_month
+		ELSE t._before_month + excluded.clicks END,
+	_month = CASE WHEN t._month < excluded._month THEN excluded._month ELSE t._month END,
 	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
 	latency_mean = t.latency_mean
 		+ (excluded.latency_mean - t.latency_mean) * excluded.clicks / (t.clicks + excluded.clicks),
@@ -103,6 +116,12 @@ func sum(clicks []click.Click, subject func(*click.Click) string) []Total {
 			t = &Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: Never,
 				SealedAt: c.ClickedAt.UTC().Truncate(click.Day)}
 			bySubject[subject(c)] = t
+		}
+		switch m := month.Of(c.ClickedAt); {
+		case m > t.Month:
+			t.Month, t.BeforeMonth = m, t.Clicks
+		case m < t.Month:
+			t.BeforeMonth++
 		}
 		t.Add(c.LatencyMs)
 		if c.Bot {

@@ -39,8 +39,8 @@ type Store interface {
 	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them to its own.
 	Span(ctx context.Context, spans []Span, workspaceIDs []string, linkID string) ([]*click.Click, error)
 
-	// Since counts the clicks of links that the context sees since the start of a month. Links without a click are missing.
-	Since(ctx context.Context, linkIDs []string, month time.Time) (map[string]int64, error)
+	// Count counts the clicks of a workspace after an instant whose numbers are lower than another's.
+	Count(ctx context.Context, workspaceID string, after time.Time, below int64) (int64, error)
 
 	// Move moves the clicks of a link without an account to a workspace, including those that are not written yet.
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
@@ -51,6 +51,24 @@ type Store interface {
 	Seal(ctx context.Context) error
 	// Retain prepares the next months, and deletes what has been kept for long enough.
 	Retain(ctx context.Context) error
+
+	// Verify compares what is counted of every link and workspace with the single clicks, and calls found for each difference.
+	// It returns the number of links and workspaces. Only months whose clicks are all kept are compared. Clicks may be written
+	// meanwhile.
+	Verify(ctx context.Context, found func(Difference)) (subjects int, err error)
+	// Rebuild counts again what Verify finds to differ, and returns the number of links and workspaces.
+	Rebuild(ctx context.Context) (subjects int, err error)
+}
+
+// Difference is a link, or a workspace, whose counts are not those of its clicks in a month.
+type Difference struct {
+	// SubjectID is the ID of the link or workspace.
+	SubjectID string
+	// Month is the first instant of the month in UTC; zero if the total differs from the
+	// other counts.
+	Month time.Time
+	// Clicks is the count of single clicks, or of the other counts. Counted is the one that differs from it.
+	Clicks, Counted int64
 }
 
 // Batch is a part of a click log.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/stream"
 )
@@ -52,12 +52,11 @@ func (l *Live) FindAfter(ctx context.Context, after stream.Position) (f Found, e
 	return f, nil
 }
 
-// Of selects the found clicks of a workspace, which is the column of an outer query. It may select others, too.
-func (l *Live) Of(f Found, workspaceColumn string) *bun.SelectQuery {
-	return l.clicks.db.NewSelect().Model((*click.Row)(nil)).ColumnExpr("1").
-		Where("workspace_id = ?", bun.Ident(workspaceColumn)).
-		Where("clicked_at BETWEEN ? AND ?", f.span.FirstAt.UTC(), f.span.LastAt.UTC()).
-		Where("id BETWEEN ? AND ?", f.span.FirstID, f.span.LastID)
+// MayHave selects a row if a workspace, which is the column of an outer query, may have some of the found clicks: its
+// latest click is not before them.
+func (l *Live) MayHave(f Found, workspaceColumn string) *bun.SelectQuery {
+	return l.clicks.db.NewSelect().Model((*clickledger.Total)(nil)).ColumnExpr("1").
+		Where("subject_id = ?", bun.Ident(workspaceColumn)).Where("last_at >= ?", f.span.FirstAt.UTC())
 }
 
 // Resume returns the first position after an expired one whose clicks can still be read, and the number of clicks of
@@ -80,12 +79,14 @@ func (l *Live) Resume(
 		at = first[0].clickPosition(0)
 	}
 	// Batches that are not final yet follow the position: their clicks are not skipped.
-	readable := l.clicks.db.NewSelect().Table("click_batches").Where("written_at > ?", since).
-		ColumnExpr("coalesce(min(first_id), ?)", int64(math.MaxInt64))
-	n, err := l.clicks.db.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
-		Where("clicked_at > ?", db.Instant(expired.At)).Where("id < (?)", readable).Count(ctx)
+	var readable int64
+	err = l.clicks.db.NewSelect().Table("click_batches").Where("written_at > ?", since).
+		ColumnExpr("coalesce(min(first_id), ?)", int64(math.MaxInt64)).Scan(ctx, &readable)
 	if err != nil {
+		return at, 0, fmt.Errorf("selecting the first click of the batches: %w", err)
+	}
+	if skipped, err = l.clicks.clicks.Count(ctx, workspaceID, expired.At, readable); err != nil {
 		return at, 0, fmt.Errorf("counting clicks: %w", err)
 	}
-	return at, n, nil
+	return at, skipped, nil
 }

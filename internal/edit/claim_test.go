@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
@@ -182,7 +181,7 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 			}
 		}
 		must.NoError(t, b.Clicks.Seal(t.Context()))
-		must.Value(b.Clicks.Verify(t.Context(), func(d clicksql.Difference) { t.Errorf("differs: %+v", d) }))(t)
+		must.Value(b.Clicks.Verify(t.Context(), func(d clickstore.Difference) { t.Errorf("differs: %+v", d) }))(t)
 	})
 }
 

@@ -143,7 +143,7 @@ func (*testLog) Waiting(time.Time) (map[string]int64, error) { return nil, nil }
 // clicksFunc counts clicks in the database.
 type clicksFunc func(linkIDs []string) (map[string]int64, error)
 
-func (f clicksFunc) Since(_ context.Context, linkIDs []string, _ time.Time) (map[string]int64, error) {
+func (f clicksFunc) Since(_ context.Context, linkIDs []string, _ month.Month) (map[string]int64, error) {
 	return f(linkIDs)
 }
 
@@ -860,7 +860,7 @@ func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 // slowClicks are counted by a statement that takes one and a half seconds.
 type slowClicks struct{ clicksFunc }
 
-func (slowClicks) Since(ctx context.Context, _ []string, _ time.Time) (map[string]int64, error) {
+func (slowClicks) Since(ctx context.Context, _ []string, _ month.Month) (map[string]int64, error) {
 	select {
 	case <-time.After(1500 * time.Millisecond):
 		return nil, nil

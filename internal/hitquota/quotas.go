@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -33,7 +34,7 @@ type ClickLog interface {
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
 	// Since counts the clicks of links since the start of a month.
-	Since(ctx context.Context, linkIDs []string, start time.Time) (map[string]int64, error)
+	Since(ctx context.Context, linkIDs []string, m month.Month) (map[string]int64, error)
 }
 
 // Config is what Quotas need.

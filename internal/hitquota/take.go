@@ -220,15 +220,15 @@ func (l *Leases) isAvailable() bool {
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
-	start, linkIDs := batch[0].Month.Start(), make([]string, len(batch))
+	m, linkIDs := batch[0].Month, make([]string, len(batch))
 	for i, q := range batch {
 		linkIDs[i] = q.LinkID
 	}
-	clicks, err := l.Clicks.Since(db.AsSystem(ctx), linkIDs, start)
+	clicks, err := l.Clicks.Since(db.AsSystem(ctx), linkIDs, m)
 	if err != nil {
 		return fmt.Errorf("%w: counting the clicks of a month: %w", errNoFloor, err)
 	}
-	waiting, err := l.ClickLog.Waiting(start)
+	waiting, err := l.ClickLog.Waiting(m.Start())
 	if err != nil {
 		return fmt.Errorf("%w: counting the clicks in the log: %w", errNoFloor, err)
 	}

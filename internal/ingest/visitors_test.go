@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/clickledger"
 )
 
 // visitsOf is how many visitors a link had, and how many of its clicks are marked as theirs.
@@ -178,7 +179,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := clicktest.Noon
 		one, other := keysAt(d, &now), keysAt(d, &now)
-		store := &clicksql.Store{DB: d, Now: func() time.Time { return now }}
+		ledger := &clickledger.Ledger{DB: d}
 		if one.Of(now) != nil {
 			t.Fatal("a key before any was fetched")
 		}
@@ -210,7 +211,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 		if next == nil || *next == *first || *next != *other.Of(now.Add(ingest.KeyLead)) || *one.Of(now) != *first {
 			t.Fatalf("the keys of today and tomorrow are %v and %v", one.Of(now), next)
 		}
-		must.NoError(t, store.ForgetVisitors(t.Context()))
+		must.NoError(t, ledger.ForgetVisitors(t.Context(), now))
 		if diff := cmp.Diff([]int64{0, 1}, daysKept(t, d, "visitor_keys")); diff != "" {
 			t.Errorf("keys are kept of the days (-want +got):\n%s", diff)
 		}
@@ -219,7 +220,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 			t.Error("the key of the new day is not the one that was there before")
 		}
 		fetch()
-		must.NoError(t, store.ForgetVisitors(t.Context()))
+		must.NoError(t, ledger.ForgetVisitors(t.Context(), now))
 		if diff := cmp.Diff([]int64{1}, daysKept(t, d, "visitor_keys")); diff != "" || one.Of(clicktest.Noon) != nil ||
 			*one.Of(now) != *next {
 			t.Errorf("keys are kept of the days (-want +got):\n%s, yesterday's in memory: %v", diff, one.Of(clicktest.Noon))
@@ -282,7 +283,7 @@ func TestVisitors_AreErased(t *testing.T) {
 		for n := range 4 {
 			w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.Add(time.Duration(n-3)*click.Day), 5)...)
 		}
-		must.NoError(t, w.ForgetVisitors(t.Context()))
+		must.NoError(t, w.Ledger.ForgetVisitors(t.Context(), w.Now()))
 		if diff := cmp.Diff([]int64{-2, -1, 0}, daysKept(t, d, "visitors")); diff != "" {
 			t.Errorf("visitors are kept of the days (-want +got):\n%s", diff)
 		}
@@ -291,7 +292,7 @@ func TestVisitors_AreErased(t *testing.T) {
 			t.Errorf("%d visits, %d rows, want 20", sum, rows)
 		}
 		w.Set(clicktest.Noon.Add(3 * click.Day))
-		must.NoError(t, w.ForgetVisitors(t.Context()))
+		must.NoError(t, w.Ledger.ForgetVisitors(t.Context(), w.Now()))
 		if kept := daysKept(t, d, "visitors"); len(kept) > 0 {
 			t.Errorf("visitors are kept of the days %v", kept)
 		}

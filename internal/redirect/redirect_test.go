@@ -63,9 +63,9 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	b.turnTo(b.now)
 	clock := func() time.Time { return time.Unix(0, b.clock.Load()+b.ahead.Load()).UTC() }
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	redis, clickLog, counts := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock), &clicksql.Store{DB: d, Now: clock}
+	redis, clickLog := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock)
 	quotas := hitquota.New(hitquota.Config{
-		ClickLog: clickLog, Clicks: counts, DB: d, Log: log, Now: clock,
+		ClickLog: clickLog, Clicks: &clickledger.Ledger{DB: d}, DB: d, Log: log, Now: clock,
 	})
 	must.NoError(t, quotas.Hits.Carry(t.Context(), clicktest.NoLogs))
 	clicks := clicktest.WithLeases(d, clickLog, quotas.Hits)

@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/month"
@@ -117,7 +117,8 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time)
 
 // monthClicks returns the SQL of the clicks of a link in the month of an instant.
 func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
-	return clicksql.SinceSQL("link.id", p.Of(month.Of(now).Start()))
+	m := month.Of(now)
+	return clickledger.SinceSQL("link.id", p.Of(m), p.Of(m+1))
 }
 
 // subject returns the subject by which the link was looked up.

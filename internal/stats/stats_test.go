@@ -51,22 +51,6 @@ func TestTally_MatchesReference(t *testing.T) {
 	}
 }
 
-func TestMonth_CountsFromItsStart(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, linkID, other := clicktest.Setup(t, d), id.New(id.Link), id.New(id.Link)
-		month := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-		b.RecordClicks(linkID, month.Add(-time.Nanosecond), 1)
-		b.RecordClicks(linkID, month, 1, 1)
-		b.RecordClicks(other, clicktest.Noon, 1)
-		b.FlushClicks(t)
-		counts, err := b.Stats.CountsSince(t.Context(), b.Member, []string{linkID, other, id.New(id.Link)}, month)
-		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" || err != nil {
-			t.Errorf("counts (-want +got):\n%s%v", diff, err)
-		}
-	})
-}
-
 func TestSeries_HasNoGapsAndAddsUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -44,15 +44,3 @@ func (s *Store) TargetClicks(
 	}
 	return counts, nil
 }
-
-// CountsSince counts the clicks of links of a workspace since the start of a month. Links without a click are missing from
-// the answer.
-func (s *Store) CountsSince(
-	ctx context.Context, m workspace.Membership, linkIDs []string, month time.Time,
-) (map[string]int64, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return nil, err
-	}
-	return s.Clicks.Since(ctx, linkIDs, month)
-}

@@ -32,17 +32,18 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
 		{Name: "slugs", Every: jobInterval, Run: s.Workspaces.ReleaseSlugs},
 		{Name: "audit log", Every: jobInterval, Run: s.Audit.CleanUp},
-		{Name: "visitors", Every: jobInterval, Run: s.Clicks.ForgetVisitors},
+		{Name: "visitors", Every: jobInterval, Run: func(ctx context.Context) error {
+			return s.Ledger.ForgetVisitors(ctx, s.Stats.Now())
+		}},
 		{Name: "click batches", Every: jobInterval, Run: s.ClickStream.DeleteExpiredBatches},
 		{Name: "click days", Every: jobInterval, Run: s.Clicks.Seal},
-		{Name: "click details", Every: jobInterval, Run: s.Clicks.Detail},
 		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {
 			return errors.Join(s.Unmatched.DeleteExpired(ctx), s.Clicks.Retain(ctx))
 		}},
 		{Name: "webhook deliveries", Every: jobInterval, Run: s.Webhooks.CleanUp},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return s.Workspaces.Purge(ctx, s.Upkeep.PurgeWorkspace, s.Clicks.PurgeWorkspace, s.Domains.Purge,
+			return s.Workspaces.Purge(ctx, s.Upkeep.PurgeWorkspace, s.Clicks.PurgeWorkspace, s.Unmatched.Purge, s.Domains.Purge,
 				s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},

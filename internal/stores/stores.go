@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
@@ -99,7 +100,7 @@ type Stores struct {
 	Moderation   *moderation.Store
 	Webhooks     *webhook.Store
 	Checker      *probe.Checker
-	Clicks       *clicksql.Store
+	Clicks       clickstore.Store
 	Ledger       *clickledger.Ledger
 	Stats        *stats.Store
 	Exports      stats.Exports
@@ -226,7 +227,7 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 	}
 	recorder := ingest.RecorderConfig{Clicks: s.Clicks, Ledger: s.Ledger, Log: log}
 	s.Quotas = hitquota.New(hitquota.Config{
-		ClickLog: log, Clicks: s.Clicks, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
+		ClickLog: log, Clicks: s.Ledger, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
 		Log: o.Log, Now: o.Now,
 	})
 	s.Grants, recorder.Leases = s.Quotas.Grants, s.Quotas.Hits
@@ -277,11 +278,11 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 // recorded are the clicks of a process that records some.
 type recorded struct {
 	*ingest.Recorder
-	*clicksql.Store
+	clickstore.Store
 }
 
 // unrecorded are the clicks of a process that records none.
-type unrecorded struct{ *clicksql.Store }
+type unrecorded struct{ clickstore.Store }
 
 // Flush has nothing to wait for.
 func (unrecorded) Flush(context.Context) error { return nil }

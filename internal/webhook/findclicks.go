@@ -82,11 +82,11 @@ func (d *Dispatcher) addWithClicks(ctx context.Context, found clickstream.Found,
 	return nil
 }
 
-// withClicks selects the workspaces with webhooks of clicks which have some of the found clicks.
+// withClicks selects the workspaces with webhooks of clicks which may have some of the found clicks.
 func (s *Store) withClicks(found clickstream.Found) *bun.SelectQuery {
 	receivers := s.DB.NewSelect().Model((*Webhook)(nil)).Column("workspace_id").Distinct().Where("wants_clicks")
 	return s.DB.NewSelect().TableExpr("(?) AS receiver", receivers).Column("workspace_id").
-		Where("EXISTS (?)", s.Clicks.Of(found, "receiver.workspace_id"))
+		Where("EXISTS (?)", s.Clicks.MayHave(found, "receiver.workspace_id"))
 }
 
 // firstOfClicks returns the webhook of clicks that is the furthest behind of those with a position of the span; nil if

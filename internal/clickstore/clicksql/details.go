@@ -193,10 +193,9 @@ func scanDetails(scan func(...any) error, columns []click.Dimension) (*dayOfDeta
 // detailedAtOnce is how many workspaces are looked at between two looks for more.
 const detailedAtOnce = 100
 
-// Detail writes the details of sealed busy days, of workspaces and their links, by column. It
+// detail writes the details of sealed busy days, of workspaces and their links, by column. It
 // repeats that for days with later clicks.
-func (s *Store) Detail(ctx context.Context) error {
-	ctx = db.AsSystem(ctx)
+func (s *Store) detail(ctx context.Context) error {
 	for last := ""; ; {
 		var spaces []clickledger.Total
 		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).

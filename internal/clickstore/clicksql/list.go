@@ -89,6 +89,13 @@ func (s *Store) Span(
 	return scanClicks(ctx, q)
 }
 
+// Count implements clickstore.Store.
+func (s *Store) Count(ctx context.Context, workspaceID string, after time.Time, below int64) (int64, error) {
+	n, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+		Where("clicked_at > ?", db.Instant(after)).Where("id < ?", below).Count(ctx)
+	return int64(n), err
+}
+
 func scanClicks(ctx context.Context, q *bun.SelectQuery) ([]*click.Click, error) {
 	var rows []*click.Row
 	if err := q.Scan(ctx, &rows); err != nil {

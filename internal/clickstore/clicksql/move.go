@@ -86,7 +86,6 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 		of         schema.QueryWithArgs
 	}{
 		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
-		{"orphans", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
 		{days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{"click_buckets", "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)}, // of an earlier version
 		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},

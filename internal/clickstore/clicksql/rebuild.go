@@ -1,6 +1,7 @@
 package clicksql
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -19,34 +22,18 @@ import (
 // subjectsAtOnce is how many subjects are looked at between two looks for more.
 const subjectsAtOnce = 500
 
-// Difference is a link, or a workspace, whose sums are not those of its clicks in a month.
-type Difference struct {
-	// SubjectID is the ID of the link or workspace.
-	SubjectID string
-	// Month is the first instant of the month in UTC; zero if the total differs from the
-	// other rollups.
-	Month time.Time
-	// Clicks is the count of single clicks, or of the other rollups. Rollup is the count in the
-	// rollups, or in the total.
-	Clicks, Rollup int64
-}
-
-// Verify compares the rollups of every link and workspace with their single clicks, and calls found
-// for each month that differs. It returns the number of subjects. Only months whose clicks are all
-// stored are compared, each in one transaction, so ingest can continue.
-func (s *Store) Verify(ctx context.Context, found func(Difference)) (subjects int, err error) {
+// Verify implements clickstore.Store. Each month is compared in one transaction.
+func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (subjects int, err error) {
 	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
 		return s.compare(ctx, subject, false,
 			found)
 	})
 }
 
-// Rebuild writes the rollups of every link and workspace again where they differ from the clicks,
-// and returns the number of subjects. Ingest of a subject waits for its transactions, of a month
-// each.
+// Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
-		return s.compare(ctx, subject, true, func(Difference) {})
+		return s.compare(ctx, subject, true, func(clickstore.Difference) {})
 	})
 }
 
@@ -81,12 +68,12 @@ func (s *Store) eachSubject(
 }
 
 // compare compares each month of a subject, and then its total. With fix it corrects differences.
-func (s *Store) compare(ctx context.Context, subject string, fix bool, found func(Difference)) error {
+func (s *Store) compare(ctx context.Context, subject string, fix bool, found func(clickstore.Difference)) error {
 	now := s.Now().UTC()
-	for month := s.ClicksSince(); !month.After(now); month = month.AddDate(0, 1, 0) {
-		var differs *Difference
+	for start := s.ClicksSince(); !start.After(now); start = start.AddDate(0, 1, 0) {
+		var differs *clickstore.Difference
 		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			differs, err = s.compareMonth(ctx, tx, subject, month, fix)
+			differs, err = s.compareMonth(ctx, tx, subject, start, fix)
 			return err
 		})
 		if err != nil {
@@ -102,13 +89,14 @@ func (s *Store) compare(ctx context.Context, subject string, fix bool, found fun
 			return err
 		}
 		want, err := s.addUp(ctx, tx, t)
-		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots {
+		isMonth := isWorkspace(subject) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth // nobody asks for a workspace's
+		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots && isMonth {
 			return err
 		}
-		found(Difference{SubjectID: subject, Clicks: want.Clicks, Rollup: t.Clicks})
+		found(clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
 		if fix {
-			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2").WherePK().
-				Exec(ctx)
+			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2", "_month",
+				"_before_month").WherePK().Exec(ctx)
 		}
 		return err
 	})
@@ -117,7 +105,7 @@ func (s *Store) compare(ctx context.Context, subject string, fix bool, found fun
 // compareMonth compares the sums of a month with its clicks.
 func (s *Store) compareMonth(
 	ctx context.Context, tx bun.Tx, subject string, month time.Time, fix bool,
-) (*Difference, error) {
+) (*clickstore.Difference, error) {
 	t, err := s.lockTotal(ctx, tx, subject)
 	if err != nil {
 		return nil, err
@@ -154,7 +142,7 @@ func (s *Store) compareMonth(
 			return nil, err
 		}
 	}
-	return &Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Rollup: clicks}, nil
+	return &clickstore.Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Counted: clicks}, nil
 }
 
 // detailsDiffer compares the details of a subject's month with its days.
@@ -221,7 +209,7 @@ func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string
 
 // addUp computes the total of a subject from its days and the later clicks.
 func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*clickledger.Total, error) {
-	want := &clickledger.Total{SubjectID: t.SubjectID, LastAt: t.LastAt}
+	want := &clickledger.Total{SubjectID: t.SubjectID, LastAt: t.LastAt, Month: cmp.Or(t.Month, month.Of(s.Now()))}
 	var rows []day
 	err := tx.NewSelect().Model(&rows).ExcludeColumn("counts").Where("subject_id = ?", t.SubjectID).
 		Where("starts_at < ?", t.SealedAt).Scan(ctx)
@@ -229,11 +217,17 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*cl
 		return nil, err
 	}
 	for i := range rows {
+		if month.Of(rows[i].StartsAt) < want.Month {
+			want.BeforeMonth += rows[i].Clicks
+		}
 		want.Tally.Merge(rows[i].Tally)
 		want.Bots += rows[i].Bots
 		want.LastAt = later(want.LastAt, rows[i].StartsAt.UTC())
 	}
 	err = s.eachClick(ctx, clicksOf(tx, t).Where("clicked_at >= ?", t.SealedAt), func(c *click.Click) {
+		if month.Of(c.ClickedAt) < want.Month {
+			want.BeforeMonth++
+		}
 		want.Tally.Add(c.LatencyMs)
 		want.Bots += countOf(c).Bots
 	})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
@@ -32,7 +32,7 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		verify := func(want int) {
 			t.Helper()
 			found := map[string]bool{}
-			n, err := b.Verify(t.Context(), func(f clicksql.Difference) { found[f.SubjectID] = true })
+			n, err := b.Verify(t.Context(), func(f clickstore.Difference) { found[f.SubjectID] = true })
 			if err != nil || n != len(links)+1 || len(found) != want {
 				t.Errorf("%d subjects, %d differ: %v; want %d: %v", n, len(found), found, want, err)
 			}

@@ -18,10 +18,6 @@ import (
 // DefaultClickMonths is the default number of whole months for which single clicks are stored. Days are stored forever.
 const DefaultClickMonths = 13
 
-// visitorsKept is how long after its day a visitor may still be counted: clicks may wait for the
-// database. The day's key is forgotten when the day is over.
-const visitorsKept = 2 * click.Day
-
 // ClicksSince is the instant since which single clicks are stored.
 func (s *Store) ClicksSince() time.Time {
 	months := s.ClickMonths
@@ -45,9 +41,16 @@ var busyToday int64 = 2000
 const openFor = time.Minute
 
 // Seal implements clickstore.Store: it adds clicks to the days of their links and workspaces, those of days that are over
-// and, of busy subjects, those of the quarters of an hour that are over.
+// and, of busy subjects, those of the quarters of an hour that are over. Then it stores busy days by column.
 func (s *Store) Seal(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
+	if err := s.sealDays(ctx); err != nil {
+		return fmt.Errorf("sealing days: %w", err)
+	}
+	return s.detail(ctx)
+}
+
+func (s *Store) sealDays(ctx context.Context) error {
 	for isDone := false; !isDone; {
 		isDone = true
 		for last := ""; ; {
@@ -62,7 +65,7 @@ func (s *Store) Seal(ctx context.Context) error {
 				return s.seal(ctx, tx, all)
 			})
 			if err != nil {
-				return fmt.Errorf("sealing days: %w", err)
+				return err
 			}
 			if next == "" {
 				break
@@ -274,35 +277,6 @@ func (s *Store) forgetRows(ctx context.Context, since time.Time) error {
 		if err := s.removeAll(ctx, "clicks", "workspace_id, clicked_at, id", batch); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// ForgetWho deletes every key and every visitor, from a copy of the database that is stored:
-// today's key would reveal who has followed which link today.
-func (s *Store) ForgetWho(ctx context.Context) error {
-	for _, table := range []string{"visitor_keys", "visitors"} {
-		if _, err := s.DB.NewDelete().Table(table).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
-			return fmt.Errorf("deleting visitors: %w", err)
-		}
-	}
-	return nil
-}
-
-// ForgetVisitors deletes the keys of past days, and visitors of days for which no more clicks are
-// expected.
-func (s *Store) ForgetVisitors(ctx context.Context) error {
-	ctx = db.AsSystem(ctx)
-	now := s.Now()
-	_, err := s.DB.NewDelete().Table("visitor_keys").Where("day < ?", click.DayOf(now)).Exec(ctx)
-	if err == nil {
-		_, err = s.DB.NewDelete().Table("visitors").Where("day < ?", click.DayOf(now.Add(-visitorsKept))).Exec(ctx)
-	}
-	if err == nil && s.DB.Kind == db.SQLite { // on SQLite deleted rows remain in its log until a checkpoint
-		_, err = s.DB.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	}
-	if err != nil {
-		return fmt.Errorf("deleting visitors: %w", err)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func TestRouting_IsRebuilt(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				must.NoError(t, damage())
 				var found []string
-				must.Value(w.Verify(t.Context(), func(f clicksql.Difference) { found = append(found, f.SubjectID) }))(t)
+				must.Value(w.Verify(t.Context(), func(f clickstore.Difference) { found = append(found, f.SubjectID) }))(t)
 				if diff := cmp.Diff([]string{routed}, found); diff != "" {
 					t.Errorf("differences (-want +got):\n%s", diff)
 				}

@@ -6,12 +6,14 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
@@ -26,7 +28,8 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	room room
+	ids    clickledger.IDs
+	months sync.Map // those that have partitions, as 2006-01
 }
 
 var _ clickstore.Store = (*Store)(nil)

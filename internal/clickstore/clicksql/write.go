@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/uptrace/bun"
 
@@ -14,17 +13,17 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// idBlock is the number of click IDs that a process reserves at once. Unused ones are a gap.
-const idBlock = 1 << 16
-
 // Write implements clickstore.Store: the clicks, the totals and the position are one transaction. What lies before the
 // position that the database has is not written again, so a commit whose answer got lost can be tried again, also as a
 // part of a larger batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
-	firstID, err := s.prepare(ctx, b.Clicks)
+	if err := s.keepMonths(ctx, b.Clicks); err != nil {
+		return err
+	}
+	firstID, err := s.ids.Take(ctx, s.DB, int64(len(b.Clicks)))
 	if err != nil {
-		return fmt.Errorf("making room for clicks: %w", err)
+		return err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		before, err := clickledger.Advance(ctx, tx, b.Log, b.To)
@@ -41,52 +40,25 @@ func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 		return s.add(ctx, tx, clicks)
 	})
 	if err != nil {
-		s.room.mu.Lock()
-		s.room.months = nil // one of them may have been dropped meanwhile
-		s.room.mu.Unlock()
+		s.months.Clear() // one of them may have been dropped meanwhile
 		return fmt.Errorf("writing %d clicks: %w", len(b.Clicks), err)
 	}
 	return nil
 }
 
-// room is what the database has reserved for this process: the ids that are left, and months with partitions.
-type room struct {
-	mu        sync.Mutex
-	next, end int64
-	months    map[string]bool
-}
-
-// prepare prepares a batch outside of its transaction: it creates the months' partitions, and
-// reserves IDs. It returns the first ID.
-func (s *Store) prepare(ctx context.Context, batch []click.Click) (firstID int64, err error) {
-	r := &s.room
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// keepMonths creates the partitions of the months of a batch, outside of its transaction.
+func (s *Store) keepMonths(ctx context.Context, batch []click.Click) error {
 	for i := range batch {
 		month := batch[i].ClickedAt.UTC().Format("2006-01")
-		if r.months[month] {
+		if _, known := s.months.Load(month); known {
 			continue
 		}
 		if err := keepMonth(ctx, s.DB, batch[i].ClickedAt); err != nil {
-			return 0, err
+			return fmt.Errorf("making room for clicks: %w", err)
 		}
-		if r.months == nil {
-			r.months = map[string]bool{}
-		}
-		r.months[month] = true
+		s.months.Store(month, true)
 	}
-	n := int64(len(batch))
-	if r.end-r.next < n {
-		block := max(idBlock, n)
-		err := s.DB.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
-			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(ctx, &r.end)
-		if err != nil {
-			return 0, err
-		}
-		r.next = r.end - block
-	}
-	r.next += n
-	return r.next - n, nil
+	return nil
 }
 
 // add writes clicks, their totals, and those of days that are sealed.

@@ -1,0 +1,35 @@
+package clickledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// idBlock is the number of click IDs that a process reserves at once. Unused ones are a gap.
+const idBlock = 1 << 16
+
+// IDs are the click IDs that this process has reserved.
+type IDs struct {
+	mu        sync.Mutex
+	next, end int64
+}
+
+// Take returns the first of n consecutive IDs that no other click has.
+func (r *IDs) Take(ctx context.Context, d *db.DB, n int64) (first int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end-r.next < n {
+		block := max(idBlock, n)
+		err := d.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
+			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(db.AsSystem(ctx), &r.end)
+		if err != nil {
+			return 0, fmt.Errorf("reserving click ids: %w", err)
+		}
+		r.next = r.end - block
+	}
+	r.next += n
+	return r.next - n, nil
+}

@@ -1,0 +1,1 @@
+-- The counts of 0053 are dropped with their columns.
