@@ -247,7 +247,7 @@ func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 
 // TestFault_RedisRestartsEmpty: Redis is down for a while and returns empty, under load on two
 // nodes. Visitors receive only redirects until the quota is used up, every redirect is counted, and
-// the quota is exact.
+// the quota is exceeded by at most the bound that the nodes report.
 func TestFault_RedisRestartsEmpty(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
@@ -255,16 +255,19 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
 			redis := dbtest.NewRedisServer(t)
-			b, _, _ := throughProxies(t, production(t).withRedis(redis.URL))
-			nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
+			b := production(t).withRedis(redis.URL)
+			nodes := startMembers(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 			who := nodes[0].tenant(t, "outage")
 			endless, limited := who.shorten(t, "https://example.com/endless").Link,
 				who.shorten(t, "https://example.com/limited").Link
 			const limit = 4000
 			d := must.Value(b.open())(t)
 			defer d.Close()
-			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]),
-				8, breath)
+			both := func(l linkView) (first, second *crowd) {
+				path := l.path(nodes[0].server)
+				return gather(t, nodes[0].server, path, 8, breath), gather(t, nodes[1].server, path, 8, breath)
+			}
+			first, second := both(endless)
 			polltest.Until(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
 			redis.Stop()
 			polltest.Elapse(outage())
@@ -281,9 +284,9 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 			must.Value(d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").
 				Exec(db.AsSystem(t.Context())))(t)
 			polltest.Elapse(time.Second) // until every node knows
-			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]),
-				8, breath)
+			first, second = both(limited)
 			polltest.Until(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
+			bound := nodes[0].exposure(t) + nodes[1].exposure(t)
 			redis.Stop()
 			polltest.Elapse(500 * time.Millisecond)
 			redis.Start(t)
@@ -296,8 +299,8 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 				node.stop()
 			}
 			seen := first.seen.Load() + second.seen.Load()
-			if seen != limit {
-				t.Errorf("%d redirects, want %d", seen, limit)
+			if seen < limit || seen > limit+bound {
+				t.Errorf("%d redirects, want %d, and at most %d more", seen, limit, bound)
 			}
 			for _, v := range []*crowd{first, second} {
 				for status, n := range v.others() {

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
-	"github.com/linkforge/linkforge/internal/clickledger"
 )
 
 // everything returns all rows of the database, one per line.

@@ -35,7 +35,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 				if n%10 != 0 {
 					space = fmt.Sprint("ws_", n%10)
 				}
-				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: "lnk", ClickedAt: clicked(n), Status: 302})
+				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: fmt.Sprint("lnk_", n), ClickedAt: clicked(n), Status: 302})
 			}
 			must.Value(d.NewInsert().Model(&rows).Returning("NULL").Exec(ctx))(t)
 		}

@@ -18,13 +18,14 @@ func CheckRoles(ctx context.Context, d bun.IDB) error {
 	if err := d.NewSelect().ColumnExpr("session_user").Scan(ctx, &user); err != nil {
 		return fmt.Errorf("PostgreSQL %s: %w", connectProblem(err), err)
 	}
-	err := d.NewRaw(`SELECT wanted.name FROM unnest(string_to_array(?, ' ')) AS wanted (name)
+	err := d.NewRaw(`SELECT wanted.name FROM unnest(string_to_array(?, ' ')) WITH ORDINALITY AS wanted (name, place)
 		CROSS JOIN (SELECT rolcreaterole OR rolsuper AS creates, current_setting('server_version_num')::INTEGER >= 160000 AS strict
 			FROM pg_roles WHERE rolname = session_user) AS own
 		LEFT JOIN pg_roles AS r ON r.rolname = wanted.name
 		WHERE NOT CASE WHEN r.oid IS NULL THEN own.creates
 			ELSE pg_has_role(session_user, r.oid, CASE WHEN own.strict THEN 'SET' ELSE 'MEMBER' END)
-				OR pg_has_role(session_user, r.oid, 'MEMBER WITH ADMIN OPTION') OR own.creates AND NOT own.strict END`,
+				OR pg_has_role(session_user, r.oid, 'MEMBER WITH ADMIN OPTION') OR own.creates AND NOT own.strict END
+		ORDER BY wanted.place`,
 		strings.Join([]string{Tenant, Creator, Resolver, System}, " ")).Scan(ctx, &lacking)
 	if err != nil || len(lacking) == 0 {
 		return err
