@@ -4,6 +4,8 @@ go 1.26.0
 
 tool gotest.tools/gotestsum
 
+require github.com/ebitengine/purego v0.11.3
+
 require (
 	github.com/bitfield/gotestdox v0.2.3 // indirect
 	github.com/dnephin/pflag v1.0.7 // indirect
