@@ -17,7 +17,7 @@ RACE = -gcflags='modernc.org/...=-race=false' -gcflags='golang.org/x/crypto/...=
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-race: ## the packages below package server as test, under the race detector
 
 test-postgres18: ## as test, on PostgreSQL 18, which npm installs (needs Node.js)
 	scripts/with-postgres18 scripts/test
+
+test-clickhouse: ## the store of clicks on ClickHouse, which npm installs (needs Node.js; Linux on x86-64)
+	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres LINKFORGE_TEST_PACKAGES=./internal/clickstore/... scripts/with-services scripts/test
 
 test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, generated code and the module of the benchmarks (about 25 minutes)
 	$(MAKE) test-exhaustive
