@@ -116,3 +116,68 @@ func Announce(ctx context.Context, tx bun.Tx, clicks []click.Click, now time.Tim
 		clicks[0].ID, clicks[len(clicks)-1].ID, db.Instant(first), db.Instant(last), db.Instant(now)).Exec(ctx)
 	return err
 }
+
+// Workspaces returns the workspaces that links belong to, as far as their totals know.
+func Workspaces(ctx context.Context, conn bun.IDB, linkIDs []string) (map[string]string, error) {
+	var rows []Total
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "workspace_id").Where("subject_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspaces of links: %w", err)
+	}
+	found := make(map[string]string, len(rows))
+	for _, row := range rows {
+		found[row.SubjectID] = row.WorkspaceID
+	}
+	return found, nil
+}
+
+// Add adds clicks to the totals of their links and workspaces, and gives them the workspaces that their links belong to now.
+// It returns those of links that have moved. Links come first and workspaces last, each in the order of their IDs, so that
+// concurrent writers do not deadlock.
+func Add(ctx context.Context, tx bun.Tx, clicks []click.Click) (moved map[string]string, err error) {
+	links := OfLinks(clicks)
+	if err := Merge(ctx, tx, links); err != nil {
+		return nil, err
+	}
+	moved = Follow(links, clicks)
+	return moved, Merge(ctx, tx, OfWorkspaces(clicks))
+}
+
+// Follow sets the workspaces of clicks to those of their links' totals, because a link may have moved since its clicks were
+// recorded. It returns the workspaces of those links.
+func Follow(totals []Total, clicks []click.Click) (moved map[string]string) {
+	workspaces := make(map[string]string, len(totals))
+	for _, t := range totals {
+		workspaces[t.SubjectID] = t.WorkspaceID
+	}
+	moved = map[string]string{}
+	for i := range clicks {
+		if now := workspaces[clicks[i].LinkID]; clicks[i].WorkspaceID != now {
+			clicks[i].WorkspaceID, moved[clicks[i].LinkID] = now, now
+		}
+	}
+	return moved
+}
+
+// Move moves the total of a link without an account to a workspace, or makes one there: clicks that are not written yet find
+// their workspace by it. It adds the total to that of the workspace, and returns both; that of the workspace is nil if the
+// link has no clicks.
+func Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string, now time.Time) (link, space *Total, err error) {
+	link = &Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: Never, SealedAt: now.UTC().Truncate(click.Day)}
+	_, err = tx.NewInsert().Model(link).On("CONFLICT (subject_id) DO UPDATE").
+		Set("workspace_id = excluded.workspace_id").Returning(Columns).Exec(ctx)
+	if err != nil || link.Clicks == 0 {
+		return link, nil, err
+	}
+	merged := []Total{*link}
+	merged[0].SubjectID = workspaceID
+	return link, &merged[0], Merge(ctx, tx, merged)
+}
+
+// Purge deletes the totals of a workspace and its links.
+func Purge(ctx context.Context, conn bun.IDB, workspaceID string) error {
+	if _, err := conn.NewDelete().Model((*Total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the totals of a workspace: %w", err)
+	}
+	return nil
+}

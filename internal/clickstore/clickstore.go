@@ -5,11 +5,13 @@ package clickstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -58,6 +60,19 @@ type Store interface {
 	Verify(ctx context.Context, found func(Difference)) (subjects int, err error)
 	// Rebuild counts again what Verify finds to differ, and returns the number of links and workspaces.
 	Rebuild(ctx context.Context) (subjects int, err error)
+}
+
+// DefaultMonths is the default number of whole months for which single clicks are stored. What is counted of days is stored
+// forever.
+const DefaultMonths = 13
+
+// ErrRefused says that a click of a batch can never be written.
+var ErrRefused = errors.New("the store of clicks refuses a click")
+
+// NotKept is the error of a question that needs single clicks of a time in which they are deleted.
+func NotKept(since time.Time) error {
+	return errs.New(errs.InvalidInput, "Several filters, and parts of a day (UTC), are counted from single clicks, which "+
+		"are stored since %s: begin the range then or later.", since.Format(time.DateOnly)).At("range")
 }
 
 // Difference is a link, or a workspace, whose counts are not those of its clicks in a month.

@@ -356,7 +356,7 @@ func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	attempt, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
 	err := r.write(attempt, b)
-	if (db.IsRefused(err) || errors.Is(err, errPanic)) && len(b.Clicks) > 0 {
+	if (db.IsRefused(err) || errors.Is(err, clickstore.ErrRefused) || errors.Is(err, errPanic)) && len(b.Clicks) > 0 {
 		return r.ingestHalves(ctx, b)
 	}
 	if err == nil {

@@ -43,9 +43,14 @@ func textsOf(d click.Dimension) []string {
 // World records all clicks that tests write, beside the database, so that each query has an
 // expected result.
 type World struct {
-	*clicksql.Store
-	Stats   *stats.Store
-	Ledger  *clickledger.Ledger
+	clickstore.Store
+	DB     *db.DB
+	Stats  *stats.Store
+	Ledger *clickledger.Ledger
+	// FirstInTime says that a visit is the first click of a visitor in time, not in the order of writing, and that clicks
+	// which are written later than clickledger.VisitorsKept after their day are compared with those of their batch alone.
+	FirstInTime bool
+
 	clock   atomic.Int64 // nanoseconds since 1970
 	Members []workspace.Membership
 	Links   []click.Click // of each link what does not change: its id, and its workspace
@@ -63,12 +68,18 @@ type visitorOf struct {
 	visitor int64
 }
 
-// NewWorld has two workspaces with some links each, and some links without an owner.
+// NewWorld is a World of clicks in the SQL database.
 func NewWorld(t *testing.T, d *db.DB) *World {
 	t.Helper()
-	w := &World{Log: id.New(id.Log), seen: map[visitorOf]bool{}}
+	return NewWorldOf(t, d, func(now func() time.Time) clickstore.Store { return &clicksql.Store{DB: d, Now: now} })
+}
+
+// NewWorldOf has two workspaces with some links each, and some links without an owner. The database has their totals.
+func NewWorldOf(t *testing.T, d *db.DB, open func(now func() time.Time) clickstore.Store) *World {
+	t.Helper()
+	w := &World{Log: id.New(id.Log), DB: d, seen: map[visitorOf]bool{}}
 	w.Set(Noon)
-	w.Store = &clicksql.Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
+	w.Store = open(w.Now)
 	w.Stats, w.Ledger = &stats.Store{Clicks: w.Store, Now: w.Now}, &clickledger.Ledger{DB: d}
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
@@ -82,6 +93,14 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 		}
 	}
 	return w
+}
+
+// Now is the time of the world.
+func (w *World) Now() time.Time { return time.Unix(0, w.clock.Load()).UTC() }
+
+// ClicksSince is the instant since which single clicks are stored.
+func (w *World) ClicksSince() time.Time {
+	return w.Store.(interface{ ClicksSince() time.Time }).ClicksSince()
 }
 
 func (w *World) Set(t time.Time) { w.clock.Store(t.UnixNano()) }
@@ -99,7 +118,7 @@ func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
 	if c.ClickedAt.Before(from) {
 		c.ClickedAt = from
 	}
-	c.LatencyMs = math.Exp(random.NormFloat64() * 2)
+	c.LatencyMs = math.Round(math.Exp(random.NormFloat64()*2)*1e6) / 1e6 // nanoseconds are measured
 	c.Status = [...]int{302, 302, 302, 301, 307, 308}[random.IntN(6)]
 	c.Bot = random.IntN(5) == 0
 	if random.IntN(4) > 0 { // a bot has none in the field: then it must not count either
@@ -135,13 +154,47 @@ func (w *World) Batch(clicks ...click.Click) clickstore.Batch {
 
 // Remember marks visits: the first click of a visitor in the order of writing.
 func (w *World) Remember(batch []click.Click) {
+	if w.FirstInTime {
+		w.rememberInTime(batch)
+		return
+	}
 	for _, c := range batch {
-		who := visitorOf{c.LinkID, c.ClickedAt.Format(time.DateOnly), c.Visitor}
+		who := whoOf(&c)
 		c.IsVisit = c.Visitor != 0 && !c.Bot && !w.seen[who]
 		if c.IsVisit {
 			w.seen[who] = true
 		}
 		w.Clicks = append(w.Clicks, c)
+	}
+}
+
+func whoOf(c *click.Click) visitorOf {
+	return visitorOf{c.LinkID, c.ClickedAt.Format(time.DateOnly), c.Visitor}
+}
+
+// rememberInTime marks visits: the first click of a visitor in time.
+func (w *World) rememberInTime(batch []click.Click) {
+	open, late := w.Now().Add(-clickledger.VisitorsKept).Truncate(click.Day), map[visitorOf]bool{}
+	for _, c := range batch {
+		if who := whoOf(&c); c.ClickedAt.Before(open) && c.Visitor != 0 {
+			c.IsVisit, c.Visitor = !c.Bot && !late[who], 0
+			late[who] = late[who] || c.IsVisit
+		}
+		w.Clicks = append(w.Clicks, c)
+	}
+	first := map[visitorOf]*click.Click{}
+	for i := range w.Clicks {
+		c := &w.Clicks[i]
+		if c.Visitor == 0 || c.Bot {
+			continue
+		}
+		c.IsVisit = false
+		if one := first[whoOf(c)]; one == nil || c.ClickedAt.Before(one.ClickedAt) {
+			first[whoOf(c)] = c
+		}
+	}
+	for _, c := range first {
+		c.IsVisit = true
 	}
 }
 

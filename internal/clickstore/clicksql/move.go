@@ -15,13 +15,9 @@ import (
 // Move moves the clicks of a link without an owner to a workspace, and adds them to its rollups.
 // The total is moved first, or created: pending clicks find their workspace there.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	moved := clickledger.Total{
-		SubjectID: linkID, WorkspaceID: workspaceID, LastAt: clickledger.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
-	}
-	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
-		Set("workspace_id = excluded.workspace_id").Returning(clickledger.Columns).Exec(ctx)
-	if err == nil && moved.Clicks > 0 {
-		err = s.addToWorkspace(ctx, tx, &moved)
+	link, space, err := clickledger.Move(ctx, tx, linkID, workspaceID, s.Now())
+	if err == nil && space != nil {
+		err = s.addToWorkspace(ctx, tx, link, space)
 	}
 	for _, table := range []string{"clicks", days} {
 		column := "subject_id"
@@ -39,15 +35,10 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 	return nil
 }
 
-// addToWorkspace adds the clicks of a link to its workspace: to the total, and to the days as far as the workspace is
-// sealed. Days that both have sealed are those of the link; the others are counted again.
-func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *clickledger.Total) error {
-	space := []clickledger.Total{*link}
-	space[0].SubjectID = link.WorkspaceID
-	if err := clickledger.Merge(ctx, tx, space); err != nil {
-		return err
-	}
-	sealed := space[0].SealedAt
+// addToWorkspace adds the clicks of a link to the days of its workspace, as far as the workspace is sealed. Days that both
+// have sealed are those of the link; the others are counted again.
+func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clickledger.Total) error {
+	sealed := space.SealedAt
 	both := earlier(sealed, link.SealedAt.UTC()).Truncate(click.Day)
 	var rows []day
 	err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Where("starts_at < ?", both).Scan(ctx)
@@ -95,10 +86,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 			return err
 		}
 	}
-	if _, err := s.DB.NewDelete().Model((*clickledger.Total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
-		return fmt.Errorf("deleting the rollups of a workspace: %w", err)
-	}
-	return nil
+	return clickledger.Purge(ctx, s.DB, workspaceID)
 }
 
 // removeAll deletes the rows that the query finds, batch by batch.

@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
@@ -209,8 +208,7 @@ func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error 
 			return fmt.Errorf("selecting old clicks: %w", err)
 		}
 		if some {
-			return errs.New(errs.InvalidInput, "Several filters, and parts of a day (UTC), are counted from single clicks, which "+
-				"are stored since %s: begin the range then or later.", since.Format(time.DateOnly)).At("range")
+			return clickstore.NotKept(since)
 		}
 	}
 	return nil

@@ -11,18 +11,16 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/month"
 )
-
-// DefaultClickMonths is the default number of whole months for which single clicks are stored. Days are stored forever.
-const DefaultClickMonths = 13
 
 // ClicksSince is the instant since which single clicks are stored.
 func (s *Store) ClicksSince() time.Time {
 	months := s.ClickMonths
 	if months == 0 {
-		months = DefaultClickMonths
+		months = clickstore.DefaultMonths
 	}
 	return month.Of(s.Now()).Start().AddDate(0, -months, 0)
 }

@@ -289,11 +289,11 @@ func TestRetention_CanBeExtended(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		w.ClickMonths = 2
+		w.Store.(*clicksql.Store).ClickMonths = 2
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, -6, 0), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)
 		w.Tidy(t)
-		w.ClickMonths = 0
+		w.Store.(*clicksql.Store).ClickMonths = 0
 		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
 		w.VerifyRollups(t)
 		must.Value(w.Rebuild(t.Context()))(t)

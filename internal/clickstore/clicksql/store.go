@@ -23,7 +23,7 @@ import (
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths is the number of whole months for which single clicks are stored; zero means DefaultClickMonths.
+	// ClickMonths is the number of whole months for which single clicks are stored; zero means clickstore.DefaultMonths.
 	ClickMonths int
 	// Now is the clock.
 	Now func() time.Time

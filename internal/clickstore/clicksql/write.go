@@ -71,7 +71,7 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 	if err := clickledger.Merge(ctx, tx, links); err != nil {
 		return err
 	}
-	follow(links, clicks)
+	clickledger.Follow(links, clicks)
 	if err := s.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
@@ -88,18 +88,6 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 		}
 	}
 	return clickledger.Announce(ctx, tx, clicks, s.Now())
-}
-
-// follow sets the workspaces of clicks to those of their links' totals, because a link may have
-// moved since its clicks were recorded.
-func follow(totals []clickledger.Total, clicks []click.Click) {
-	workspaces := make(map[string]string, len(totals))
-	for _, t := range totals {
-		workspaces[t.SubjectID] = t.WorkspaceID
-	}
-	for i := range clicks {
-		clicks[i].WorkspaceID = workspaces[clicks[i].LinkID]
-	}
 }
 
 // clickColumns are the columns of clicks: the common ones, then the texts of the visit.

@@ -1,0 +1,184 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/month"
+)
+
+// This file ends days and months. Every step can be repeated, and questions are answered exactly between two steps: a bound
+// moves when what follows it is written, and what it replaces is removed by the next run, when no question reads it.
+
+// Seal implements clickstore.Store: it moves days for whose clicks no more visitors are compared from clicks_open to clicks,
+// without the numbers of the visitors.
+func (s *Store) Seal(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	sealed, err := s.bound(ctx, sealedBound)
+	if err != nil {
+		return err
+	}
+	if err := s.drop(ctx, "clicks_open", sealed); err != nil {
+		return err
+	}
+	open, err := s.daysOf(ctx, "clicks_open", s.sealable())
+	if err != nil {
+		return err
+	}
+	for _, day := range open {
+		if err := s.seal(ctx, day); err != nil {
+			return fmt.Errorf("sealing %s: %w", day.Format(time.DateOnly), err)
+		}
+	}
+	return s.moveBound(ctx, sealedBound, sealed, s.sealable())
+}
+
+// seal copies a day to clicks. What an interrupted run has left of it is replaced.
+func (s *Store) seal(ctx context.Context, day time.Time) error {
+	if err := s.kill(ctx, "sealing"); err != nil {
+		return err
+	}
+	partition := render("(?, false)", day.Format(time.DateOnly))
+	if err := s.client.run(ctx, "ALTER TABLE sealing DROP PARTITION ?", sql(partition)); err != nil {
+		return err
+	}
+	of := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
+	_, err := s.client.send(ctx, render("INSERT INTO sealing (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
+		"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ?",
+		sql(columns), sql(columns), sql(of), sql(of)), nil, "query_id", s.queryID("sealing", day.Unix()))
+	if err != nil {
+		return err
+	}
+	copied, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM sealing WHERE ? UNION ALL "+
+		"SELECT count() FROM clicks_open WHERE ?", sql(of), sql(of))
+	if err != nil || len(copied) != 2 || copied[0].N != copied[1].N {
+		return errors.Join(err, errors.New("the day has changed meanwhile"))
+	}
+	if err := s.client.run(ctx, "ALTER TABLE clicks REPLACE PARTITION ? FROM sealing", sql(partition)); err != nil {
+		return err
+	}
+	return s.client.run(ctx, "ALTER TABLE sealing DROP PARTITION ?", sql(partition))
+}
+
+// daysOf are the days (UTC) before an instant that a table has clicks of.
+func (s *Store) daysOf(ctx context.Context, table string, before time.Time) (days []time.Time, err error) {
+	rows, err := fetch[struct{ Day int64 }](ctx, s.client, "SELECT DISTINCT toInt64(toUInt16(toDate(clicked_at))) AS Day FROM ? "+
+		"WHERE clicked_at < ? ORDER BY Day", sql(table), before)
+	if err != nil {
+		return nil, fmt.Errorf("selecting days: %w", err)
+	}
+	for _, r := range rows {
+		days = append(days, time.Unix(r.Day*int64(click.Day/time.Second), 0).UTC())
+	}
+	return days, nil
+}
+
+// drop deletes the clicks of a table before a midnight.
+func (s *Store) drop(ctx context.Context, table string, before time.Time) error {
+	days, err := s.daysOf(ctx, table, before)
+	if err != nil {
+		return err
+	}
+	for _, day := range days {
+		partitions := []string{render("?", day.Format(time.DateOnly))}
+		if table == "clicks" {
+			partitions = []string{render("(?, false)", day.Format(time.DateOnly)), render("(?, true)", day.Format(time.DateOnly))}
+		}
+		for _, one := range partitions {
+			if err := s.client.run(ctx, "ALTER TABLE ? DROP PARTITION ?", sql(table), sql(one)); err != nil {
+				return fmt.Errorf("deleting the clicks of %s: %w", day.Format(time.DateOnly), err)
+			}
+		}
+	}
+	return nil
+}
+
+// sealable is the instant before which days can be sealed: a day before it no click is written with a visitor.
+func (s *Store) sealable() time.Time {
+	return s.Now().Add(-openFor - click.Day).UTC().Truncate(click.Day)
+}
+
+// moveBound moves a bound forward.
+func (s *Store) moveBound(ctx context.Context, name string, from, to time.Time) error {
+	if !from.Before(to) {
+		return nil
+	}
+	if err := s.client.run(ctx, "INSERT INTO bounds (name, at) VALUES (?, ?)", name, to); err != nil {
+		return fmt.Errorf("moving the bound %s: %w", name, err)
+	}
+	return nil
+}
+
+// Retain implements clickstore.Store: it counts months by days that have been kept for long enough, and deletes the single
+// clicks of those that are counted.
+func (s *Store) Retain(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	forgotten, err := s.bound(ctx, forgottenBound)
+	if err != nil {
+		return err
+	}
+	if err := s.drop(ctx, "clicks", forgotten); err != nil {
+		return err
+	}
+	first, err := fetch[struct{ At, N int64 }](ctx, s.client,
+		"SELECT toUnixTimestamp64Micro(min(clicked_at)) AS At, count() AS N FROM clicks WHERE clicked_at >= ?", forgotten)
+	if err != nil || first[0].N == 0 {
+		return err
+	}
+	sealed, err := s.bound(ctx, sealedBound)
+	if err != nil {
+		return err
+	}
+	until := earlier(s.ClicksSince(), sealed)
+	for m := month.Of(time.UnixMicro(first[0].At)); !m.End().After(until); m++ {
+		if err := s.countDays(ctx, m); err != nil {
+			return fmt.Errorf("counting the days of %s: %w", m, err)
+		}
+		if err := s.moveBound(ctx, forgottenBound, forgotten, m.End()); err != nil {
+			return err
+		}
+		forgotten = m.End()
+	}
+	return nil
+}
+
+// countDays counts the clicks of a month. No question reads them from days yet, so what an interrupted run has left goes first.
+func (s *Store) countDays(ctx context.Context, m month.Month) error {
+	if err := s.kill(ctx, "days"); err != nil {
+		return err
+	}
+	if err := s.client.run(ctx, "ALTER TABLE days DROP PARTITION ?", sql(m.Start().Format("200601"))); err != nil {
+		return err
+	}
+	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
+		_, err := s.client.send(ctx, render("INSERT INTO days SELECT workspace_id, link_id, toDate(clicked_at) AS day, dimension, value, "+
+			"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, varPopStable(latency_ns / 1e6) * count() "+
+			"FROM clicks ARRAY JOIN ? AS dimension, ? AS value WHERE clicked_at >= ? AND clicked_at < ? "+
+			"AND (SELECT max(at) FROM bounds WHERE name = ?) < ? GROUP BY workspace_id, link_id, day, dimension, value",
+			sql(countedNumbers), sql(countedValues), day, day.Add(click.Day), forgottenBound, m.End()), nil, "query_id", s.queryID("days", day.Unix()))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countedNumbers and countedValues are the dimensions that days count by, and their values of a click.
+var countedNumbers, countedValues = func() (string, string) {
+	numbers := []int64{0, click.LatencyDimension, click.QuarterDimension}
+	values := []string{"''", "toString(" + stepOf + ")", "toString(intDiv(toUInt32(toDateTime(clicked_at)) % 86400, 900))"}
+	for _, d := range click.StoredDimensions {
+		if d.Name != click.ByLink { // each row has its link
+			numbers, values = append(numbers, int64(d.Number)), append(values, "toString("+d.Column+")")
+		}
+	}
+	return literal(numbers), "[" + strings.Join(values, ", ") + "]"
+}()

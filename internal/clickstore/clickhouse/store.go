@@ -1,0 +1,50 @@
+// Package clickhouse keeps clicks in ClickHouse: single clicks and, of months whose single clicks are deleted, the counts of
+// each day. It implements package clickstore. Package stores constructs it where the operator has configured ClickHouse.
+package clickhouse
+
+import (
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/month"
+)
+
+// Config configures a Store.
+type Config struct {
+	// DB is the SQL database, which has the totals and the positions of the click logs.
+	DB *db.DB
+	// URL is http(s)://USER:PASSWORD@HOST:PORT/DATABASE, of ClickHouse's HTTP interface.
+	URL *url.URL
+	// ClickMonths is the number of whole months for which single clicks are stored; zero means clickstore.DefaultMonths.
+	ClickMonths int
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Store implements clickstore.Store.
+type Store struct {
+	Config
+	client *client
+	ids    clickledger.IDs
+
+	mu         sync.Mutex
+	isPrepared bool
+}
+
+var _ clickstore.Store = (*Store)(nil)
+
+// New returns a Store. ClickHouse need not answer yet.
+func New(c Config) *Store { return &Store{Config: c, client: newClient(c.URL)} }
+
+// ClicksSince is the instant since which single clicks are stored.
+func (s *Store) ClicksSince() time.Time {
+	months := s.ClickMonths
+	if months == 0 {
+		months = clickstore.DefaultMonths
+	}
+	return month.Of(s.Now()).Start().AddDate(0, -months, 0)
+}

@@ -1,0 +1,130 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// This file compares the totals in the SQL database with the clicks: nothing else is counted twice.
+
+// looks is how often the totals of a workspace that differ are compared: clicks are inserted before they are counted.
+const looks = 3
+
+// Verify implements clickstore.Store.
+func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (subjects int, err error) {
+	return s.compare(ctx, func(_ context.Context, is, want *clickledger.Total) error {
+		found(clickstore.Difference{SubjectID: is.SubjectID, Clicks: want.Clicks, Counted: is.Clicks})
+		return nil
+	})
+}
+
+// Rebuild implements clickstore.Store. A total that changes meanwhile stays as it is.
+func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
+	return s.compare(ctx, func(ctx context.Context, is, want *clickledger.Total) error {
+		_, err := s.DB.NewUpdate().Model(want).Column("clicks", "bots", "latency_mean", "latency_m2", "_month", "_before_month").
+			WherePK().Where("clicks = ?", is.Clicks).Exec(ctx)
+		return err
+	})
+}
+
+// compare calls f with the totals that differ from the clicks.
+func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, want *clickledger.Total) error) (subjects int, err error) {
+	ctx = db.AsSystem(ctx)
+	if err := s.prepare(ctx); err != nil {
+		return 0, err
+	}
+	var spaces []string
+	err = s.DB.NewSelect().Model((*clickledger.Total)(nil)).ColumnExpr("DISTINCT workspace_id").Order("workspace_id").Scan(ctx, &spaces)
+	if err != nil {
+		return 0, fmt.Errorf("selecting workspaces with clicks: %w", err)
+	}
+	for _, space := range spaces {
+		var is, want map[string]*clickledger.Total
+		var differ []string
+		for look := 0; look == 0 || look < looks && len(differ) > 0; look++ {
+			if is, err = s.totals(ctx, space); err == nil {
+				want, err = s.countedIn(ctx, space)
+			}
+			if err != nil {
+				return subjects, err
+			}
+			differ = nil
+			for subject, total := range is {
+				if want[subject] == nil {
+					want[subject] = &clickledger.Total{SubjectID: subject, Month: month.Of(s.Now())}
+				}
+				if one := want[subject]; !one.Near(total.Tally) || one.Bots != total.Bots {
+					differ = append(differ, subject)
+				}
+			}
+		}
+		slices.Sort(differ)
+		for _, subject := range differ {
+			if err := f(ctx, is[subject], want[subject]); err != nil {
+				return subjects, err
+			}
+		}
+		subjects += len(is)
+	}
+	return subjects, nil
+}
+
+// totals are those of a workspace and its links.
+func (s *Store) totals(ctx context.Context, space string) (map[string]*clickledger.Total, error) {
+	var rows []*clickledger.Total
+	err := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", space).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading totals: %w", err)
+	}
+	all := make(map[string]*clickledger.Total, len(rows))
+	for _, r := range rows {
+		all[r.SubjectID] = r
+	}
+	return all, nil
+}
+
+// countedIn counts the clicks of a workspace and its links.
+func (s *Store) countedIn(ctx context.Context, space string) (map[string]*clickledger.Total, error) {
+	forgotten, err := s.bound(ctx, forgottenBound)
+	if err != nil {
+		return nil, err
+	}
+	this := month.Of(s.Now())
+	rows, err := fetch[struct {
+		LinkID               string
+		Clicks, Bots, Before int64
+		Mean, M2             float64
+	}](ctx, s.client, withSealed+"SELECT link_id AS LinkID, toInt64(count()) AS Clicks, toInt64(countIf(bot)) AS Bots, "+
+		"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, varPopStable(latency_ns / 1e6) * count() AS M2 "+
+		"FROM ? GROUP BY link_id UNION ALL "+
+		"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days WHERE workspace_id = ? AND dimension = 0",
+		this.Start(), sql(singleClicks("link_id, bot, clicked_at, latency_ns", render("workspace_id = ? AND clicked_at >= ?", space, forgotten))),
+		space)
+	if err != nil {
+		return nil, fmt.Errorf("counting clicks: %w", err)
+	}
+	all := map[string]*clickledger.Total{}
+	for _, r := range rows {
+		subjects := []string{r.LinkID}
+		if space != workspace.PublicID {
+			subjects = append(subjects, space)
+		}
+		for _, subject := range subjects {
+			if all[subject] == nil {
+				all[subject] = &clickledger.Total{SubjectID: subject, WorkspaceID: space, Month: this}
+			}
+			all[subject].Merge(rollup.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
+			all[subject].Bots += r.Bots
+			all[subject].BeforeMonth += r.Before
+		}
+	}
+	return all, nil
+}

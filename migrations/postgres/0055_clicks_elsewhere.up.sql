@@ -1,0 +1,15 @@
+-- A store of clicks beside this database, which has no transactions: the batch that a log sends to it, and the links whose
+-- clicks it has to move to the workspaces that have claimed them.
+ALTER TABLE click_logs ADD _sending_id BIGINT NOT NULL DEFAULT 0;      -- the first id of the batch; 0 without one
+ALTER TABLE click_logs ADD _sending_clicks BIGINT NOT NULL DEFAULT 0;
+
+CREATE TABLE click_moves (
+    link_id      TEXT COLLATE "C" PRIMARY KEY,
+    workspace_id TEXT COLLATE "C" NOT NULL,
+    requests     BIGINT NOT NULL,            -- how often the move was requested
+    attempt      BIGINT NOT NULL DEFAULT 0   -- the number of the latest attempt
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON click_moves TO linkforge_system;
+ALTER TABLE click_moves ENABLE ROW LEVEL SECURITY;
+ALTER TABLE click_moves FORCE ROW LEVEL SECURITY;
+CREATE POLICY all_rows ON click_moves TO linkforge_system USING (true);
