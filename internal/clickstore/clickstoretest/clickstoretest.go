@@ -131,10 +131,11 @@ func answers(t *testing.T, w *clicktest.World) {
 		ask("when months are deleted", from)
 	}
 	q := w.All(w.Members[0], from, clicktest.Noon)
-	if err := w.CheckKept(t.Context(), clickstore.Query{Member: q.Member, Range: q.R}); !errs.Is(err, errs.InvalidInput) {
+	ctx := must.Value(q.Member.Enter(t.Context(), workspace.ReadStats))(t)
+	if err := w.CheckKept(ctx, clickstore.Query{Member: q.Member, Range: q.R}); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("deleted clicks of %s: %v", from, err)
 	}
-	if err := w.CheckKept(t.Context(), clickstore.Query{Member: q.Member, Range: clickstore.Range{From: w.ClicksSince(), To: clicktest.Noon}}); err != nil {
+	if err := w.CheckKept(ctx, clickstore.Query{Member: q.Member, Range: clickstore.Range{From: w.ClicksSince(), To: clicktest.Noon}}); err != nil {
 		t.Error(err)
 	}
 }
