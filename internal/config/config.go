@@ -110,6 +110,9 @@ type Config struct {
 	ClickLogSync string `env:"LINKFORGE_CLICK_LOG_SYNC" default:"os" syntax:"sync"`
 	// Retention of single clicks in full months, 1 to 1200; days remain.
 	ClickMonths int `env:"LINKFORGE_CLICK_MONTHS" default:"13" min:"1" max:"1200"`
+	// ClickHouse for single clicks and what is counted of them, as in http://user:password@host:8123/database.
+	// Empty: the SQL database.
+	ClicksURL string `env:"LINKFORGE_CLICKS_URL" syntax:"clickhouse" hidden:""`
 	// MaxMind DB file of countries; reloaded when it changes. Empty: no countries.
 	GeoIP string `env:"LINKFORGE_GEOIP"`
 	// Allow links without an account: on or off.

@@ -167,6 +167,8 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 			"rediss+cluster://h:1,i"},
 			[]string{"http://h", "h:6379", "redis://", "redis://h/none", "redis+sentinel://h", "redis+cluster://h:1,",
 				"redis+cluster://h/1", "redis://u:12/x@h", "redis+sentinel://u:12/x@h", "redis://u:p@s/x@h/0"}},
+		"LINKFORGE_CLICKS_URL": {[]string{"", "http://h:8123", "https://u:p@h/clicks"},
+			[]string{"clickhouse://h/n", "h:8123", "http://", "http://u:p@s/x@h/n"}},
 		"LINKFORGE_REDIS_POOL":    {[]string{"1", "10000"}, []string{"0", "10001"}},
 		"LINKFORGE_MIGRATE":       {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
 		"LINKFORGE_TOKEN_TTL":     {[]string{"1m", "720h", "90m"}, []string{"59s", "720h1s", "-1h", "24", "1d"}},

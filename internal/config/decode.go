@@ -34,8 +34,11 @@ var syntaxes = map[string]func(string) (string, error){
 	"postgres": parseURL("postgres", "postgresql"),
 	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
-	"sync":     parseWord("os", "interval", "always"),
-	"outage":   parseWord("closed", QuotaOpen),
+
+	"clickhouse": parseURL("http", "https"),
+
+	"sync":   parseWord("os", "interval", "always"),
+	"outage": parseWord("closed", QuotaOpen),
 
 	"registration": parseWord("open", "invited", "closed"),
 }

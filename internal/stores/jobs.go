@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
 	"github.com/linkforge/linkforge/internal/jobs"
 )
 
@@ -17,6 +18,8 @@ const (
 	transitionInterval = time.Minute
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
+	// moveInterval is how often clicks of claimed links are moved, where they do not move at once.
+	moveInterval = 10 * time.Second
 	// scheduleInterval is how often scheduled changes that have taken effect are written: within ten
 	// seconds, also if a node dies in a run.
 	scheduleInterval = 6 * time.Second
@@ -47,6 +50,9 @@ func (s *Stores) Jobs() []jobs.Job {
 				s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},
+	}
+	if later, ok := s.Clicks.(*clickhouse.Store); ok {
+		all = append(all, jobs.Job{Name: "click moves", Every: moveInterval, Run: later.MoveClicks})
 	}
 	if s.config.DestinationChecks {
 		all = append(all, jobs.Job{Name: "destination checks", Every: jobInterval, Run: s.Checker.Run})

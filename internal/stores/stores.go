@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
 	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
@@ -125,13 +127,10 @@ func Open(o Options) (*Stores, error) {
 		return nil, errors.New("stores need a database, a log and a clock")
 	}
 	s := &Stores{
-		DB:       o.DB,
-		APIKeys:  &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
-		Audit:    &audit.Store{DB: o.DB, Now: o.Now},
-		LinkList: &linklist.Store{DB: o.DB, Now: o.Now},
-		Clicks: &clicksql.Store{
-			DB: o.DB, ClickMonths: o.Config.ClickMonths, Now: o.Now,
-		},
+		DB:          o.DB,
+		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
+		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
+		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Ledger:      &clickledger.Ledger{DB: o.DB},
 		Exports:     stats.Exports{Secrets: o.Config.JWTSecrets, PublicURL: o.Config.PublicURL, Now: o.Now},
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
@@ -143,6 +142,9 @@ func Open(o Options) (*Stores, error) {
 	}
 	if o.Redis != nil && o.Config.RateLimits {
 		s.Limits = ratelimit.New(o.Redis, o.Log, o.Now)
+	}
+	if err := s.openClickStore(o); err != nil {
+		return nil, err
 	}
 	s.Stats = &stats.Store{Clicks: s.Clicks, Now: o.Now}
 	s.ClickStream = clickstream.New(o.DB, s.Clicks, o.Log, o.Now)
@@ -209,6 +211,20 @@ func (s *Stores) openTenants(o Options) {
 		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits,
 		Log: o.Log, Now: o.Now,
 	}
+}
+
+// openClickStore constructs the store of clicks: ClickHouse, or else the SQL database.
+func (s *Stores) openClickStore(o Options) error {
+	if o.Config.ClicksURL == "" {
+		s.Clicks = &clicksql.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, Now: o.Now}
+		return nil
+	}
+	u, err := url.Parse(o.Config.ClicksURL)
+	if err != nil {
+		return errors.New("LINKFORGE_CLICKS_URL is no URL") // the error would contain its password
+	}
+	s.Clicks = clickhouse.New(clickhouse.Config{DB: o.DB, URL: u, ClickMonths: o.Config.ClickMonths, Now: o.Now})
+	return nil
 }
 
 // openClicks constructs the quotas and the recorder. The click log comes first: the quotas note

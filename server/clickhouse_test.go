@@ -1,0 +1,118 @@
+package main
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
+)
+
+// clicksIn opens the clicks of a backend in ClickHouse.
+func clicksIn(t *testing.T, b backend, engine *dbtest.ClickHouse) *clickhouse.Store {
+	t.Helper()
+	d := must.Value(b.open())(t)
+	t.Cleanup(func() { _ = d.Close() })
+	return clickhouse.New(clickhouse.Config{DB: d, URL: must.Value(url.Parse(engine.URL))(t), Now: time.Now})
+}
+
+// expectVerified expects the totals to be those of the clicks.
+func expectVerified(t *testing.T, clicks clickstore.Store) {
+	t.Helper()
+	subjects := must.Value(clicks.Verify(t.Context(), func(d clickstore.Difference) { t.Errorf("differs: %+v", d) }))(t)
+	if subjects == 0 {
+		t.Error("nothing is verified")
+	}
+}
+
+// TestClickHouse_SurvivesKills kills the server and ClickHouse by turns, at random times under load: every redirect is
+// counted once, in the total and in ClickHouse.
+func TestClickHouse_SurvivesKills(t *testing.T) {
+	t.Parallel()
+	engine := dbtest.NewClickHouse(t)
+	b := production(t)
+	node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_CLICKS_URL="+engine.URL)
+	l := node.tenant(t, "killed").shorten(t, "https://example.com/popular").Link
+	v := gather(t, node, l.path(node), 16, breath)
+	for range suitetest.Size(3, 100) {
+		polltest.Elapse(100*time.Millisecond + time.Duration(rand.Int64N(int64(400*time.Millisecond))))
+		engine.Kill()
+		polltest.Elapse(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+		engine.Start(t)
+		polltest.Elapse(100*time.Millisecond + time.Duration(rand.Int64N(int64(400*time.Millisecond))))
+		node.killAndRestart()
+	}
+	v.end()
+	if others := v.others(); len(others) > 0 {
+		t.Errorf("other answers: %v", others)
+	}
+	polltest.Until(t, "the click logs of the dead processes are ingested", func() bool {
+		total, _, _ := clicksOf(t, b, l.ID)
+		return total >= v.seen.Load()
+	})
+	node.stop()
+	total, _, rows := clicksOf(t, b, l.ID)
+	if seen, unsure := v.seen.Load(), v.unsure.Load(); total < seen || total > seen+unsure || rows > 0 {
+		t.Errorf("%d clicks, of %d redirects that were seen and %d requests without an answer; %d rows", total, seen, unsure, rows)
+	}
+	expectVerified(t, clicksIn(t, b, engine))
+	t.Logf("%d redirects seen, %d requests without an answer", v.seen.Load(), v.unsure.Load())
+}
+
+// TestClickHouse_IsAway: redirects and the numbers of clicks go on while ClickHouse is away, stats are soon refused, and
+// every click is counted afterwards.
+func TestClickHouse_IsAway(t *testing.T) {
+	t.Parallel()
+	engine := dbtest.NewClickHouse(t)
+	b := production(t)
+	b.fails = true
+	node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_CLICKS_URL="+engine.URL)
+	who := node.tenant(t, "away")
+	l := who.shorten(t, "https://example.com/popular").Link
+	v := gather(t, node, l.path(node), 8, breath)
+	polltest.Until(t, "clicks are counted", func() bool {
+		total, _, _ := clicksOf(t, b, l.ID)
+		return total > 0
+	})
+	engine.Kill()
+	before := v.seen.Load()
+	polltest.Elapse(suitetest.Size(2*time.Second, 10*time.Minute))
+	if during := v.seen.Load() - before; during < 100 {
+		t.Errorf("%d redirects while ClickHouse was away", during)
+	}
+	const ask = `query ($id: ID!) { link(by: {id: $id}) { clickCount stats { clicks } } }`
+	began := time.Now()
+	a := must.Value(who.run(ask, map[string]any{"id": l.ID}))(t)
+	if took := time.Since(began); a.code() != "UNAVAILABLE" || took > bounded(2*time.Second) {
+		t.Errorf("stats after %s: %s", took, a.body)
+	}
+	var counted struct{ Link struct{ ClickCount int64 } }
+	who.must(t, &counted, `query ($id: ID!) { link(by: {id: $id}) { clickCount } }`, map[string]any{"id": l.ID})
+	if counted.Link.ClickCount == 0 {
+		t.Error("the number of clicks is not known")
+	}
+	engine.Start(t)
+	v.end()
+	if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
+		t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
+	}
+	polltest.Until(t, "every click is counted", func() bool {
+		total, _, _ := clicksOf(t, b, l.ID)
+		return total == v.seen.Load()
+	})
+	var all struct {
+		Link struct{ Stats struct{ Clicks int64 } }
+	}
+	who.must(t, &all, `query ($id: ID!) { link(by: {id: $id}) { stats { clicks } } }`, map[string]any{"id": l.ID})
+	if all.Link.Stats.Clicks != v.seen.Load() {
+		t.Errorf("stats have %d clicks, want %d", all.Link.Stats.Clicks, v.seen.Load())
+	}
+	node.stop()
+	expectVerified(t, clicksIn(t, b, engine))
+}
