@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
-# ARGS of the benchmarks: bench-clicks -sqlite-clicks 0; bench-graphql -rounds 5 -operations page,create; bench-scale -links, -parts; drill-upgrade -links, -from, -phase, -dump; drill-restore -links, -clicks.
+# ARGS of the benchmarks: bench-clicks -engines postgres,clickhouse; bench-graphql -rounds 5 -operations page,create; bench-scale -links, -parts; drill-upgrade -links, -from, -phase, -dump; drill-restore -links, -clicks.
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge
@@ -84,7 +84,7 @@ bench-graphql: ## measure operations beside a bare gqlgen handler and their SQL 
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./graphql $(ARGS)
 
 bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: CLICKS, ARGS
-	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./clicks -clicks '$(CLICKS)' $(ARGS)
+	cd bench && LINKFORGE_TEST_DURABLE=1 LINKFORGE_TEST_CLICKHOUSE=on ../scripts/with-services go run ./clicks -clicks '$(CLICKS)' $(ARGS)
 
 bench-scale: ## measure how what an operation costs grows with links, nodes and workspaces: ARGS
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./scale $(ARGS)

@@ -16,8 +16,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/migrate"
@@ -43,6 +46,7 @@ var (
 	linkCount    = flag.Int("links", 10_000, "number of links")
 	months       = flag.Int("months", 13, "number of months before the current one that clicks are of")
 	roundSize    = flag.Int("round", 200_000, "number of clicks that are ingested before PostgreSQL copies the same")
+	engines      = flag.String("engines", "postgres,sqlite,clickhouse", "the engines that are measured")
 	queries      = flag.Int("asks", 200, "number of repetitions of each query")
 	checks       = flag.Int("checks", 40, "number of ranges whose stats are compared with the clicks")
 )
@@ -64,9 +68,15 @@ func main() {
 		}
 		r.OpenServices()
 		now := time.Now().UTC()
-		(&bench{Run: r, kind: db.Postgres, stream: newStream(*clickCount, now)}).run()
-		if n := min(*sqliteClicks, *clickCount); n > 0 {
+		if strings.Contains(*engines, "postgres") {
+			(&bench{Run: r, kind: db.Postgres, stream: newStream(*clickCount, now)}).run()
+		}
+		if n := min(*sqliteClicks, *clickCount); n > 0 && strings.Contains(*engines, "sqlite") {
 			(&bench{Run: r, kind: db.SQLite, stream: newStream(n, now)}).run()
+		}
+		if strings.Contains(*engines, inClickHouse) {
+			r.OpenServices()
+			(&bench{Run: r, kind: inClickHouse, stream: newStream(*clickCount, now)}).run()
 		}
 	}, nil)
 }
@@ -81,7 +91,9 @@ type bench struct {
 	system   *pgx.Conn // reads the rows to copy
 	recorder *ingest.Recorder
 	clock    atomic.Int64 // in microseconds
-	store    *clicksql.Store
+	store    clickstore.Store
+	ledger   *clickledger.Ledger
+	engine   *url.URL // of ClickHouse; nil elsewhere
 	members  []workspace.Membership
 	byLink   map[string]int // index of a link
 
@@ -104,7 +116,7 @@ func (b *bench) run() {
 	if s := b.recorder.Stats(); s.Lost > 0 || s.Poison > 0 || s.Waiting > 0 || s.Ingested != int64(b.total) {
 		b.Wrongf("%s: the recorder reports %+v, not %d clicks ingested", b.kind, s, b.total)
 	}
-	if t := rig.Must((&clickledger.Ledger{DB: b.db}).Platform(b)); t.Clicks != int64(b.total) {
+	if t := rig.Must(b.ledger.Platform(b)); t.Clicks != int64(b.total) {
 		b.Wrongf("%s: the links have %d clicks, not %d", b.kind, t.Clicks, b.total)
 	}
 	b.reportIngest()
@@ -117,7 +129,9 @@ func (b *bench) run() {
 // open creates a database with everything but clicks, and starts the recorder.
 func (b *bench) open() (stop func() error) {
 	const pool = 10
-	if b.kind == db.Postgres {
+	if b.kind == inClickHouse {
+		b.db = rig.Must(db.OpenPostgres(b.DatabaseURL, pool))
+	} else if b.kind == db.Postgres {
 		b.owner, b.system = rig.Must(pgx.Connect(b, b.DatabaseURL)), rig.Must(pgx.Connect(b, b.DatabaseURL))
 		b.db = rig.Must(db.OpenPostgres(b.DatabaseURL, pool))
 	} else {
@@ -125,7 +139,12 @@ func (b *bench) open() (stop func() error) {
 	}
 	rig.Must(migrate.Up(b, b.db, migrations.Files, time.Now()))
 	b.clock.Store(b.begin.UnixMicro())
-	b.store = &clicksql.Store{DB: b.db, ClickMonths: *months, Now: b.now}
+	b.ledger = &clickledger.Ledger{DB: b.db}
+	if b.kind == inClickHouse {
+		b.openClickHouse()
+	} else {
+		b.store = &clicksql.Store{DB: b.db, ClickMonths: *months, Now: b.now}
+	}
 	now := db.Instant(time.Now())
 	a := account.Account{ID: id.New(id.Account), Email: rig.TenantEmail, Name: "Bench", CreatedAt: now, UpdatedAt: now}
 	rig.Must(b.db.NewInsert().Model(&a).Exec(db.AsSystem(b)))
@@ -141,7 +160,7 @@ func (b *bench) open() (stop func() error) {
 	b.prepareCopy()
 	log := rig.Must(ingest.OpenLog(ingest.LogConfig{Dir: filepath.Join(b.Folder, "clicks-"+string(b.kind)), Now: b.now,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}))
-	b.recorder = ingest.NewRecorder(ingest.RecorderConfig{Clicks: b.store, Ledger: &clickledger.Ledger{DB: b.db}, Log: log})
+	b.recorder = ingest.NewRecorder(ingest.RecorderConfig{Clicks: b.store, Ledger: b.ledger, Log: log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.recorder.Run(ctx) }()
@@ -175,11 +194,12 @@ func (b *bench) prepareCopy() {
 type round struct {
 	clicks, upTo               int // their number, and that of all clicks after them
 	ingest, copying            time.Duration
-	jobs                       [4]time.Duration // Seal, Detail, ForgetVisitors, Retain
+	jobs                       [3]time.Duration // Seal, ForgetVisitors, Retain
+	engine, engineJobs         time.Duration    // of the processors, by ClickHouse
 	ingestWAL, allWAL, copyWAL int64            // bytes that PostgreSQL wrote to its log
 }
 
-func (r round) total() time.Duration { return r.ingest + r.jobs[0] + r.jobs[1] + r.jobs[2] + r.jobs[3] }
+func (r round) total() time.Duration { return r.ingest + r.jobs[0] + r.jobs[1] + r.jobs[2] }
 
 // each divides a part of a round by its clicks, in microseconds.
 func (r round) each(part time.Duration) float64 { return rig.Micros(part) / float64(r.clicks) }
@@ -196,9 +216,10 @@ func (b *bench) sendRound() {
 	before := b.walPosition()
 	for len(clicks) > 0 {
 		n := b.untilJobs(clicks)
-		start, began := b.walPosition(), time.Now()
+		start, used, began := b.walPosition(), b.usedByClickHouse(), time.Now()
 		b.send(clicks[:n])
 		r.ingest += time.Since(began)
+		r.engine += b.usedByClickHouse() - used
 		r.ingestWAL += b.walPosition() - start
 		if clicks = clicks[n:]; len(clicks) > 0 {
 			b.runJobs(&r)
@@ -242,11 +263,14 @@ func (b *bench) runJobs(r *round) {
 	if b.now() != b.end {
 		b.clock.Store(time.Unix(b.today*int64(click.Day/time.Second), 0).UnixMicro())
 	}
-	for i, job := range []func(context.Context) error{b.store.Seal, b.store.Detail, b.store.ForgetVisitors, b.store.Retain} {
+	used := b.usedByClickHouse()
+	forget := func(ctx context.Context) error { return b.ledger.ForgetVisitors(ctx, b.now()) }
+	for i, job := range []func(context.Context) error{b.store.Seal, forget, b.store.Retain} {
 		began := time.Now()
 		rig.Check(job(b))
 		r.jobs[i] += time.Since(began)
 	}
+	r.engineJobs += b.usedByClickHouse() - used
 }
 
 // copy has PostgreSQL copy the clicks of a round: one COPY in binary format.
@@ -278,6 +302,9 @@ func (b *bench) walPosition() (position int64) {
 // reportIngest prints the cost of ingest in Markdown.
 func (b *bench) reportIngest() {
 	settings := "synchronous=FULL"
+	if b.kind == inClickHouse {
+		settings = "fsync_after_insert"
+	}
 	if b.owner != nil {
 		rig.Check(b.owner.QueryRow(b, `SELECT string_agg(name || ' ' || setting, ', ') FROM pg_settings WHERE name IN
 			('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&settings))
@@ -299,6 +326,10 @@ func (b *bench) reportIngest() {
 			func(r round) int64 { return r.copyWAL })
 		rows = append(rows, []string{"**ingest / COPY**", rig.Spread(b.rounds, "%.2f", ofCopy), "", ""})
 	}
+	if b.kind == inClickHouse {
+		rows = append(rows, []string{"processors of ClickHouse", "", rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.each(r.engine) }), ""},
+			[]string{"and the jobs", "", rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.each(r.engine + r.engineJobs) }), ""})
+	}
 	rig.Table(rows...)
 	b.reportSizes()
 }
@@ -312,6 +343,13 @@ func (b *bench) reportSizes() {
 		var bytes float64
 		rig.Check(b.db.NewRaw(query).Scan(db.AsOwner(b), &bytes))
 		rows = append(rows, []string{name, fmt.Sprintf("%.1f", bytes/float64(b.total))})
+	}
+	if b.kind == inClickHouse {
+		for _, table := range []string{"click_totals", "click_batches"} {
+			size(table, "SELECT pg_total_relation_size('"+table+"')::FLOAT")
+		}
+		rig.Table(append(rows, b.sizesOfClickHouse()...)...)
+		return
 	}
 	if b.owner == nil {
 		size("the file", "SELECT CAST(page_count * page_size AS REAL) FROM pragma_page_count, pragma_page_size")

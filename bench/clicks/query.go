@@ -91,8 +91,19 @@ func (b *bench) checkClicks() {
 			Value  string
 			Clicks int64
 		}
-		rig.Check(b.db.NewRaw("SELECT coalesce(CAST("+d.Column+" AS TEXT), '') AS value, count(*) AS clicks FROM clicks "+
-			"GROUP BY 1").Scan(db.AsSystem(b), &rows))
+		if b.kind == inClickHouse {
+			b.ask("SELECT toString("+d.Column+") AS Value, count() AS Clicks FROM "+allClicks+" GROUP BY Value FORMAT JSONEachRow",
+				func(row func(any)) {
+					rows = append(rows, struct {
+						Value  string
+						Clicks int64
+					}{})
+					row(&rows[len(rows)-1])
+				})
+		} else {
+			rig.Check(b.db.NewRaw("SELECT coalesce(CAST("+d.Column+" AS TEXT), '') AS value, count(*) AS clicks FROM clicks "+
+				"GROUP BY 1").Scan(db.AsSystem(b), &rows))
+		}
 		sent := b.sentBy[d.Name]
 		for _, r := range rows {
 			if r.Clicks != sent[r.Value] {
@@ -104,7 +115,15 @@ func (b *bench) checkClicks() {
 		}
 	}
 	var visits int64
-	rig.Check(b.db.NewRaw("SELECT count(*) FROM clicks WHERE visit").Scan(db.AsSystem(b), &visits))
+	if b.kind == inClickHouse {
+		b.ask("SELECT countIf(visit) AS N FROM "+allClicks+" FORMAT JSONEachRow", func(row func(any)) {
+			var one struct{ N int64 }
+			row(&one)
+			visits = one.N
+		})
+	} else {
+		rig.Check(b.db.NewRaw("SELECT count(*) FROM clicks WHERE visit").Scan(db.AsSystem(b), &visits))
+	}
 	if visits != b.visits {
 		b.Wrongf("%s: %d visits, not %d", b.kind, visits, b.visits)
 	}
@@ -200,15 +219,15 @@ func (b *bench) recount(span clickstore.Range, column, where string, args []any,
 	if b.kind == db.SQLite {
 		quarter = "CAST(strftime('%s', clicked_at) AS INTEGER) / 900"
 	}
-	var rows []struct {
-		Quarter              int64
-		Value                string
-		Clicks, Visits, Bots int64
+	where, args = where+" AND clicked_at >= ? AND clicked_at < ?", append(args, span.From, span.To)
+	var rows []counted
+	if b.kind == inClickHouse {
+		rows = b.groups(column, where, args)
+	} else {
+		rig.Check(b.db.NewRaw("SELECT "+quarter+" AS quarter, coalesce(CAST("+column+" AS TEXT), '') AS value, count(*) AS "+
+			"clicks, count(*) FILTER (WHERE visit) AS visits, count(*) FILTER (WHERE bot) AS bots FROM clicks WHERE "+where+
+			" GROUP BY 1, 2 ORDER BY 1", args...).Scan(db.AsSystem(b), &rows))
 	}
-	rig.Check(b.db.NewRaw("SELECT "+quarter+" AS quarter, coalesce(CAST("+column+" AS TEXT), '') AS value, count(*) AS "+
-		"clicks, count(*) FILTER (WHERE visit) AS visits, count(*) FILTER (WHERE bot) AS bots FROM clicks WHERE "+where+
-		" AND clicked_at >= ? AND clicked_at < ? GROUP BY 1, 2 ORDER BY 1", append(args, span.From, span.To)...).
-		Scan(db.AsSystem(b), &rows))
 	want := rollup.Values{"total": {}, "slices": {}}
 	for _, p := range points {
 		want["from "+p.Start.String()] = rollup.Count{}

@@ -24,10 +24,16 @@ func (s *Store) Seal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.drop(ctx, "clicks_open", sealed); err != nil {
+	done, err := s.daysOf(ctx, sealed)
+	if err != nil {
 		return err
 	}
-	open, err := s.daysOf(ctx, "clicks_open", s.sealable())
+	for _, day := range done {
+		if err := s.client.run(ctx, "ALTER TABLE clicks_open DROP PARTITION ?", day.Format(time.DateOnly)); err != nil {
+			return fmt.Errorf("deleting the open clicks of %s: %w", day.Format(time.DateOnly), err)
+		}
+	}
+	open, err := s.daysOf(ctx, s.sealable())
 	if err != nil {
 		return err
 	}
@@ -35,41 +41,54 @@ func (s *Store) Seal(ctx context.Context) error {
 		if err := s.seal(ctx, day); err != nil {
 			return fmt.Errorf("sealing %s: %w", day.Format(time.DateOnly), err)
 		}
+		if err := s.moveBound(ctx, sealedBound, sealed, day.Add(click.Day)); err != nil {
+			return err
+		}
+		sealed = day.Add(click.Day)
 	}
 	return s.moveBound(ctx, sealedBound, sealed, s.sealable())
 }
 
-// seal copies a day to clicks. What an interrupted run has left of it is replaced.
+// seal copies a day to clicks, where no question reads it yet: so what an interrupted run has left there goes first.
 func (s *Store) seal(ctx context.Context, day time.Time) error {
 	if err := s.kill(ctx, "sealing"); err != nil {
 		return err
 	}
-	partition := render("(?, false)", day.Format(time.DateOnly))
-	if err := s.client.run(ctx, "ALTER TABLE sealing DROP PARTITION ?", sql(partition)); err != nil {
-		return err
-	}
 	of := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
-	_, err := s.client.send(ctx, render("INSERT INTO sealing (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
-		"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ?",
-		sql(columns), sql(columns), sql(of), sql(of)), nil, "query_id", s.queryID("sealing", day.Unix()))
+	copied, err := s.copied(ctx, of)
+	if err == nil && copied.Sealed > 0 {
+		err = s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ? AND NOT late", sql(of))
+	}
 	if err != nil {
 		return err
 	}
-	copied, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM sealing WHERE ? UNION ALL "+
-		"SELECT count() FROM clicks_open WHERE ?", sql(of), sql(of))
-	if err != nil || len(copied) != 2 || copied[0].N != copied[1].N {
-		return errors.Join(err, errors.New("the day has changed meanwhile"))
+	_, err = s.client.send(ctx, render("INSERT INTO clicks (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
+		"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ? "+
+		"AND (SELECT max(at) FROM bounds WHERE name = ?) <= ?", sql(columns), sql(columns), sql(of), sql(of), sealedBound, day),
+		nil, "query_id", s.queryID("sealing", day.Unix()))
+	if err == nil {
+		copied, err = s.copied(ctx, of)
 	}
-	if err := s.client.run(ctx, "ALTER TABLE clicks REPLACE PARTITION ? FROM sealing", sql(partition)); err != nil {
-		return err
+	if err == nil && copied.Sealed != copied.Open {
+		err = errors.New("the clicks of the day have changed meanwhile")
 	}
-	return s.client.run(ctx, "ALTER TABLE sealing DROP PARTITION ?", sql(partition))
+	return err
 }
 
-// daysOf are the days (UTC) before an instant that a table has clicks of.
-func (s *Store) daysOf(ctx context.Context, table string, before time.Time) (days []time.Time, err error) {
-	rows, err := fetch[struct{ Day int64 }](ctx, s.client, "SELECT DISTINCT toInt64(toUInt16(toDate(clicked_at))) AS Day FROM ? "+
-		"WHERE clicked_at < ? ORDER BY Day", sql(table), before)
+// copied counts the clicks of a day in both tables.
+func (s *Store) copied(ctx context.Context, of string) (n struct{ Open, Sealed int64 }, err error) {
+	rows, err := fetch[struct{ Open, Sealed int64 }](ctx, s.client, "SELECT (SELECT count() FROM clicks_open WHERE ?) AS Open, "+
+		"(SELECT count() FROM clicks WHERE ? AND NOT late) AS Sealed", sql(of), sql(of))
+	if err != nil || len(rows) == 0 {
+		return n, err
+	}
+	return rows[0], nil
+}
+
+// daysOf are the days (UTC) before an instant that clicks_open has clicks of.
+func (s *Store) daysOf(ctx context.Context, before time.Time) (days []time.Time, err error) {
+	rows, err := fetch[struct{ Day int64 }](ctx, s.client, "SELECT DISTINCT toInt64(toUInt16(toDate(clicked_at))) AS Day "+
+		"FROM clicks_open WHERE clicked_at < ? ORDER BY Day", before)
 	if err != nil {
 		return nil, fmt.Errorf("selecting days: %w", err)
 	}
@@ -77,26 +96,6 @@ func (s *Store) daysOf(ctx context.Context, table string, before time.Time) (day
 		days = append(days, time.Unix(r.Day*int64(click.Day/time.Second), 0).UTC())
 	}
 	return days, nil
-}
-
-// drop deletes the clicks of a table before a midnight.
-func (s *Store) drop(ctx context.Context, table string, before time.Time) error {
-	days, err := s.daysOf(ctx, table, before)
-	if err != nil {
-		return err
-	}
-	for _, day := range days {
-		partitions := []string{render("?", day.Format(time.DateOnly))}
-		if table == "clicks" {
-			partitions = []string{render("(?, false)", day.Format(time.DateOnly)), render("(?, true)", day.Format(time.DateOnly))}
-		}
-		for _, one := range partitions {
-			if err := s.client.run(ctx, "ALTER TABLE ? DROP PARTITION ?", sql(table), sql(one)); err != nil {
-				return fmt.Errorf("deleting the clicks of %s: %w", day.Format(time.DateOnly), err)
-			}
-		}
-	}
-	return nil
 }
 
 // sealable is the instant before which days can be sealed: a day before it no click is written with a visitor.
@@ -125,8 +124,15 @@ func (s *Store) Retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.drop(ctx, "clicks", forgotten); err != nil {
-		return err
+	months, err := fetch[struct{ Month string }](ctx, s.client, "SELECT DISTINCT toString(toYYYYMM(clicked_at)) AS Month FROM clicks "+
+		"WHERE clicked_at < ?", forgotten)
+	if err != nil {
+		return fmt.Errorf("selecting expired clicks: %w", err)
+	}
+	for _, one := range months {
+		if err := s.client.run(ctx, "ALTER TABLE clicks DROP PARTITION ?", sql(one.Month)); err != nil {
+			return fmt.Errorf("deleting the clicks of %s: %w", one.Month, err)
+		}
 	}
 	first, err := fetch[struct{ At, N int64 }](ctx, s.client,
 		"SELECT toUnixTimestamp64Micro(min(clicked_at)) AS At, count() AS N FROM clicks WHERE clicked_at >= ?", forgotten)

@@ -11,7 +11,7 @@ import (
 //
 // clicks_open has the clicks of days (UTC) whose visitors are still compared, by their numbers. A day moves to clicks as a
 // whole when it is sealed, and each click that is the first of its visitor is marked as a visit then. Clicks that come when
-// their day is no longer open, and those alone, are written to clicks, in partitions of their own.
+// their day is no longer open are late: they are written to clicks at once.
 //
 // days have what is known of months whose single clicks are deleted, by dimension. The dimension 0 has all clicks of the day,
 // and the values of click.LatencyDimension and click.QuarterDimension are written as numbers.
@@ -27,13 +27,11 @@ func tables() []string {
 		common += ", " + d.Column + " LowCardinality(String) CODEC(ZSTD)"
 	}
 	const durable = " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"
-	single := "CREATE TABLE IF NOT EXISTS ? (" + common + ", visit Bool CODEC(ZSTD), late Bool CODEC(ZSTD)) " +
-		"ENGINE = MergeTree PARTITION BY (toDate(clicked_at), late) ORDER BY (workspace_id, link_id, clicked_at, id)" + durable
 	return []string{
 		"CREATE TABLE IF NOT EXISTS clicks_open (" + common + ", visitor Int64 CODEC(ZSTD)) " +
 			"ENGINE = MergeTree PARTITION BY toDate(clicked_at) ORDER BY (workspace_id, link_id, clicked_at, id)" + durable,
-		render(single, sql("clicks")),
-		render(single, sql("sealing")), // a day on its way from one to the other
+		"CREATE TABLE IF NOT EXISTS clicks (" + common + ", visit Bool CODEC(ZSTD), late Bool CODEC(ZSTD)) " +
+			"ENGINE = MergeTree PARTITION BY toYYYYMM(clicked_at) ORDER BY (workspace_id, link_id, clicked_at, id)" + durable,
 		`CREATE TABLE IF NOT EXISTS days (
 			workspace_id String CODEC(ZSTD), link_id String CODEC(ZSTD), day Date CODEC(Delta, ZSTD), dimension UInt8 CODEC(ZSTD),
 			value String CODEC(ZSTD), clicks Int64 CODEC(T64, ZSTD), visits Int64 CODEC(T64, ZSTD), bots Int64 CODEC(T64, ZSTD),
