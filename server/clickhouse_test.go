@@ -37,6 +37,7 @@ func TestClickHouse_SurvivesKills(t *testing.T) {
 	t.Parallel()
 	engine := dbtest.NewClickHouse(t)
 	b := production(t)
+	b.fails = true
 	node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_CLICKS_URL="+engine.URL)
 	l := node.tenant(t, "killed").shorten(t, "https://example.com/popular").Link
 	v := gather(t, node, l.path(node), 16, breath)

@@ -1,19 +1,34 @@
 package clickhouse_test
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
 	"github.com/linkforge/linkforge/internal/clickstore/clickstoretest"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/suitetest"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // database returns the URL of an empty database; without ClickHouse the test is skipped.
@@ -37,6 +52,230 @@ func statement(t *testing.T, server, text string) {
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("%s: %s", text, answer.Status)
 	}
+}
+
+// unreliable is a way to ClickHouse on which one statement fails.
+type unreliable struct {
+	*httptest.Server
+	mu    sync.Mutex
+	until int // statements before the one
+	how   failure
+	held  func() // sends the statement that is late
+}
+
+// failure is how a statement fails.
+type failure int
+
+// A statement is lost, or its answer is, or it arrives after it was given up.
+const (
+	lost failure = iota
+	unanswered
+	delayed
+	failures
+)
+
+func newUnreliable(t *testing.T, to *url.URL) *unreliable {
+	t.Helper()
+	way := &unreliable{until: -1}
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
+	way.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		way.mu.Lock()
+		fails := way.until == 0
+		way.until--
+		if fails && way.how == delayed {
+			body, _ := io.ReadAll(r.Body)
+			late := r.Clone(context.Background())
+			late.Body = io.NopCloser(bytes.NewReader(body))
+			way.held = func() { forward.ServeHTTP(httptest.NewRecorder(), late) }
+		}
+		way.mu.Unlock()
+		if fails && way.how == unanswered {
+			forward.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if fails {
+			panic(http.ErrAbortHandler)
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(way.Close)
+	return way
+}
+
+// try calls f with one of its statements failing, in each way of the failure's turn, and reports whether it has that many. What
+// is late arrives after f was called again, without a failure.
+func (u *unreliable) try(step int, f func()) (more bool) {
+	u.mu.Lock()
+	u.until, u.how, u.held = step/int(failures), failure(step%int(failures)), nil
+	u.mu.Unlock()
+	f()
+	u.mu.Lock()
+	more, u.until = u.until < 0, -1
+	u.mu.Unlock()
+	return more
+}
+
+// arrive has the statement that is late arrive.
+func (u *unreliable) arrive() {
+	if u.held != nil {
+		u.held()
+	}
+}
+
+// failing is a World whose clicks are in ClickHouse, with statements that fail.
+type failing struct {
+	*clicktest.World
+	*unreliable
+	store  *clickhouse.Store
+	random *rand.Rand
+}
+
+func eachFailing(t *testing.T, test func(*testing.T, *failing)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		to := database(t)
+		f := &failing{unreliable: newUnreliable(t, to), random: rand.New(rand.NewPCG(48, 9))}
+		u := must.Value(url.Parse(f.URL + to.Path))(t)
+		f.World = clicktest.NewWorldOf(t, d, func(now func() time.Time) clickstore.Store {
+			f.store = clickhouse.New(clickhouse.Config{DB: d, URL: u, Now: now, ClickMonths: 1})
+			return f.store
+		})
+		f.FirstInTime = true
+		test(t, f)
+	})
+}
+
+// draw draws clicks with positions behind those of others.
+func (f *failing) draw(n int, from, to time.Time, behind []click.Click) []click.Click {
+	for range n {
+		c := f.Draw(f.random, from, to)
+		c.End = f.Position + int64(len(behind)) + 1
+		behind = append(behind, c)
+	}
+	return behind
+}
+
+// check compares everything with the clicks that were written.
+func (f *failing) check(t *testing.T, from, to time.Time) {
+	t.Helper()
+	f.CheckTotals(t)
+	f.VerifyRollups(t)
+	for _, m := range f.Members {
+		q := f.All(m, from, to)
+		f.Check(t, f.random, q)
+	}
+}
+
+// everyFailure calls prepare, and then a job of which one statement fails, until each has failed. Every stride-th failure is tried.
+func (f *failing) everyFailure(t *testing.T, stride int, prepare func(), job func(context.Context) error, check func()) {
+	t.Helper()
+	for step := 0; ; step += stride {
+		prepare()
+		more := f.try(step, func() { _ = job(t.Context()) })
+		must.NoError(t, job(t.Context()))
+		f.arrive()
+		if check(); t.Failed() {
+			t.Fatalf("failure %d of statement %d", step%int(failures), step/int(failures))
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// TestWrite_SurvivesLostStatements: what is tried again counts once, also if another batch is tried.
+func TestWrite_SurvivesLostStatements(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		var pending []click.Click
+		to, step := int64(0), 0
+		f.everyFailure(t, 1, func() {
+			pending = f.draw(4, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
+			pending = f.draw(1, clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(-8*click.Day), pending) // it is late
+			to, step = pending[len(pending)-1].End, step+1
+		}, func(ctx context.Context) error {
+			return f.store.Write(ctx, clickstore.Batch{Log: f.Log, To: to, Clicks: pending})
+		}, func() {
+			f.Position = to
+			f.Remember(pending)
+			f.check(t, clicktest.Noon.Add(-10*click.Day), clicktest.Noon.Add(click.Day))
+		})
+	})
+}
+
+// TestWrite_TriesAnotherBatch: the batch after a failure is a part of the one that failed.
+func TestWrite_TriesAnotherBatch(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		for step := range 3 * int(failures) {
+			pending := f.draw(5, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
+			f.try(step, func() {
+				_ = f.store.Write(t.Context(), clickstore.Batch{Log: f.Log, To: pending[4].End, Clicks: pending})
+			})
+			for _, n := range []int{2, 5} {
+				must.NoError(t, f.store.Write(t.Context(), clickstore.Batch{Log: f.Log, To: pending[n-1].End, Clicks: pending[:n]}))
+			}
+			f.arrive()
+			f.Position = pending[4].End
+			f.Remember(pending)
+		}
+		f.check(t, clicktest.Noon.Add(-10*click.Day), clicktest.Noon.Add(click.Day))
+	})
+}
+
+// TestMoveClicks_SurvivesLostStatements moves a link for each of them.
+func TestMoveClicks_SurvivesLostStatements(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		owner := f.Members[0].ID()
+		f.everyFailure(t, 1, func() {
+			link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
+			f.Links = append(f.Links, link)
+			clicks := f.draw(4, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
+			clicks = f.draw(4, clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(-8*click.Day), clicks)
+			for i := range clicks {
+				clicks[i].WorkspaceID, clicks[i].LinkID = link.WorkspaceID, link.LinkID
+			}
+			f.Position = clicks[7].End
+			f.World.Write(t, clicks...)
+			must.NoError(t, f.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				return f.store.Move(ctx, tx, link.LinkID, owner)
+			}))
+			f.Moved(link.LinkID)
+		}, f.store.MoveClicks, func() {
+			f.check(t, clicktest.Noon.Add(-10*click.Day), clicktest.Noon.Add(click.Day))
+		})
+	})
+}
+
+// TestSeal_SurvivesLostStatements seals a day for each of them.
+func TestSeal_SurvivesLostStatements(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		day := clicktest.Noon.Truncate(click.Day)
+		f.everyFailure(t, 1, func() {
+			day = day.Add(click.Day)
+			f.Set(day.Add(click.Day))
+			f.World.Write(t, f.draw(6, day, day.Add(click.Day), nil)...)
+			f.Set(day.Add(4*click.Day + time.Hour))
+		}, f.store.Seal, func() { f.check(t, day.Add(-3*click.Day), day.Add(click.Day)) })
+	})
+}
+
+// TestRetain_SurvivesLostStatements deletes a month for each of some.
+func TestRetain_SurvivesLostStatements(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		m := month.Of(clicktest.Noon)
+		f.everyFailure(t, suitetest.Size(7, 1), func() {
+			f.Set(m.End())
+			f.World.Write(t, f.draw(10, m.Start(), m.End(), nil)...)
+			m++
+			f.Set((m + 1).Start())
+			for range 2 {
+				must.NoError(t, f.store.Seal(t.Context()))
+			}
+		}, f.store.Retain, func() { f.check(t, (m - 3).Start(), m.End()) })
+	})
 }
 
 func TestStore_Contract(t *testing.T) {
