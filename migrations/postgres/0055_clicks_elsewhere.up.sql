@@ -1,7 +1,7 @@
 -- A store of clicks beside this database, which has no transactions: the batch that a log sends to it, and the links whose
 -- clicks it has to move to the workspaces that have claimed them.
 ALTER TABLE click_logs ADD _sending_id BIGINT NOT NULL DEFAULT 0;      -- the first id of the batch; 0 without one
-ALTER TABLE click_logs ADD _sending_clicks BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE click_logs ADD _sending_clicks BIGINT NOT NULL DEFAULT 0;  -- how many it has; negative when it was given up
 
 CREATE TABLE click_moves (
     link_id      TEXT COLLATE "C" PRIMARY KEY,

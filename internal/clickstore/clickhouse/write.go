@@ -27,7 +27,8 @@ var errOvertaken = errors.New("another process writes the click log")
 //  3. In one transaction the totals are added, the position moves on, and the row forgets the ids.
 //
 // An attempt of which the row still has the ids may have inserted everything, a part or nothing. The next one, of this or
-// another process, removes what is there and begins again: with new ids, and perhaps another batch.
+// another process, says in the row that it has given it up, removes what is there, and begins again: with new ids, and
+// perhaps another batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -42,7 +43,7 @@ func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 		return s.skip(ctx, log, b.To)
 	}
 	if log.SendingID != 0 {
-		if err := s.undo(ctx, log.SendingID, log.SendingClicks); err != nil {
+		if err := s.giveUp(ctx, log); err != nil {
 			return fmt.Errorf("removing clicks of an attempt that has no end: %w", err)
 		}
 	}
@@ -68,7 +69,8 @@ type logRow struct {
 
 	ID       string `bun:",pk"`
 	Position int64
-	// SendingID is the first of the SendingClicks ids of the batch that is being sent; zero if there is none.
+	// SendingID is the first of the SendingClicks ids of the batch that is being sent; zero if there is none. The number is
+	// negative when the attempt was given up: then it can no longer end.
 	SendingID     int64 `bun:"_sending_id"`
 	SendingClicks int64 `bun:"_sending_clicks"`
 }
@@ -84,11 +86,25 @@ func (s *Store) logOf(ctx context.Context, logID string) (*logRow, error) {
 // move changes the row of a log unless another process has changed it.
 func (s *Store) move(ctx context.Context, on bun.IDB, from *logRow, to logRow) error {
 	n, err := db.Affected(on.NewUpdate().Model(&to).Column("position", "_sending_id", "_sending_clicks").
-		Where("id = ?", from.ID).Where("position = ?", from.Position).Where("_sending_id = ?", from.SendingID).Exec(ctx))
+		Where("id = ?", from.ID).Where("position = ?", from.Position).Where("_sending_id = ?", from.SendingID).
+		Where("_sending_clicks = ?", from.SendingClicks).Exec(ctx))
 	if err == nil && n == 0 {
 		err = errOvertaken
 	}
 	return err
+}
+
+// giveUp ends an attempt, whose transaction may still be on its way, and then removes what it has inserted.
+func (s *Store) giveUp(ctx context.Context, log *logRow) error {
+	if log.SendingClicks > 0 {
+		given := *log
+		given.SendingClicks = -log.SendingClicks
+		if err := s.move(ctx, s.DB, log, given); err != nil {
+			return err
+		}
+		*log = given
+	}
+	return s.undo(ctx, log.SendingID, -log.SendingClicks)
 }
 
 // skip moves the position over records that are no clicks. An attempt without end stays for the next clicks.

@@ -3,8 +3,10 @@ package clickstoretest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -302,34 +304,34 @@ func verifies(t *testing.T, w *clicktest.World) {
 	w.CheckTotals(t)
 }
 
-// concurrent writes several logs at once, each of which repeats what it has written.
+// concurrent writes several logs at once, each of them by two processes, which try again until a batch is written.
 func concurrent(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 8))
-	done := make(chan error)
-	const writers = 4
-	for n := range writers {
+	var writing sync.WaitGroup
+	for n := range 3 {
 		var clicks []click.Click
-		for range 100 {
+		for i := range 60 {
 			clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-click.Day), clicktest.Noon))
+			clicks[i].End = int64(i) + 1
 		}
 		w.Remember(clicks)
-		log := w.Log + string(rune('a'+n))
-		go func() {
-			var err error
-			for to := int64(10); to <= 100 && err == nil; to += 10 {
-				for i := range clicks[:to] {
-					clicks[i].End = int64(i) + 1
+		log := fmt.Sprint(w.Log, n)
+		for range 2 {
+			writing.Go(func() {
+				for to := 20; to <= len(clicks); to += 20 {
+					const tries = 200
+					var err error
+					for i := 0; i < tries && (i == 0 || err != nil); i++ {
+						err = w.Store.Write(t.Context(), clickstore.Batch{Log: log, To: int64(to), Clicks: clicks[:to]})
+					}
+					if err != nil {
+						t.Error(err)
+					}
 				}
-				for range 2 {
-					err = w.Store.Write(t.Context(), clickstore.Batch{Log: log, To: to, Clicks: clicks[:to]})
-				}
-			}
-			done <- err
-		}()
+			})
+		}
 	}
-	for range writers {
-		must.NoError(t, <-done)
-	}
+	writing.Wait()
 	w.CheckTotals(t)
 	w.VerifyRollups(t)
 	for _, m := range w.Members {
