@@ -50,12 +50,12 @@ test-postgres18: ## as test, on PostgreSQL 18, which npm installs (needs Node.js
 	scripts/with-postgres18 scripts/test
 
 test-clickhouse: ## the store of clicks on ClickHouse, which npm installs (needs Node.js; Linux on x86-64)
-	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres LINKFORGE_TEST_PACKAGES=./internal/clickstore/... scripts/with-services scripts/test
+	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres LINKFORGE_TEST_PACKAGES='./server ./internal/clickstore/clickhouse -run ^Test(ClickHouse|Store|Write|MoveClicks|Seal|Retain)_' scripts/with-services scripts/test
 
-test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, generated code and the module of the benchmarks (about 25 minutes)
+test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, generated code and the module of the benchmarks (about 40 minutes)
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
-	$(MAKE) test-postgres18 generate-check test-bench test-race
+	$(MAKE) test-postgres18 test-clickhouse generate-check test-bench test-race
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
