@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/ingest"
@@ -16,9 +18,33 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// clicksCommand is `linkforge clicks adopt`. It works while servers run.
+// clicksCommand is `linkforge clicks adopt|copy`. It works while servers run.
 type clicksCommand struct {
 	Adopt clicksAdopt `cmd:"" help:"Write the clicks of a node that will not restart to the database."`
+	Copy  clicksCopy  `cmd:"" help:"Copy the clicks of the database to ClickHouse, as far as it does not have them."`
+}
+
+type clicksCopy struct{}
+
+// Run copies, and prints each day that is done.
+func (clicksCopy) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withClicks(f, func(clicks clickstore.Store) error {
+		to, ok := clicks.(*clickhouse.Store)
+		if !ok {
+			return errors.New("set LINKFORGE_CLICKS_URL: the clicks are copied to it")
+		}
+		var done clickhouse.Copied
+		err := to.Copy(ctx, func(c clickhouse.Copied) {
+			if done = c; c.Day.Day() == 1 {
+				fmt.Fprintf(io.Out, "%s: %d clicks so far\n", c.Day.Format(time.DateOnly), c.Clicks)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("%d clicks are copied, run the command again: %w", done.Clicks, err)
+		}
+		fmt.Fprintf(io.Out, "copied %d clicks, and %d days of links without single clicks\n", done.Clicks, done.Days)
+		return nil
+	})
 }
 
 type clicksAdopt struct {

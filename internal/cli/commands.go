@@ -23,7 +23,7 @@ type Commands struct {
 	Links       linksCommand       `cmd:"" help:"Find, disable and enable links."`
 	Webhooks    webhooksCommand    `cmd:"" help:"List, disable and enable webhooks, and stop all of them."`
 	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
-	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node."`
+	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node, or copy clicks to ClickHouse."`
 	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`
 	Restore     restoreCommand     `cmd:"" help:"Restore a backup into an empty data folder."`
 	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Prepare a restored PostgreSQL database for servers."`

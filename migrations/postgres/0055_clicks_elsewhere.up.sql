@@ -5,11 +5,8 @@ ALTER TABLE click_logs ADD _sending_clicks BIGINT NOT NULL DEFAULT 0;  -- how ma
 
 CREATE TABLE click_moves (
     link_id      TEXT COLLATE "C" PRIMARY KEY,
-    workspace_id TEXT COLLATE "C" NOT NULL,
+    to_workspace TEXT COLLATE "C" NOT NULL,
     requests     BIGINT NOT NULL,            -- how often the move was requested
     attempt      BIGINT NOT NULL DEFAULT 0   -- the number of the latest attempt
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON click_moves TO linkforge_system;
-ALTER TABLE click_moves ENABLE ROW LEVEL SECURITY;
-ALTER TABLE click_moves FORCE ROW LEVEL SECURITY;
-CREATE POLICY all_rows ON click_moves TO linkforge_system USING (true);

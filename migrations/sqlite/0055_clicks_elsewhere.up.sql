@@ -4,8 +4,8 @@ ALTER TABLE click_logs ADD _sending_id INTEGER NOT NULL DEFAULT 0;      -- the f
 ALTER TABLE click_logs ADD _sending_clicks INTEGER NOT NULL DEFAULT 0;  -- how many it has; negative when it was given up
 
 CREATE TABLE click_moves (
-    link_id      TEXT PRIMARY KEY,
-    workspace_id TEXT NOT NULL,
+    link_id      TEXT NOT NULL PRIMARY KEY,
+    to_workspace TEXT NOT NULL,
     requests     INTEGER NOT NULL,            -- how often the move was requested
     attempt      INTEGER NOT NULL DEFAULT 0   -- the number of the latest attempt
-);
+) STRICT;

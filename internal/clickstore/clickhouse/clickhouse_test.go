@@ -136,7 +136,7 @@ func eachFailing(t *testing.T, test func(*testing.T, *failing)) {
 		f := &failing{unreliable: newUnreliable(t, to), random: rand.New(rand.NewPCG(48, 9))}
 		u := must.Value(url.Parse(f.URL + to.Path))(t)
 		f.World = clicktest.NewWorldOf(t, d, func(now func() time.Time) clickstore.Store {
-			f.store = clickhouse.New(clickhouse.Config{DB: d, URL: u, Now: now, ClickMonths: 1})
+			f.store = clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: now, ClickMonths: 1})
 			return f.store
 		})
 		f.FirstInTime = true
@@ -278,9 +278,52 @@ func TestRetain_SurvivesLostStatements(t *testing.T) {
 	})
 }
 
+// TestCopy_AnswersAsBefore copies clicks of 15 months, some of which are sums only, with a failure now and then. Both stores
+// give the same answers, also when the copy is made again and when clicks follow.
+func TestCopy_AnswersAsBefore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 10))
+		from := clicktest.Noon.AddDate(0, -16, 0)
+		var clicks []click.Click
+		for range 500 {
+			clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
+		}
+		w.WriteAll(t, random, clicks)
+		w.Tidy(t)
+		w.WriteAll(t, random, []click.Click{w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}) // it is open
+		to := database(t)
+		way := newUnreliable(t, to)
+		u := must.Value(url.Parse(way.URL + to.Path))(t)
+		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
+		n := 0
+		for step := range 6 {
+			way.try(40*step, func() { _ = copied.Copy(t.Context(), func(clickhouse.Copied) { n++ }) })
+		}
+		way.arrive()
+		must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) { n++ }))
+		if n < 300 {
+			t.Errorf("%d days were copied", n)
+		}
+		must.NoError(t, copied.Copy(t.Context(), func(c clickhouse.Copied) {
+			if c.Clicks != 0 {
+				t.Errorf("copied again: %+v", c)
+			}
+		}))
+		w.Store, w.Stats.Clicks = copied, copied
+		for range 20 {
+			w.Check(t, random, w.Ask(random, from, clicktest.Noon.Add(click.Day)))
+		}
+		for _, m := range w.Members {
+			w.Check(t, random, w.All(m, from.Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)))
+		}
+		w.VerifyRollups(t)
+	})
+}
+
 func TestStore_Contract(t *testing.T) {
 	t.Parallel()
 	clickstoretest.Run(t, true, func(t *testing.T, d *db.DB, now func() time.Time) clickstore.Store {
-		return clickhouse.New(clickhouse.Config{DB: d, URL: database(t), Now: now})
+		return clickhouse.New(clickhouse.Config{DB: d, URL: database(t), ReadTimeout: time.Minute, Now: now})
 	})
 }

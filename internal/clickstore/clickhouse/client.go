@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,9 @@ import (
 )
 
 const (
-	// dialTimeout bounds a connection attempt, readTimeout a question: stats are unavailable after it.
+	// dialTimeout bounds a connection attempt.
 	dialTimeout = time.Second
+	// readTimeout is how long a question may take, unless the configuration says otherwise.
 	readTimeout = 2 * time.Second
 	// mostOfError bounds the text of an exception.
 	mostOfError = 2000
@@ -31,12 +33,14 @@ type client struct {
 	base url.URL // with the database, without the credentials
 	user *url.Userinfo
 	http *http.Client
+	// readTimeout is how long a question may take: stats are unavailable after it.
+	readTimeout time.Duration
 }
 
 // newClient returns a client of http://USER:PASSWORD@HOST:8123/DATABASE.
-func newClient(u *url.URL) *client {
+func newClient(u *url.URL, timeout time.Duration) *client {
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/", RawQuery: "database=" + url.QueryEscape(database(u))}
-	return &client{base: base, user: u.User, http: &http.Client{Transport: &http.Transport{
+	return &client{base: base, user: u.User, readTimeout: cmp.Or(timeout, readTimeout), http: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 	}}}
@@ -132,7 +136,7 @@ func (c *client) run(ctx context.Context, statement string, args ...any) error {
 
 // ask returns the rows of a question.
 func ask[T any](ctx context.Context, c *client, question string, args ...any) (rows []T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.readTimeout)
 	defer cancel()
 	return fetch[T](ctx, c, question, args...)
 }

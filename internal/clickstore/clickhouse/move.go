@@ -18,7 +18,7 @@ type moveRow struct {
 	bun.BaseModel `bun:"table:click_moves,alias:move"`
 
 	LinkID      string `bun:",pk"`
-	WorkspaceID string
+	WorkspaceID string `bun:"to_workspace"`
 	// Requests counts how often the move was requested: each request may be about clicks that the one before has not seen.
 	Requests int64
 	// Attempt is the number of the latest attempt.
@@ -40,7 +40,7 @@ func queueMoves(ctx context.Context, tx bun.Tx, moved map[string]string) error {
 		rows = append(rows, moveRow{LinkID: linkID, WorkspaceID: moved[linkID], Requests: 1})
 	}
 	return db.InsertRows(ctx, tx, db.Insert{Into: "click_moves AS move",
-		Rest: "ON CONFLICT (link_id) DO UPDATE SET workspace_id = excluded.workspace_id, requests = move.requests + 1"}, rows)
+		Rest: "ON CONFLICT (link_id) DO UPDATE SET to_workspace = excluded.to_workspace, requests = move.requests + 1"}, rows)
 }
 
 // MoveClicks moves clicks of links that had no account to the workspaces that have claimed them. A click is copied first, so

@@ -290,13 +290,7 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (rollup.Tally
 		if len(p.Values) > 0 || p.Bots != nil || p.dividesDay(nil) {
 			err = s.checkNone(ctx, &p)
 		} else {
-			var rows []latencyRow
-			rows, err = askDays[latencyRow](ctx, s.client, &p, "SELECT value AS Step, sum(clicks) AS Clicks, "+
-				"sum(clicks * latency_mean) / sum(clicks) AS Mean, "+
-				"sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 FROM days "+
-				"WHERE ? AND dimension = ? AND day >= toDate(?) AND day < toDate(?) GROUP BY value",
-				sql(p.subject()), click.LatencyDimension, p.days.From, p.days.To)
-			add(rows)
+			err = s.latenciesOfDays(ctx, &p, &tally, steps)
 		}
 		if err != nil {
 			return tally, steps, err
@@ -312,4 +306,20 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (rollup.Tally
 	}
 	add(rows)
 	return tally, steps, nil
+}
+
+// latenciesOfDays adds the latencies of whole days.
+func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *rollup.Tally, steps rollup.Values) error {
+	condition := render("? AND day >= toDate(?) AND day < toDate(?)", sql(p.subject()), p.days.From, p.days.To)
+	rows, err := askDays[latencyRow](ctx, s.client, p, "SELECT value AS Step, sum(clicks) AS Clicks, "+
+		"sum(clicks * latency_mean) / sum(clicks) AS Mean, sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
+		"FROM days WHERE ? AND dimension IN (0, ?) GROUP BY value", sql(condition), click.LatencyDimension)
+	for _, r := range rows {
+		if step, err := strconv.Atoi(r.Step); err == nil {
+			steps.Add(string([]byte{byte(step)}), rollup.Count{Clicks: r.Clicks})
+		} else { // the dimension 0 has no value
+			tally.Merge(rollup.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
+		}
+	}
+	return err
 }

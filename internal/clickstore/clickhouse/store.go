@@ -21,6 +21,8 @@ type Config struct {
 	URL *url.URL
 	// ClickMonths is the number of whole months for which single clicks are stored; zero means clickstore.DefaultMonths.
 	ClickMonths int
+	// ReadTimeout is how long a question may take; zero means two seconds.
+	ReadTimeout time.Duration
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -38,7 +40,7 @@ type Store struct {
 var _ clickstore.Store = (*Store)(nil)
 
 // New returns a Store. ClickHouse need not answer yet.
-func New(c Config) *Store { return &Store{Config: c, client: newClient(c.URL)} }
+func New(c Config) *Store { return &Store{Config: c, client: newClient(c.URL, c.ReadTimeout)} }
 
 // ClicksSince is the instant since which single clicks are stored.
 func (s *Store) ClicksSince() time.Time {

@@ -181,21 +181,24 @@ var columns, types = func() (names, types string) {
 // insert inserts clicks whose ids are consecutive.
 func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
 	open, late := s.encode(clicks)
-	err := s.insertInto(ctx, "clicks_open", "visitor", "visitor Int64", clicks[0].ID, open)
+	attempt := clicks[0].ID
+	err := s.insertAs(ctx, "clicks_open", "visitor", "visitor Int64", attempt, s.queryID(attempt, "open"), open)
 	if err == nil {
-		err = s.insertInto(ctx, "clicks", "visit, late", "visit Bool, late Bool", clicks[0].ID, late)
+		err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", attempt, s.queryID(attempt, "late"), late)
 	}
 	return err
 }
 
-// insertInto inserts rows, unless the attempt has been given up: a request that was sent before may still be on its way.
-func (s *Store) insertInto(ctx context.Context, table, more, moreTypes string, attempt int64, rows []byte) error {
+// insertAs inserts rows, unless the attempt has been given up: a request that was sent before may still be on its way.
+func (s *Store) insertAs(
+	ctx context.Context, table, more, moreTypes string, attempt int64, queryID string, rows []byte,
+) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	all := sql(columns + ", " + more)
 	_, err := s.client.send(ctx, render("INSERT INTO ? (?) SELECT ? FROM input(?) WHERE ? FORMAT RowBinary", sql(table), all, all,
-		types+", "+moreTypes, sql(unfenced(attempt))), rows, "query_id", s.queryID(attempt, table), "max_partitions_per_insert_block", "0",
+		types+", "+moreTypes, sql(unfenced(attempt))), rows, "query_id", queryID, "max_partitions_per_insert_block", "0",
 		"insert_deduplicate", "0")
 	if e, ok := errors.AsType[*exception](err); ok && slices.Contains(refusedCodes, e.code) {
 		return fmt.Errorf("%w: %w", clickstore.ErrRefused, err)
@@ -284,6 +287,10 @@ func appendText(b []byte, text string) []byte {
 }
 
 func appendInt(b []byte, n int64) []byte { return binary.LittleEndian.AppendUint64(b, uint64(n)) }
+
+func appendFloat(b []byte, f float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+}
 
 func appendBool(b []byte, v bool) []byte {
 	if v {
