@@ -210,7 +210,7 @@ var scopes = map[string][]string{
 	},
 	"AsSystem": {
 		"account.AdminCreate", "account.Register", "account.remove", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
-		"clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
+		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
 		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.FindAfter", "clickstream.Head", "clickstream.Resume",
 		"eventstream.After", "eventstream.begin",
 		"clicksql.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickledger.ForgetVisitors",
