@@ -19,7 +19,7 @@ const (
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
 	// moveInterval is how often clicks of claimed links are moved, where they do not move at once.
-	moveInterval = 10 * time.Second
+	moveInterval = time.Minute
 	// scheduleInterval is how often scheduled changes that have taken effect are written: within ten
 	// seconds, also if a node dies in a run.
 	scheduleInterval = 6 * time.Second

@@ -202,6 +202,30 @@ func TestWrite_SurvivesLostStatements(t *testing.T) {
 	})
 }
 
+// TestRebuild_LeavesOutWhatIsNotCounted: clicks of a batch without an end are counted once it is written again.
+func TestRebuild_LeavesOutWhatIsNotCounted(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		pending := f.draw(5, clicktest.Noon.Add(-time.Hour), clicktest.Noon, nil)
+		b := clickstore.Batch{Log: f.Log, To: pending[4].End, Clicks: pending}
+		must.NoError(t, f.store.Write(t.Context(), clickstore.Batch{Log: f.Log + "x", To: 1, Clicks: pending[:1]}))
+		f.Remember(pending[:1])
+		for step := int(unanswered); ; step += int(failures) {
+			more := f.try(step, func() {
+				_ = f.store.Write(t.Context(), b)
+			})
+			if !more { // it is written
+				break
+			}
+			f.VerifyRollups(t)
+			must.Value(f.store.Rebuild(t.Context()))(t)
+			f.CheckTotals(t)
+		}
+		f.Remember(pending)
+		f.check(t, clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(click.Day))
+	})
+}
+
 // TestWrite_TriesAnotherBatch: the batch after a failure is a part of the one that failed.
 func TestWrite_TriesAnotherBatch(t *testing.T) {
 	t.Parallel()
@@ -266,7 +290,7 @@ func TestRetain_SurvivesLostStatements(t *testing.T) {
 	t.Parallel()
 	eachFailing(t, func(t *testing.T, f *failing) {
 		m := month.Of(clicktest.Noon)
-		f.everyFailure(t, suitetest.Size(7, 1), func() {
+		f.everyFailure(t, suitetest.Size(25, 1), func() {
 			f.Set(m.End())
 			f.World.Write(t, f.draw(10, m.Start(), m.End(), nil)...)
 			m++

@@ -66,8 +66,8 @@ func (e *exception) Error() string { return fmt.Sprintf("ClickHouse: %s", e.text
 // a statement that was killed, and a server that is shutting down or read-only.
 var busyCodes = []int{159, 160, 202, 203, 209, 210, 236, 241, 242, 252, 319, 394, 734}
 
-// refusedCodes are those of values that can never be stored.
-var refusedCodes = []int{6, 27, 33, 38, 41, 53, 69, 72, 117, 321, 349, 469}
+// refusedCodes are those of values that can never be stored. Others may come from a damaged table.
+var refusedCodes = []int{321, 469}
 
 // send sends a statement with the data that follows it, and returns the answer as a whole. Settings are of this statement.
 func (c *client) send(ctx context.Context, statement string, data []byte, settings ...string) ([]byte, error) {

@@ -79,7 +79,7 @@ func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error 
 	flush := func() error {
 		attempt, err := s.ids.Take(ctx, s.DB, 1)
 		if err == nil {
-			err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", attempt, s.queryID("copy", attempt), waiting)
+			err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", unfenced(attempt), s.queryID("copy", attempt), waiting)
 		}
 		done.Clicks += n
 		waiting, n = waiting[:0], 0
@@ -130,7 +130,7 @@ func (s *Store) copyMonths(ctx context.Context, done *Copied) error {
 		return err
 	}
 	for m := month.Of(first[0]); m.Start().Before(since); m++ {
-		if err := s.client.run(ctx, "ALTER TABLE days DROP PARTITION ?", sql(m.Start().Format("200601"))); err != nil {
+		if err := s.removeDays(ctx, m); err != nil {
 			return err
 		}
 		if err := s.copyMonth(ctx, m, done); err != nil {

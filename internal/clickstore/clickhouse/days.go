@@ -56,15 +56,15 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	}
 	of := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
 	copied, err := s.copied(ctx, of)
-	if err == nil && copied.Sealed > 0 {
-		err = s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ? AND NOT late", sql(of))
+	if err == nil && copied.Sealed != 0 {
+		err = s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ? AND NOT late AND ?", sql(of), sql(until(sealedBound, day)))
 	}
 	if err != nil {
 		return err
 	}
 	_, err = s.client.send(ctx, render("INSERT INTO clicks (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
 		"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ? "+
-		"AND (SELECT max(at) FROM bounds WHERE name = ?) <= ?", sql(columns), sql(columns), sql(of), sql(of), sealedBound, day),
+		"AND ?", sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
 		nil, "query_id", s.queryID("sealing", day.Unix()))
 	if err == nil {
 		copied, err = s.copied(ctx, of)
@@ -75,10 +75,15 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	return err
 }
 
-// copied counts the clicks of a day in both tables.
-func (s *Store) copied(ctx context.Context, of string) (n struct{ Open, Sealed int64 }, err error) {
-	rows, err := fetch[struct{ Open, Sealed int64 }](ctx, s.client, "SELECT (SELECT count() FROM clicks_open WHERE ?) AS Open, "+
-		"(SELECT count() FROM clicks WHERE ? AND NOT late) AS Sealed", sql(of), sql(of))
+// until is the condition that a bound has not passed an instant: a statement that is late does nothing then.
+func until(bound string, at time.Time) string {
+	return render("(SELECT max(at) FROM bounds WHERE name = ?) <= ?", bound, at)
+}
+
+// copied sums up the clicks of a day in both tables, and whose they are.
+func (s *Store) copied(ctx context.Context, of string) (n struct{ Open, Sealed uint64 }, err error) {
+	rows, err := fetch[struct{ Open, Sealed uint64 }](ctx, s.client, "SELECT (SELECT sum(cityHash64(workspace_id, id)) FROM clicks_open "+
+		"WHERE ?) AS Open, (SELECT sum(cityHash64(workspace_id, id)) FROM clicks WHERE ? AND NOT late) AS Sealed", sql(of), sql(of))
 	if err != nil || len(rows) == 0 {
 		return n, err
 	}
@@ -161,20 +166,30 @@ func (s *Store) countDays(ctx context.Context, m month.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
 	}
-	if err := s.client.run(ctx, "ALTER TABLE days DROP PARTITION ?", sql(m.Start().Format("200601"))); err != nil {
+	if err := s.removeDays(ctx, m); err != nil {
 		return err
 	}
 	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
 		_, err := s.client.send(ctx, render("INSERT INTO days SELECT workspace_id, link_id, toDate(clicked_at) AS day, dimension, value, "+
 			"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, varPopStable(latency_ns / 1e6) * count() "+
 			"FROM clicks ARRAY JOIN ? AS dimension, ? AS value WHERE clicked_at >= ? AND clicked_at < ? "+
-			"AND (SELECT max(at) FROM bounds WHERE name = ?) < ? GROUP BY workspace_id, link_id, day, dimension, value",
-			sql(countedNumbers), sql(countedValues), day, day.Add(click.Day), forgottenBound, m.End()), nil, "query_id", s.queryID("days", day.Unix()))
+			"AND ? GROUP BY workspace_id, link_id, day, dimension, value",
+			sql(countedNumbers), sql(countedValues), day, day.Add(click.Day), sql(until(forgottenBound, m.Start()))), nil, "query_id", s.queryID("days", day.Unix()))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeDays removes what an interrupted run has left of a month, which no question reads yet.
+func (s *Store) removeDays(ctx context.Context, m month.Month) error {
+	of := render("toYYYYMM(day) = ?", sql(m.Start().Format("200601")))
+	left, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM days WHERE ?", sql(of))
+	if err != nil || left[0].N == 0 {
+		return err
+	}
+	return s.client.run(ctx, "ALTER TABLE days DELETE WHERE ? AND ?", sql(of), sql(until(forgottenBound, m.Start())))
 }
 
 // countedNumbers and countedValues are the dimensions that days count by, and their values of a click.

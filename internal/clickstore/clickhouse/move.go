@@ -72,11 +72,17 @@ func (s *Store) moveClicks(ctx context.Context, m *moveRow) error {
 	if err != nil {
 		return err
 	}
+	before := m.Attempt
 	m.Attempt = attempt
-	if _, err := s.DB.NewUpdate().Model(m).Column("attempt").WherePK().Exec(ctx); err != nil {
+	n, err := db.Affected(s.DB.NewUpdate().Model(m).Column("attempt").WherePK().Where("attempt = ?", before).Exec(ctx))
+	if err != nil || n == 0 { // another process moves them
 		return err
 	}
-	for table, all := range map[string]sql{"clicks_open": sql(columns + ", visitor"), "clicks": sql(columns + ", visit, late")} {
+	for _, table := range []string{"clicks_open", "clicks"} { // in the order in which a day is sealed
+		all := sql(columns + ", visitor")
+		if table == "clicks" {
+			all = sql(columns + ", visit, late")
+		}
 		from := render("workspace_id = ? AND link_id = ?", workspace.PublicID, m.LinkID)
 		copies := render("SELECT id FROM ? WHERE workspace_id = ? AND link_id = ?", sql(table), m.WorkspaceID, m.LinkID)
 		_, err = s.client.send(ctx, render("INSERT INTO ? (?) SELECT * REPLACE (? AS workspace_id) FROM (SELECT ? FROM ? WHERE ? "+

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,9 +34,6 @@ func (s *Store) partsOf(ctx context.Context, q clickstore.Query) (p parts, err e
 		if err := q.Links.Scan(ctx, &p.links); err != nil {
 			return p, fmt.Errorf("selecting the links of stats: %w", err)
 		}
-	}
-	if !q.From.Before(s.ClicksSince()) {
-		return p, nil
 	}
 	forgotten, err := s.bound(ctx, forgottenBound)
 	if err != nil {
@@ -179,6 +177,13 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 		return nil, s.checkNone(ctx, p)
 	}
 	from, to := p.days.From, p.days.To
+	if len(p.Values) == 1 {
+		others, err := askDays[countRow](ctx, s.client, p, "SELECT ? FROM days WHERE ? AND dimension = ? AND value = ? AND "+
+			"day >= toDate(?) AND day < toDate(?)", sql(summed), sql(p.subject()), int64(dimension), rollup.Others, from, to)
+		if err != nil || len(others) > 0 && others[0].Clicks > 0 { // some of them may have the value
+			return nil, errors.Join(err, s.checkNone(ctx, p))
+		}
+	}
 	condition := render("? AND dimension = ? AND ? >= ? AND ? < ?", sql(p.subject()), int64(dimension), sql(seconds), from.Unix(),
 		sql(seconds), to.Unix())
 	if len(p.Values) == 1 {
@@ -212,7 +217,7 @@ func (s *Store) checkNone(ctx context.Context, p *parts) error {
 		return fmt.Errorf("selecting old clicks: %w", err)
 	}
 	if len(rows) > 0 && rows[0].Clicks > 0 {
-		return clickstore.NotKept(s.ClicksSince())
+		return clickstore.NotKept(later(s.ClicksSince(), p.days.To))
 	}
 	return nil
 }
@@ -237,14 +242,26 @@ func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimensi
 	if p.singles.From.Equal(p.singles.To) {
 		return all, nil
 	}
-	rows, err := ask[countRow](ctx, s.client, withSealed+"SELECT toString(?) AS Value, ? FROM ? GROUP BY Value",
-		sql(by.Definition().Column), sql(counted), sql(p.visits()))
+	rows, err := ask[countRow](ctx, s.client, withSealed+"SELECT toString(?) AS Value, ? FROM ? GROUP BY Value ORDER BY Clicks DESC, Value LIMIT ?",
+		sql(by.Definition().Column), sql(counted), sql(p.visits()), rollup.MaxValues)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}
+	listed := rollup.Count{}
 	for _, r := range rows {
 		all.Add(r.Value, r.Count)
+		listed.Add(r.Count)
 	}
+	if len(rows) < rollup.MaxValues {
+		return all, nil
+	}
+	total, err := ask[countRow](ctx, s.client, withSealed+"SELECT ? FROM ?", sql(counted), sql(p.visits()))
+	if err != nil || len(total) == 0 {
+		return nil, fmt.Errorf("counting clicks: %w", err)
+	}
+	rest := total[0].Count
+	rest.Add(rollup.Count{Clicks: -listed.Clicks, Visits: -listed.Visits, Bots: -listed.Bots})
+	all.Add(rollup.Others, rest)
 	return all, nil
 }
 

@@ -43,18 +43,18 @@ func tables() []string {
 	}
 }
 
-// prepare creates the tables, once.
+// prepare creates the tables that do not exist. Concurrent calls do no harm.
 func (s *Store) prepare(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isPrepared {
+	if s.isPrepared.Load() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.client.readTimeout)
+	defer cancel()
 	for _, table := range tables() {
 		if err := s.client.run(ctx, table); err != nil {
 			return fmt.Errorf("creating the tables of clicks: %w", err)
 		}
 	}
-	s.isPrepared = true
+	s.isPrepared.Store(true)
 	return nil
 }

@@ -4,7 +4,7 @@ package clickhouse
 
 import (
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/clickledger"
@@ -30,11 +30,9 @@ type Config struct {
 // Store implements clickstore.Store.
 type Store struct {
 	Config
-	client *client
-	ids    clickledger.IDs
-
-	mu         sync.Mutex
-	isPrepared bool
+	client     *client
+	ids        clickledger.IDs
+	isPrepared atomic.Bool
 }
 
 var _ clickstore.Store = (*Store)(nil)

@@ -4,19 +4,27 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // This file compares the totals in the SQL database with the clicks: nothing else is counted twice.
 
-// looks is how often the totals of a workspace that differ are compared: clicks are inserted before they are counted.
-const looks = 3
+// looks is how often the totals of a workspace that differ are compared, because clicks are counted meanwhile, and lookPause the
+// time between two looks.
+const (
+	looks     = 5
+	lookPause = 100 * time.Millisecond
+)
 
 // Verify implements clickstore.Store.
 func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (subjects int, err error) {
@@ -49,14 +57,25 @@ func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, wan
 	for _, space := range spaces {
 		var is, want map[string]*clickledger.Total
 		var differ []string
-		for look := 0; look == 0 || look < looks && len(differ) > 0; look++ {
-			if is, err = s.totals(ctx, space); err == nil {
-				want, err = s.countedIn(ctx, space)
+		isStable := false
+		for look := 0; look == 0 || look < looks && (len(differ) > 0 || !isStable); look++ {
+			if look > 0 && poll.Wait(ctx, lookPause) != nil {
+				return subjects, ctx.Err()
+			}
+			var sent, after []string
+			if sent, err = s.uncounted(ctx); err == nil {
+				is, err = s.totals(ctx, space)
+			}
+			if err == nil {
+				want, err = s.countedIn(ctx, space, sent)
+			}
+			if err == nil {
+				after, err = s.uncounted(ctx)
 			}
 			if err != nil {
 				return subjects, err
 			}
-			differ = nil
+			differ, isStable = nil, slices.Equal(sent, after)
 			for subject, total := range is {
 				if want[subject] == nil {
 					want[subject] = &clickledger.Total{SubjectID: subject, Month: month.Of(s.Now())}
@@ -65,6 +84,9 @@ func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, wan
 					differ = append(differ, subject)
 				}
 			}
+		}
+		if len(differ) > 0 && !isStable {
+			return subjects, errs.New(errs.Unavailable, "Clicks of %s are written all the time: try again later.", space)
 		}
 		slices.Sort(differ)
 		for _, subject := range differ {
@@ -91,8 +113,18 @@ func (s *Store) totals(ctx context.Context, space string) (map[string]*clickledg
 	return all, nil
 }
 
-// countedIn counts the clicks of a workspace and its links.
-func (s *Store) countedIn(ctx context.Context, space string) (map[string]*clickledger.Total, error) {
+// uncounted are the conditions of clicks that are being sent, or were: they are in no total.
+func (s *Store) uncounted(ctx context.Context) (conditions []string, err error) {
+	var logs []logRow
+	err = s.DB.NewSelect().Model(&logs).Column("_sending_id", "_sending_clicks").Where("_sending_id <> 0").Order("_sending_id").Scan(ctx)
+	for _, l := range logs {
+		conditions = append(conditions, render("id >= ? AND id < ?", l.SendingID, l.SendingID+max(l.SendingClicks, -l.SendingClicks)))
+	}
+	return conditions, err
+}
+
+// countedIn counts the clicks of a workspace and its links, without some.
+func (s *Store) countedIn(ctx context.Context, space string, without []string) (map[string]*clickledger.Total, error) {
 	forgotten, err := s.bound(ctx, forgottenBound)
 	if err != nil {
 		return nil, err
@@ -106,7 +138,7 @@ func (s *Store) countedIn(ctx context.Context, space string) (map[string]*clickl
 		"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, varPopStable(latency_ns / 1e6) * count() AS M2 "+
 		"FROM ? GROUP BY link_id UNION ALL "+
 		"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days WHERE workspace_id = ? AND dimension = 0",
-		this.Start(), sql(singleClicks("link_id, bot, clicked_at, latency_ns", render("workspace_id = ? AND clicked_at >= ?", space, forgotten))),
+		this.Start(), sql(singleClicks("link_id, bot, clicked_at, latency_ns", render("workspace_id = ? AND clicked_at >= ? AND NOT (?)", space, forgotten, sql(strings.Join(append(without, "0"), " OR "))))),
 		space)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)

@@ -178,27 +178,46 @@ var columns, types = func() (names, types string) {
 	return names, types
 }()
 
-// insert inserts clicks whose ids are consecutive.
+// insert inserts clicks whose ids are consecutive. A click of a month whose single clicks are deleted is refused: what is
+// counted of the month is final.
 func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
-	open, late := s.encode(clicks)
+	sealed, err := s.bound(ctx, sealedBound)
+	if err != nil {
+		return err
+	}
+	forgotten, err := s.bound(ctx, forgottenBound)
+	if err != nil {
+		return err
+	}
+	for i := range clicks {
+		if at := clicks[i].ClickedAt; at.Before(forgotten) {
+			return fmt.Errorf("%w: it is of %s, and months before %s are counted", clickstore.ErrRefused, at.Format(time.DateOnly),
+				forgotten.Format(time.DateOnly))
+		}
+	}
+	since := later(s.Now().Add(-openFor).UTC().Truncate(click.Day), sealed)
+	open, late := encode(clicks, since)
 	attempt := clicks[0].ID
-	err := s.insertAs(ctx, "clicks_open", "visitor", "visitor Int64", attempt, s.queryID(attempt, "open"), open)
+	// The days may be sealed before the statement begins.
+	stillOpen := render("? AND throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?) = 0", sql(unfenced(attempt)), sealedBound, since)
+	err = s.insertAs(ctx, "clicks_open", "visitor", "visitor Int64", stillOpen, s.queryID(attempt, "open"), open)
 	if err == nil {
-		err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", attempt, s.queryID(attempt, "late"), late)
+		err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", unfenced(attempt), s.queryID(attempt, "late"), late)
 	}
 	return err
 }
 
-// insertAs inserts rows, unless the attempt has been given up: a request that was sent before may still be on its way.
+// insertAs inserts rows under a condition, such as that the attempt has not been given up: a request that was sent before may
+// still be on its way.
 func (s *Store) insertAs(
-	ctx context.Context, table, more, moreTypes string, attempt int64, queryID string, rows []byte,
+	ctx context.Context, table, more, moreTypes, condition, queryID string, rows []byte,
 ) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	all := sql(columns + ", " + more)
 	_, err := s.client.send(ctx, render("INSERT INTO ? (?) SELECT ? FROM input(?) WHERE ? FORMAT RowBinary", sql(table), all, all,
-		types+", "+moreTypes, sql(unfenced(attempt))), rows, "query_id", queryID, "max_partitions_per_insert_block", "0",
+		types+", "+moreTypes, sql(condition)), rows, "query_id", queryID, "max_partitions_per_insert_block", "0",
 		"insert_deduplicate", "0")
 	if e, ok := errors.AsType[*exception](err); ok && slices.Contains(refusedCodes, e.code) {
 		return fmt.Errorf("%w: %w", clickstore.ErrRefused, err)
@@ -250,13 +269,13 @@ func (s *Store) undo(ctx context.Context, first, n int64) error {
 // its visitor if no other of its batch is. Its day is sealed a day after that, when no such batch is being sent.
 const openFor = clickledger.VisitorsKept
 
-// encode writes clicks of open days, and late ones, as RowBinary.
-func (s *Store) encode(clicks []click.Click) (open, late []byte) {
+// encode writes clicks of the days that are open, since an instant, and late ones, as RowBinary.
+func encode(clicks []click.Click, since time.Time) (open, late []byte) {
 	type who struct {
 		linkID       string
 		day, visitor int64
 	}
-	since, seen := s.Now().Add(-openFor).UTC().Truncate(click.Day), map[who]bool{}
+	seen := map[who]bool{}
 	for i := range clicks {
 		c := &clicks[i]
 		if !c.ClickedAt.Before(since) {

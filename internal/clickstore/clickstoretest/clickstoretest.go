@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -308,7 +309,7 @@ func verifies(t *testing.T, w *clicktest.World) {
 func concurrent(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 8))
 	var writing sync.WaitGroup
-	for n := range 3 {
+	for n := range 2 {
 		var clicks []click.Click
 		for i := range 60 {
 			clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-click.Day), clicktest.Noon))
@@ -318,10 +319,13 @@ func concurrent(t *testing.T, w *clicktest.World) {
 		log := fmt.Sprint(w.Log, n)
 		for range 2 {
 			writing.Go(func() {
-				for to := 20; to <= len(clicks); to += 20 {
+				for to := 30; to <= len(clicks); to += 30 {
 					const tries = 200
 					var err error
 					for i := 0; i < tries && (i == 0 || err != nil); i++ {
+						if i > 0 { // as a recorder does
+							polltest.Elapse(rand.N(time.Second))
+						}
 						err = w.Store.Write(t.Context(), clickstore.Batch{Log: log, To: int64(to), Clicks: clicks[:to]})
 					}
 					if err != nil {
