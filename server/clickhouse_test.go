@@ -49,14 +49,7 @@ func TestClickHouse_SurvivesKills(t *testing.T) {
 		polltest.Elapse(100*time.Millisecond + time.Duration(rand.Int64N(int64(400*time.Millisecond))))
 		node.killAndRestart()
 	}
-	v.end()
-	if others := v.others(); len(others) > 0 {
-		t.Errorf("other answers: %v", others)
-	}
-	polltest.Until(t, "the click logs of the dead processes are ingested", func() bool {
-		total, _, _ := clicksOf(t, b, l.ID)
-		return total >= v.seen.Load()
-	})
+	v.endIngested(t, b, l.ID)
 	node.stop()
 	total, _, rows := clicksOf(t, b, l.ID)
 	if seen, unsure := v.seen.Load(), v.unsure.Load(); total < seen || total > seen+unsure || rows > 0 {

@@ -111,6 +111,19 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	return total, sums, int64(n)
 }
 
+// endIngested ends the visits, which have had no other answers, and waits until the click logs of dead processes are ingested.
+func (v *crowd) endIngested(t *testing.T, b backend, linkID string) {
+	t.Helper()
+	v.end()
+	if others := v.others(); len(others) > 0 {
+		t.Errorf("other answers: %v", others)
+	}
+	polltest.Until(t, "the click logs of the dead processes are ingested", func() bool {
+		total, _, _ := clicksOf(t, b, linkID)
+		return total >= v.seen.Load()
+	})
+}
+
 // expectCounted expects every redirect to be counted once in every place, and requests without a
 // response at most once.
 func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
@@ -137,14 +150,7 @@ func TestClicks_SurviveKills(t *testing.T) {
 			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // at a random time
 			node.killAndRestart()
 		}
-		v.end()
-		if others := v.others(); len(others) > 0 {
-			t.Errorf("other answers: %v", others)
-		}
-		polltest.Until(t, "the click logs of the dead processes are ingested", func() bool {
-			total, _, _ := clicksOf(t, b, l.ID)
-			return total >= v.seen.Load()
-		})
+		v.endIngested(t, b, l.ID)
 		node.stop()
 		v.expectCounted(t, b, l.ID)
 		t.Logf("%d redirects seen, %d requests without an answer", v.seen.Load(), v.unsure.Load())

@@ -4,6 +4,7 @@
 package clickstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -66,6 +68,11 @@ type Store interface {
 // forever.
 const DefaultMonths = 13
 
+// KeptSince is the instant since which single clicks are kept for whole months; zero months mean DefaultMonths.
+func KeptSince(now time.Time, months int) time.Time {
+	return month.Of(now).Start().AddDate(0, -cmp.Or(months, DefaultMonths), 0)
+}
+
 // ErrRefused says that a click of a batch can never be written.
 var ErrRefused = errors.New("the store of clicks refuses a click")
 
@@ -109,6 +116,21 @@ func (b Batch) After(position int64) []click.Click {
 
 // Range is a span of time: From belongs to it, To does not. The zero Range is unbounded.
 type Range struct{ From, To time.Time }
+
+// Earlier and Later return one of two instants.
+func Earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func Later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
 
 // Subject selects the clicks of one link or of several links, else of a whole workspace.
 type Subject struct {

@@ -118,8 +118,8 @@ type sqlDay struct {
 
 // copyMonths copies the days of months without single clicks, and then moves the bound over them.
 func (s *Store) copyMonths(ctx context.Context, done *Copied) error {
-	forgotten, err := s.bound(ctx, forgottenBound)
-	since := s.ClicksSince()
+	bounds, err := s.bounds(ctx)
+	forgotten, since := bounds[forgottenBound], s.ClicksSince()
 	if err != nil || !forgotten.Before(since) {
 		return err
 	}
@@ -181,9 +181,9 @@ func (s *Store) copyMonth(ctx context.Context, m month.Month, done *Copied) erro
 // appendDay writes the rows of a day.
 func appendDay(b []byte, d *sqlDay) ([]byte, error) {
 	add := func(dimension byte, value string, n rollup.Count, t rollup.Tally) {
-		b = appendText(appendText(b, d.WorkspaceID), d.SubjectID)
+		b = rollup.AppendText(rollup.AppendText(b, d.WorkspaceID), d.SubjectID)
 		day := uint16(click.DayOf(d.StartsAt))
-		b = appendText(append(b, byte(day), byte(day>>8), dimension), value)
+		b = rollup.AppendText(append(b, byte(day), byte(day>>8), dimension), value)
 		b = appendInt(appendInt(appendInt(b, n.Clicks), n.Visits), n.Bots)
 		b = appendFloat(appendFloat(b, t.LatencyMean), t.LatencyM2)
 	}

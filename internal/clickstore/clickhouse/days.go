@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/month"
 )
 
@@ -20,10 +21,11 @@ func (s *Store) Seal(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	sealed, err := s.bound(ctx, sealedBound)
+	bounds, err := s.bounds(ctx)
 	if err != nil {
 		return err
 	}
+	sealed := bounds[sealedBound]
 	done, err := s.daysOf(ctx, sealed)
 	if err != nil {
 		return err
@@ -125,10 +127,11 @@ func (s *Store) Retain(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	forgotten, err := s.bound(ctx, forgottenBound)
+	bounds, err := s.bounds(ctx)
 	if err != nil {
 		return err
 	}
+	forgotten := bounds[forgottenBound]
 	months, err := fetch[struct{ Month string }](ctx, s.client, "SELECT DISTINCT toString(toYYYYMM(clicked_at)) AS Month FROM clicks "+
 		"WHERE clicked_at < ?", forgotten)
 	if err != nil {
@@ -144,12 +147,8 @@ func (s *Store) Retain(ctx context.Context) error {
 	if err != nil || first[0].N == 0 {
 		return err
 	}
-	sealed, err := s.bound(ctx, sealedBound)
-	if err != nil {
-		return err
-	}
-	until := earlier(s.ClicksSince(), sealed)
-	for m := month.Of(time.UnixMicro(first[0].At)); !m.End().After(until); m++ {
+	end := clickstore.Earlier(s.ClicksSince(), bounds[sealedBound])
+	for m := month.Of(time.UnixMicro(first[0].At)); !m.End().After(end); m++ {
 		if err := s.countDays(ctx, m); err != nil {
 			return fmt.Errorf("counting the days of %s: %w", m, err)
 		}

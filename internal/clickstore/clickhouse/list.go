@@ -79,18 +79,18 @@ func (s *Store) List(ctx context.Context, q clickstore.Query, page clickstore.Pa
 	if c := page.After; c != nil {
 		after = render("(clicked_at, id) ? (?, ?)", sql(comparison), c.ClickedAt, c.ID)
 		if page.NewestFirst {
-			all.To = earlier(all.To, c.ClickedAt.Add(time.Microsecond))
+			all.To = clickstore.Earlier(all.To, c.ClickedAt.Add(time.Microsecond))
 		} else {
-			all.From = later(all.From, c.ClickedAt)
+			all.From = clickstore.Later(all.From, c.ClickedAt)
 		}
 	}
 	for days := click.Day; all.From.Before(all.To) && len(found) < page.Size; days *= 2 {
 		p.singles = all
 		if page.NewestFirst {
-			p.singles.From = later(all.From, all.To.Add(-days))
+			p.singles.From = clickstore.Later(all.From, all.To.Add(-days))
 			all.To = p.singles.From
 		} else {
-			p.singles.To = earlier(all.To, all.From.Add(days))
+			p.singles.To = clickstore.Earlier(all.To, all.From.Add(days))
 			all.From = p.singles.To
 		}
 		more, err := s.clicks(ctx, withSealed+"SELECT ?, is_visit AS Visit FROM ? WHERE ? ORDER BY ? LIMIT ?", sql(rowColumns),
@@ -168,7 +168,7 @@ func (s *Store) Span(
 	first, last := spans[0].FirstAt, spans[0].LastAt
 	var ids []string
 	for _, span := range spans {
-		first, last = earlier(first, span.FirstAt), later(last, span.LastAt)
+		first, last = clickstore.Earlier(first, span.FirstAt), clickstore.Later(last, span.LastAt)
 		ids = append(ids, render("id >= ? AND id <= ?", span.FirstID, span.LastID))
 	}
 	of := render("workspace_id IN (?)", sql(joined(workspaceIDs)))
@@ -190,18 +190,4 @@ func (s *Store) Count(ctx context.Context, workspaceID string, after time.Time, 
 		return 0, err
 	}
 	return rows[0].N, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

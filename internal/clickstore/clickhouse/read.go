@@ -35,10 +35,11 @@ func (s *Store) partsOf(ctx context.Context, q clickstore.Query) (p parts, err e
 			return p, fmt.Errorf("selecting the links of stats: %w", err)
 		}
 	}
-	forgotten, err := s.bound(ctx, forgottenBound)
+	bounds, err := s.bounds(ctx)
 	if err != nil {
 		return p, err
 	}
+	forgotten := bounds[forgottenBound]
 	if q.From.Before(forgotten) {
 		p.days, p.singles = q.Range, clickstore.Range{}
 		if forgotten.Before(q.To) {
@@ -54,13 +55,17 @@ const (
 	forgottenBound = "forgotten"
 )
 
-// bound reads a bound; it is 1970 at first.
-func (s *Store) bound(ctx context.Context, name string) (time.Time, error) {
-	rows, err := ask[struct{ At int64 }](ctx, s.client, "SELECT toUnixTimestamp64Micro(max(at)) AS At FROM bounds WHERE name = ?", name)
-	if err != nil || len(rows) == 0 {
-		return time.Time{}, err
+// bounds reads the bounds by their names. They are 1970 at first.
+func (s *Store) bounds(ctx context.Context) (map[string]time.Time, error) {
+	rows, err := ask[struct {
+		Name string
+		At   int64
+	}](ctx, s.client, "SELECT name AS Name, toUnixTimestamp64Micro(max(at)) AS At FROM bounds GROUP BY name")
+	bounds := map[string]time.Time{sealedBound: time.Unix(0, 0).UTC(), forgottenBound: time.Unix(0, 0).UTC()}
+	for _, r := range rows {
+		bounds[r.Name] = time.UnixMicro(r.At).UTC()
 	}
-	return time.UnixMicro(rows[0].At).UTC(), nil
+	return bounds, err
 }
 
 // subject is the condition of the subject on either table.
@@ -96,22 +101,24 @@ func (p *parts) isSingle() string {
 	return strings.Join(all, " AND ")
 }
 
-// singleClicks are the single clicks of both tables that a condition keeps, with columns. It needs withSealed.
-func singleClicks(columns, condition string) string {
-	return render("(SELECT ? FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL SELECT ? FROM clicks_open WHERE ? "+
-		"AND clicked_at >= sealed)", sql(columns), sql(condition), sql(columns), sql(condition))
-}
-
-// withSealed defines the bound that singleClicks needs.
+// withSealed defines the bound that fromBoth needs.
 const withSealed = "WITH (SELECT max(at) FROM bounds WHERE name = 'sealed') AS sealed "
 
-// visits are the single clicks of the question with the column visit: of an open day it is found among all clicks of the day.
+// fromBoth are the single clicks of both tables that a condition keeps, with columns of each. It needs withSealed.
+func fromBoth(sealed, open, condition string) string {
+	return render("(SELECT ? FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL SELECT ? FROM clicks_open WHERE ? "+
+		"AND clicked_at >= sealed)", sql(sealed), sql(condition), sql(open), sql(condition))
+}
+
+// singleClicks are fromBoth with columns that both tables have.
+func singleClicks(columns, condition string) string { return fromBoth(columns, columns, condition) }
+
+// visits are the single clicks of the question with the column is_visit: of an open day it is found among all clicks of the day.
 func (p *parts) visits() string {
 	from, to := p.singles.From.Truncate(click.Day), p.singles.To.Add(click.Day-1).Truncate(click.Day)
-	return render("(SELECT ?, visit AS is_visit FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL "+
-		"SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) FROM clicks_open WHERE ? AND clicked_at >= ? AND clicked_at < ? "+
-		"AND visitor != 0 AND NOT bot GROUP BY link_id, toDate(clicked_at), visitor) AS is_visit FROM clicks_open WHERE ? "+
-		"AND clicked_at >= sealed)", sql(columns), sql(p.isSingle()), sql(columns), sql(p.subject()), from, to, sql(p.isSingle()))
+	isFirst := render("id IN (SELECT argMin(id, (clicked_at, id)) FROM clicks_open WHERE ? AND clicked_at >= ? AND clicked_at < ? "+
+		"AND visitor != 0 AND NOT bot GROUP BY link_id, toDate(clicked_at), visitor)", sql(p.subject()), from, to)
+	return fromBoth(columns+", visit AS is_visit", columns+", "+isFirst+" AS is_visit", p.isSingle())
 }
 
 // counted are the columns of a Count of single clicks.
@@ -178,7 +185,7 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 	}
 	from, to := p.days.From, p.days.To
 	if len(p.Values) == 1 {
-		others, err := askDays[countRow](ctx, s.client, p, "SELECT ? FROM days WHERE ? AND dimension = ? AND value = ? AND "+
+		others, err := askDays[countRow](ctx, s.client, "SELECT ? FROM days WHERE ? AND dimension = ? AND value = ? AND "+
 			"day >= toDate(?) AND day < toDate(?)", sql(summed), sql(p.subject()), int64(dimension), rollup.Others, from, to)
 		if err != nil || len(others) > 0 && others[0].Clicks > 0 { // some of them may have the value
 			return nil, errors.Join(err, s.checkNone(ctx, p))
@@ -189,12 +196,12 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 	if len(p.Values) == 1 {
 		condition += render(" AND value = ?", value)
 	}
-	return askDays[countRow](ctx, s.client, p, "SELECT ? AS Start, ? FROM days WHERE ? GROUP BY Start ORDER BY Start",
+	return askDays[countRow](ctx, s.client, "SELECT ? AS Start, ? FROM days WHERE ? GROUP BY Start ORDER BY Start",
 		sql(pieceOf(seconds, from, cuts)), sql(summed), sql(condition))
 }
 
 // askDays asks for days of a range.
-func askDays[T any](ctx context.Context, c *client, p *parts, question string, args ...any) ([]T, error) {
+func askDays[T any](ctx context.Context, c *client, question string, args ...any) ([]T, error) {
 	rows, err := ask[T](ctx, c, question, args...)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks of days: %w", err)
@@ -217,7 +224,7 @@ func (s *Store) checkNone(ctx context.Context, p *parts) error {
 		return fmt.Errorf("selecting old clicks: %w", err)
 	}
 	if len(rows) > 0 && rows[0].Clicks > 0 {
-		return clickstore.NotKept(later(s.ClicksSince(), p.days.To))
+		return clickstore.NotKept(clickstore.Later(s.ClicksSince(), p.days.To))
 	}
 	return nil
 }
@@ -256,7 +263,7 @@ func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimensi
 		return all, nil
 	}
 	total, err := ask[countRow](ctx, s.client, withSealed+"SELECT ? FROM ?", sql(counted), sql(p.visits()))
-	if err != nil || len(total) == 0 {
+	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}
 	rest := total[0].Count
@@ -270,7 +277,7 @@ func (s *Store) slicesOfDays(ctx context.Context, p *parts, by click.Dimension, 
 	if by == click.ByLink {
 		number, value = 0, "link_id"
 	}
-	rows, err := askDays[countRow](ctx, s.client, p, "SELECT ? AS Value, ? FROM days WHERE ? AND dimension = ? AND day >= toDate(?) "+
+	rows, err := askDays[countRow](ctx, s.client, "SELECT ? AS Value, ? FROM days WHERE ? AND dimension = ? AND day >= toDate(?) "+
 		"AND day < toDate(?) GROUP BY Value", sql(value), sql(summed), sql(p.subject()), number, p.days.From, p.days.To)
 	for _, r := range rows {
 		all.Add(r.Value, p.People(r.Count))
@@ -328,7 +335,7 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (rollup.Tally
 // latenciesOfDays adds the latencies of whole days.
 func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *rollup.Tally, steps rollup.Values) error {
 	condition := render("? AND day >= toDate(?) AND day < toDate(?)", sql(p.subject()), p.days.From, p.days.To)
-	rows, err := askDays[latencyRow](ctx, s.client, p, "SELECT value AS Step, sum(clicks) AS Clicks, "+
+	rows, err := askDays[latencyRow](ctx, s.client, "SELECT value AS Step, sum(clicks) AS Clicks, "+
 		"sum(clicks * latency_mean) / sum(clicks) AS Mean, sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
 		"FROM days WHERE ? AND dimension IN (0, ?) GROUP BY value", sql(condition), click.LatencyDimension)
 	for _, r := range rows {

@@ -10,7 +10,6 @@ import (
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/month"
 )
 
 // Config configures a Store.
@@ -41,10 +40,4 @@ var _ clickstore.Store = (*Store)(nil)
 func New(c Config) *Store { return &Store{Config: c, client: newClient(c.URL, c.ReadTimeout)} }
 
 // ClicksSince is the instant since which single clicks are stored.
-func (s *Store) ClicksSince() time.Time {
-	months := s.ClickMonths
-	if months == 0 {
-		months = clickstore.DefaultMonths
-	}
-	return month.Of(s.Now()).Start().AddDate(0, -months, 0)
-}
+func (s *Store) ClicksSince() time.Time { return clickstore.KeptSince(s.Now(), s.ClickMonths) }

@@ -125,7 +125,7 @@ func (s *Store) uncounted(ctx context.Context) (conditions []string, err error) 
 
 // countedIn counts the clicks of a workspace and its links, without some.
 func (s *Store) countedIn(ctx context.Context, space string, without []string) (map[string]*clickledger.Total, error) {
-	forgotten, err := s.bound(ctx, forgottenBound)
+	bounds, err := s.bounds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *Store) countedIn(ctx context.Context, space string, without []string) (
 		"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, varPopStable(latency_ns / 1e6) * count() AS M2 "+
 		"FROM ? GROUP BY link_id UNION ALL "+
 		"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days WHERE workspace_id = ? AND dimension = 0",
-		this.Start(), sql(singleClicks("link_id, bot, clicked_at, latency_ns", render("workspace_id = ? AND clicked_at >= ? AND NOT (?)", space, forgotten, sql(strings.Join(append(without, "0"), " OR "))))),
+		this.Start(), sql(singleClicks("link_id, bot, clicked_at, latency_ns", render("workspace_id = ? AND clicked_at >= ? AND NOT (?)", space, bounds[forgottenBound], sql(strings.Join(append(without, "0"), " OR "))))),
 		space)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)

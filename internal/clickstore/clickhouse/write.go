@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/rollup"
 )
 
 // errOvertaken means that another process writes the log.
@@ -181,21 +182,18 @@ var columns, types = func() (names, types string) {
 // insert inserts clicks whose ids are consecutive. A click of a month whose single clicks are deleted is refused: what is
 // counted of the month is final.
 func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
-	sealed, err := s.bound(ctx, sealedBound)
+	bounds, err := s.bounds(ctx)
 	if err != nil {
 		return err
 	}
-	forgotten, err := s.bound(ctx, forgottenBound)
-	if err != nil {
-		return err
-	}
+	forgotten := bounds[forgottenBound]
 	for i := range clicks {
 		if at := clicks[i].ClickedAt; at.Before(forgotten) {
 			return fmt.Errorf("%w: it is of %s, and months before %s are counted", clickstore.ErrRefused, at.Format(time.DateOnly),
 				forgotten.Format(time.DateOnly))
 		}
 	}
-	since := later(s.Now().Add(-openFor).UTC().Truncate(click.Day), sealed)
+	since := clickstore.Later(s.Now().Add(-openFor).UTC().Truncate(click.Day), bounds[sealedBound])
 	open, late := encode(clicks, since)
 	attempt := clicks[0].ID
 	// The days may be sealed before the statement begins.
@@ -291,18 +289,14 @@ func encode(clicks []click.Click, since time.Time) (open, late []byte) {
 }
 
 func appendClick(b []byte, c *click.Click) []byte {
-	b = appendText(appendText(b, c.WorkspaceID), c.LinkID)
+	b = rollup.AppendText(rollup.AppendText(b, c.WorkspaceID), c.LinkID)
 	b = appendInt(appendInt(b, c.ClickedAt.UnixMicro()), c.ID)
 	b = appendBool(appendInt(b, nanoseconds(c.LatencyMs)), c.Bot)
 	b = binary.LittleEndian.AppendUint32(b, uint32(int32(c.Status)))
 	for _, d := range click.VisitDimensions {
-		b = appendText(b, *d.Text(c))
+		b = rollup.AppendText(b, *d.Text(c))
 	}
 	return b
-}
-
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 func appendInt(b []byte, n int64) []byte { return binary.LittleEndian.AppendUint64(b, uint64(n)) }

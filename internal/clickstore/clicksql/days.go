@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -37,7 +38,7 @@ type day struct {
 }
 
 // end is the end of the time whose clicks it has.
-func (d *day) end() time.Time { return earlier(d.StartsAt.Add(click.Day), d.SealedAt) }
+func (d *day) end() time.Time { return clickstore.Earlier(d.StartsAt.Add(click.Day), d.SealedAt) }
 
 func (d *day) count() rollup.Count {
 	return rollup.Count{Clicks: d.Clicks, Visits: d.Visits, Bots: d.Bots}

@@ -73,7 +73,7 @@ func (s *Store) Span(
 ) ([]*click.Click, error) {
 	first, last := spans[0].FirstAt, spans[0].LastAt
 	for _, span := range spans {
-		first, last = earlier(first, span.FirstAt), later(last, span.LastAt)
+		first, last = clickstore.Earlier(first, span.FirstAt), clickstore.Later(last, span.LastAt)
 	}
 	q := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id IN (?)", bun.In(workspaceIDs)).
 		Where("clicked_at BETWEEN ? AND ?", first.UTC(), last.UTC()).
@@ -106,18 +106,4 @@ func scanClicks(ctx context.Context, q *bun.SelectQuery) ([]*click.Click, error)
 		clicks[i] = r.Click()
 	}
 	return clicks, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

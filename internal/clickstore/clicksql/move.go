@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 // have sealed are those of the link; the others are counted again.
 func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clickledger.Total) error {
 	sealed := space.SealedAt
-	both := earlier(sealed, link.SealedAt.UTC()).Truncate(click.Day)
+	both := clickstore.Earlier(sealed, link.SealedAt.UTC()).Truncate(click.Day)
 	var rows []day
 	err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Where("starts_at < ?", both).Scan(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ func (q *query) eachDay(
 		Order("starts_at")
 	if q.Links != nil {
 		sealed = sealed.Truncate(click.Day)
-		stored = stored.Where("starts_at < ?", earlier(sealed, q.To))
+		stored = stored.Where("starts_at < ?", clickstore.Earlier(sealed, q.To))
 	} else {
 		stored = stored.Where("starts_at < ?", q.To).
 			ColumnExpr("(SELECT total.sealed_at FROM click_totals AS total WHERE total.subject_id = day.subject_id) AS sealed_at")
@@ -114,12 +114,12 @@ func cutDays(cuts []time.Time) map[time.Time]bool {
 // addSpan adds the part of a span that is in the range. If extends is true, the last one is extended up to its end instead:
 // there are no clicks between them that were counted otherwise.
 func (q *query) addSpan(spans []clickstore.Range, extends bool, from, to time.Time) []clickstore.Range {
-	span := clickstore.Range{From: later(from, q.From), To: earlier(to, q.To)}
+	span := clickstore.Range{From: clickstore.Later(from, q.From), To: clickstore.Earlier(to, q.To)}
 	switch {
 	case !span.From.Before(span.To):
 		return spans
 	case extends && len(spans) > 0:
-		spans[len(spans)-1].To = later(spans[len(spans)-1].To, span.To)
+		spans[len(spans)-1].To = clickstore.Later(spans[len(spans)-1].To, span.To)
 		return spans
 	}
 	return append(spans, span)
@@ -166,7 +166,7 @@ func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []click
 	points = slices.DeleteFunc(points, func(p clickstore.Point) bool { return isUnknown[p.Start.Truncate(click.Day)] })
 	var rest []clickstore.Range
 	for _, start := range slices.SortedFunc(maps.Keys(isUnknown), time.Time.Compare) {
-		rest = q.addSpan(rest, false, start, earlier(start.Add(click.Day), sealed))
+		rest = q.addSpan(rest, false, start, clickstore.Earlier(start.Add(click.Day), sealed))
 	}
 	more, err := q.countClicks(ctx, q.addSpan(rest, false, sealed, q.To))
 	return append(points, more...), err
@@ -203,7 +203,7 @@ func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error 
 			continue
 		}
 		some, err := q.subject(q.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?", q.Member.ID()).
-			Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", earlier(since, span.To)).Exists(ctx)
+			Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", clickstore.Earlier(since, span.To)).Exists(ctx)
 		if err != nil {
 			return fmt.Errorf("selecting old clicks: %w", err)
 		}

@@ -111,7 +111,7 @@ func (s *Store) compareMonth(
 		return nil, err
 	}
 	end := month.AddDate(0, 1, 0)
-	want, err := s.count(ctx, tx, t, month, earlier(end, t.SealedAt))
+	want, err := s.count(ctx, tx, t, month, clickstore.Earlier(end, t.SealedAt))
 	if err != nil || len(want) == 0 { // without any click: expired months are deleted as a whole
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*cl
 		}
 		want.Tally.Merge(rows[i].Tally)
 		want.Bots += rows[i].Bots
-		want.LastAt = later(want.LastAt, rows[i].StartsAt.UTC())
+		want.LastAt = clickstore.Later(want.LastAt, rows[i].StartsAt.UTC())
 	}
 	err = s.eachClick(ctx, clicksOf(tx, t).Where("clicked_at >= ?", t.SealedAt), func(c *click.Click) {
 		if month.Of(c.ClickedAt) < want.Month {
@@ -238,7 +238,7 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*cl
 	if err := clicksOf(tx, t).ColumnExpr("MAX(clicked_at)").Scan(ctx, &last); err != nil {
 		return nil, err
 	}
-	want.LastAt = later(want.LastAt, last.UTC())
+	want.LastAt = clickstore.Later(want.LastAt, last.UTC())
 	return want, nil
 }
 

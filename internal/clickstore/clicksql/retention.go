@@ -17,13 +17,7 @@ import (
 )
 
 // ClicksSince is the instant since which single clicks are stored.
-func (s *Store) ClicksSince() time.Time {
-	months := s.ClickMonths
-	if months == 0 {
-		months = clickstore.DefaultMonths
-	}
-	return month.Of(s.Now()).Start().AddDate(0, -months, 0)
-}
+func (s *Store) ClicksSince() time.Time { return clickstore.KeptSince(s.Now(), s.ClickMonths) }
 
 const (
 	// sealedAtOnce and clicksAtOnce bound a transaction.
@@ -240,7 +234,7 @@ func (s *Store) forgettable(ctx context.Context) (time.Time, error) {
 	}
 	since := s.ClicksSince()
 	for _, t := range open {
-		since = earlier(since, t.SealedAt.UTC())
+		since = clickstore.Earlier(since, t.SealedAt.UTC())
 	}
 	return since, nil
 }

@@ -85,17 +85,20 @@ func writeAll(t *testing.T, w *clicktest.World, random *rand.Rand, clicks []clic
 	}
 }
 
+// draw draws clicks of all links since an instant.
+func draw(w *clicktest.World, random *rand.Rand, n int, since time.Time) (clicks []click.Click) {
+	for range n {
+		clicks = append(clicks, w.Draw(random, since, clicktest.Noon))
+	}
+	return clicks
+}
+
 // answers asks random questions about clicks of 14 months, which are written day by day and late, at each stage of their
 // storage.
 func answers(t *testing.T, w *clicktest.World) {
 	random, from := rand.New(rand.NewPCG(48, 3)), clicktest.Noon.AddDate(0, -15, 0)
-	var clicks []click.Click
-	for range suitetest.Size(600, 2000) {
-		clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
-	}
-	for range 200 {
-		clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-3*click.Day), clicktest.Noon))
-	}
+	clicks := draw(w, random, suitetest.Size(600, 2000), from)
+	clicks = append(clicks, draw(w, random, 200, clicktest.Noon.Add(-3*click.Day))...)
 	slices.SortFunc(clicks, func(a, b click.Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
 	ask := func(stage string, from time.Time) {
 		t.Helper()
@@ -146,11 +149,7 @@ func answers(t *testing.T, w *clicktest.World) {
 // lists reads single clicks in pages, by id and by spans.
 func lists(t *testing.T, w *clicktest.World) {
 	random, from := rand.New(rand.NewPCG(48, 4)), clicktest.Noon.Add(-40*click.Day)
-	var clicks []click.Click
-	for range 300 {
-		clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
-	}
-	writeAll(t, w, random, clicks)
+	writeAll(t, w, random, draw(w, random, 300, from))
 	for range 20 {
 		q := w.Ask(random, from, clicktest.Noon.Add(click.Day))
 		q.R = clickstore.Range{From: q.R.From.Truncate(click.BucketLength), To: q.R.To.Truncate(click.BucketLength).Add(click.BucketLength)}
@@ -260,11 +259,7 @@ func settle(t *testing.T, w *clicktest.World) {
 // purges removes a workspace: nothing of it is left, and everything of the other.
 func purges(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 6))
-	var clicks []click.Click
-	for range 200 {
-		clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-5*click.Day), clicktest.Noon))
-	}
-	writeAll(t, w, random, clicks)
+	writeAll(t, w, random, draw(w, random, 200, clicktest.Noon.Add(-5*click.Day)))
 	w.SealDays(t)
 	gone := w.Members[1].ID()
 	for range 2 {
@@ -281,11 +276,7 @@ func purges(t *testing.T, w *clicktest.World) {
 // verifies finds totals that differ from the clicks, and counts them again.
 func verifies(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 7))
-	var clicks []click.Click
-	for range 200 {
-		clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-40*click.Day), clicktest.Noon))
-	}
-	writeAll(t, w, random, clicks)
+	writeAll(t, w, random, draw(w, random, 200, clicktest.Noon.Add(-40*click.Day)))
 	w.SealDays(t)
 	w.VerifyRollups(t)
 	broken := w.Links[0].LinkID
