@@ -77,6 +77,10 @@ func (r *workspaceResolver) EndedURL(_ context.Context, m *workspace.Membership)
 	return m.Workspace().EndedURL, nil
 }
 
+func (r *workspaceResolver) CaseSensitiveCodes(_ context.Context, m *workspace.Membership) (bool, error) {
+	return m.Workspace().CaseSensitiveCodes, nil
+}
+
 func (r *workspaceResolver) Inspectable(_ context.Context, m *workspace.Membership) (bool, error) {
 	return m.Workspace().Inspectable, nil
 }

@@ -473,6 +473,7 @@ var fillers = map[string]filler{
 	"UpdateWorkspaceInput.notFoundUrl":          put("https://example.com/elsewhere"),
 	"UpdateWorkspaceInput.endedUrl":             put("https://example.com/elsewhere"),
 	"RoutingDefaultsInput.bots":                 put("REDIRECT"),
+	"UpdateWorkspaceInput.caseSensitiveCodes":   put(false),
 	"UpdateWorkspaceInput.inspectable":          put(true),
 	"QrStyleInput.size":                         put(256),
 	"QrStyleInput.margin":                       put(6),

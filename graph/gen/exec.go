@@ -1110,6 +1110,7 @@ type ComplexityRoot struct {
 	Workspace struct {
 		APIKeys               func(childComplexity int, first *int, after *string) int
 		AuditLog              func(childComplexity int, first *int, after *string, filter *audit.Filter) int
+		CaseSensitiveCodes    func(childComplexity int) int
 		Clicks                func(childComplexity int, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) int
 		CreatedAt             func(childComplexity int) int
 		DefaultRedirectStatus func(childComplexity int) int
@@ -1355,6 +1356,7 @@ type WorkspaceResolver interface {
 	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*link.LinkRouting, error)
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
 	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
+	CaseSensitiveCodes(ctx context.Context, obj *workspace.Membership) (bool, error)
 	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
 	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
@@ -5684,6 +5686,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.AuditLog(childComplexity, args["first"].(*int), args["after"].(*string), args["filter"].(*audit.Filter)), true
+	case "Workspace.caseSensitiveCodes":
+		if e.ComplexityRoot.Workspace.CaseSensitiveCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.CaseSensitiveCodes(childComplexity), true
 	case "Workspace.clicks":
 		if e.ComplexityRoot.Workspace.Clicks == nil {
 			break
@@ -6418,7 +6426,7 @@ type Mutation {
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
   Changes a workspace's settings, all together or none. Needs SETTINGS_WRITE, and for primaryDomainId DOMAINS_WRITE alone.
-  Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN.
+  Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN, CONFLICT.
   """
   updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload!
   """
@@ -6813,6 +6821,11 @@ input UpdateWorkspaceInput {
   defaultStrategy: CodeStrategy
   "The HTTP status of links that do not set one: 301, 302, 307 or 308."
   defaultRedirectStatus: Int
+  """
+  Whether upper and lower case differ in custom codes. It can only become false, and for good: CONFLICT names two codes that differ
+  in case only, and is the answer to true afterwards.
+  """
+  caseSensitiveCodes: Boolean
   "The domain of displayed short URLs, which must be verified. Null: the instance's own host."
   primaryDomainId: ID
   "Routing that is copied into new links."
@@ -7149,7 +7162,7 @@ input CreateLinkInput {
   url: String!
   "The strategy of the code. Default: CUSTOM if customCode is set, otherwise the workspace's defaultStrategy."
   strategy: CodeStrategy
-  "The code of a CUSTOM link: 3 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace."
+  "The code of a CUSTOM link: 3 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace. See Workspace.caseSensitiveCodes."
   customCode: String
   "A title of up to 200 characters."
   title: String
@@ -7994,6 +8007,11 @@ type Workspace implements Node {
   notFoundUrl: String
   "Where ended links redirect visitors; null: 410. A link's or domain's own setting wins."
   endedUrl: String
+  """
+  Whether upper and lower case differ in its custom codes, as in workspaces that were created before the setting. If false, /Promo and
+  /PROMO find the custom code promo. Generated codes always differ by case.
+  """
+  caseSensitiveCodes: Boolean!
   """
   Whether a short URL followed by + shows its destination, on a page for visitors. Links that have not started or have ended answer 404
   there, and of a link with maxClicks or a gate the page shows no destination.
@@ -12051,6 +12069,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_notFoundUrl(ctx, field)
 	case "endedUrl":
 		return ec.fieldContext_Workspace_endedUrl(ctx, field)
+	case "caseSensitiveCodes":
+		return ec.fieldContext_Workspace_caseSensitiveCodes(ctx, field)
 	case "inspectable":
 		return ec.fieldContext_Workspace_inspectable(ctx, field)
 	case "qrStyle":
@@ -32601,6 +32621,29 @@ func (ec *executionContext) fieldContext_Workspace_endedUrl(_ context.Context, f
 	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
 }
 
+func (ec *executionContext) _Workspace_caseSensitiveCodes(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_caseSensitiveCodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().CaseSensitiveCodes(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_caseSensitiveCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Boolean")
+}
+
 func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -38373,7 +38416,7 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "name", "slug", "defaultStrategy", "defaultRedirectStatus", "primaryDomainId", "routingDefaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle"}
+	fieldsInOrder := [...]string{"id", "name", "slug", "defaultStrategy", "defaultRedirectStatus", "caseSensitiveCodes", "primaryDomainId", "routingDefaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -38415,6 +38458,13 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 				return it, err
 			}
 			it.DefaultRedirectStatus = data
+		case "caseSensitiveCodes":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("caseSensitiveCodes"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CaseSensitiveCodes = data
 		case "primaryDomainId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("primaryDomainId"))
 			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
@@ -46430,6 +46480,12 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_endedUrl(ctx, field, obj)
+				})
+		case "caseSensitiveCodes":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_caseSensitiveCodes(ctx, field, obj)
 				})
 		case "inspectable":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,

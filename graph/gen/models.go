@@ -1460,6 +1460,9 @@ type UpdateWorkspaceInput struct {
 	DefaultStrategy *link.Strategy `json:"defaultStrategy,omitempty"`
 	// The HTTP status of links that do not set one: 301, 302, 307 or 308.
 	DefaultRedirectStatus *int `json:"defaultRedirectStatus,omitempty"`
+	// Whether upper and lower case differ in custom codes. It can only become false, and for good: CONFLICT names two codes that differ
+	// in case only, and is the answer to true afterwards.
+	CaseSensitiveCodes *bool `json:"caseSensitiveCodes,omitempty"`
 	// The domain of displayed short URLs, which must be verified. Null: the instance's own host.
 	PrimaryDomainID graphql.Omittable[*string] `json:"primaryDomainId,omitempty"`
 	// Routing that is copied into new links.

@@ -184,8 +184,20 @@ func (b *batch) validate(it *item) {
 		it.Err = b.testDraft(it)
 	}
 	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
-		it.identity = identity{it.call.member.ID(), string(it.draft.CanonicalHash), optional.Value(it.in.CustomCode)}
+		it.identity = identity{it.call.member.ID(), string(it.draft.CanonicalHash), it.customIdentity()}
 	}
+}
+
+// customIdentity returns what the code that the caller chose has in common with the codes that differ from it in case only;
+// empty if there is none.
+func (it *item) customIdentity() string {
+	switch {
+	case it.in.CustomCode == nil:
+		return ""
+	case it.call.member.Workspace().CaseSensitiveCodes:
+		return *it.in.CustomCode
+	}
+	return shortcode.Key(*it.in.CustomCode)
 }
 
 // testDraft runs the tests of a draft. Its code is the first one to try, if that is known in advance.
@@ -337,8 +349,8 @@ func (c *call) resultsOf() []link.Result {
 // codes work at the root, where they are unique over the instance.
 func (b *batch) assignCode(it *item) bool {
 	code, ok := b.nextCode(it)
-	it.draft.ID, it.draft.Code, it.draft.RootCode = id.New(id.Link), code, nil
-	if it.draft.Strategy != link.Custom {
+	it.draft.ID, it.draft.Code, it.draft.RootCode, it.draft.CodeKey = id.New(id.Link), code, nil, nil
+	if it.draft.ClaimCodeKey(); it.draft.Strategy != link.Custom {
 		it.draft.RootCode = &it.draft.Code
 	}
 	return ok

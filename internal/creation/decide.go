@@ -30,7 +30,7 @@ type facts struct {
 	// refused is why the destination is not allowed; nil if it is.
 	refused *errs.Error
 	// same is the link that equal requests share: the deterministic link for the URL, or the one with both the code and
-	// the URL. ofCode has the code that the caller chose, and ofID the external id.
+	// the URL. ofCode has the code that the caller chose, in any case if the workspace wants that, and ofID the external id.
 	same, ofCode, ofID *link.Link
 	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there is another one to try.
 	isTaken, hasNextCode bool
@@ -84,7 +84,9 @@ func decide(p *proposal, f *facts) decision {
 		return decision{act: compares, link: l}
 	case l != nil:
 		return p.reuse(l)
-	case f.ofCode != nil || f.isTaken && !f.hasNextCode:
+	case f.ofCode != nil:
+		return refuse(link.ErrCodeTaken(f.ofCode))
+	case f.isTaken && !f.hasNextCode:
 		return refuse(errNoCode(p.draft.Strategy))
 	case f.isTaken:
 		return decision{act: triesNext}
@@ -108,7 +110,7 @@ func (p *proposal) adopt(l *link.Link) decision {
 	case l.PurgedAt == nil:
 		return decision{act: changes, link: l}
 	case !bytes.Equal(l.CanonicalHash, p.draft.CanonicalHash): // only its code is the same
-		return refuse(errNoCode(link.Custom))
+		return refuse(link.ErrCodeTaken(l))
 	}
 	return decision{act: revives, link: l}
 }

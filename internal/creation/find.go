@@ -13,14 +13,14 @@ import (
 
 // foundLinks are the links that items may find, after lookups.
 type foundLinks struct {
-	byHash, byCode, byExternalID []*link.Link
-	lookups                      []db.Lookup
+	byHash, byCode, byCodeKey, byExternalID []*link.Link
+	lookups                                 []db.Lookup
 }
 
-// lookUps returns the lookups of what items may find: the deterministic link for the URL, the one with the custom code,
-// and the one with the external id.
+// lookUps returns the lookups of what items may find: the deterministic link for the URL, the one with the custom code in
+// any case, and the one with the external id.
 func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
-	hashes, codes, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}
+	hashes, codes, codeKeys, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}, wanted[string]{}
 	for _, it := range items {
 		workspaceID := it.call.member.ID()
 		if it.draft.ExternalID != nil {
@@ -31,12 +31,16 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
 			hashes.add(workspaceID, it.draft.CanonicalHash)
 		case link.Custom:
 			codes.add(workspaceID, it.codes[0])
+			if it.draft.CodeKey != nil {
+				codeKeys.add(workspaceID, *it.draft.CodeKey)
+			}
 		}
 	}
 	e := &foundLinks{}
 	e.lookups = []db.Lookup{
 		lookUp(b, tx, &e.byHash, "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes),
 		lookUp(b, tx, &e.byCode, "TRUE", "code", "TEXT", codes),
+		lookUp(b, tx, &e.byCodeKey, "TRUE", "code_key", "TEXT", codeKeys),
 		lookUp(b, tx, &e.byExternalID, "TRUE", "external_id", "TEXT", externalIDs),
 	}
 	return e
@@ -54,7 +58,7 @@ func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
 // matchAndDecide decides about the unresolved items, which find their existing links.
 func (b *batch) matchAndDecide(ctx context.Context, tx bun.Tx, e *foundLinks) error {
 	// A due change may have given a link another URL.
-	if err := link.Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byExternalID)...); err != nil {
+	if err := link.Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byCodeKey, e.byExternalID)...); err != nil {
 		return err
 	}
 	items := b.unresolved()
@@ -98,14 +102,17 @@ func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 
 // match gives items those of the links that they find.
 func (e *foundLinks) match(items []*item) {
-	ofID, ofCode := make(map[place]*link.Link, len(e.byExternalID)), map[place]*link.Link{}
+	ofID, ofCode, ofKey := make(map[place]*link.Link, len(e.byExternalID)), map[place]*link.Link{}, map[place]*link.Link{}
 	for _, l := range e.byExternalID {
 		ofID[place{l.WorkspaceID, *l.ExternalID}] = l
 	}
 	same := map[identity]*link.Link{}
-	for _, l := range slices.Concat(e.byHash, e.byCode) {
+	for _, l := range slices.Concat(e.byHash, e.byCode, e.byCodeKey) {
 		ofCode[place{l.WorkspaceID, l.Code}] = l
-		same[identity{l.WorkspaceID, string(l.CanonicalHash), l.Code}] = l
+		if l.CodeKey != nil {
+			ofKey[place{l.WorkspaceID, *l.CodeKey}] = l
+		}
+		same[identity{l.WorkspaceID, string(l.CanonicalHash), l.CodeIdentity()}] = l
 		if l.Strategy == link.Deterministic {
 			same[identity{workspaceID: l.WorkspaceID, hash: string(l.CanonicalHash)}] = l
 		}
@@ -118,7 +125,20 @@ func (e *foundLinks) match(items []*item) {
 		if it.draft.Strategy == link.Custom {
 			it.facts.ofCode = ofCode[it.at(it.codes[0])]
 		}
+		if it.draft.CodeKey != nil {
+			if holder := ofKey[it.at(*it.draft.CodeKey)]; holder != nil {
+				it.facts.ofCode, it.facts.same = holder, sameLink(it.facts.same, holder)
+			}
+		}
 	}
+}
+
+// sameLink returns l if it is the holder, and nil otherwise.
+func sameLink(l, holder *link.Link) *link.Link {
+	if l != nil && l.ID == holder.ID {
+		return l
+	}
+	return nil
 }
 
 // needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.

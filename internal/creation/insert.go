@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -64,7 +65,7 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 		if !errors.Is(refused[i], workspace.ErrStale) {
 			continue
 		}
-		c.member, err = workspace.Refresh(ctx, tx, c.member)
+		c.member, err = workspace.Refresh(ctx, b.DB, tx, c.member)
 		if errs.Is(err, errs.NotFound) {
 			refused[i] = err
 			continue
@@ -143,6 +144,9 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 		if err := b.insertDrafts(ctx, tx, candidates); err != nil {
 			return err
 		}
+		if err := b.confirmCodes(ctx, tx, candidates); err != nil {
+			return err
+		}
 		b.learn(candidates)
 		if err := b.findUnresolved(ctx, tx); err != nil {
 			return err
@@ -152,6 +156,33 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 		}
 	}
 	return nil
+}
+
+// confirmCodes returns errRetry if a workspace of inserted custom links without code keys wants these. It waits for nobody:
+// the inserted rows keep other transactions from changing that.
+func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, candidates []*item) error {
+	assumed := map[string]bool{}
+	for _, it := range candidates {
+		if it.attempt.Created && it.draft.Strategy == link.Custom && it.draft.CodeKey == nil {
+			assumed[it.call.member.ID()] = true
+		}
+	}
+	if len(assumed) == 0 {
+		return nil
+	}
+	var stale []string
+	err := tx.NewSelect().Table("workspaces").Column("id").Where("id IN (?)", bun.In(slices.Sorted(maps.Keys(assumed)))).
+		Where("NOT case_sensitive_codes").Scan(ctx, &stale)
+	if err != nil {
+		return fmt.Errorf("confirming how codes are compared: %w", err)
+	}
+	refused := make([]error, len(b.calls))
+	for i, c := range b.calls {
+		if slices.Contains(stale, c.member.ID()) {
+			refused[i] = workspace.ErrStale
+		}
+	}
+	return b.refresh(ctx, tx, refused)
 }
 
 // learn notes which candidates were not inserted, and which items the quota does not permit now.

@@ -98,7 +98,7 @@ func distinct(items []*item) []*item {
 	}
 	given := map[key]bool{}
 	return slices.DeleteFunc(items, func(it *item) bool {
-		code, externalID := key{it.at(it.draft.Code), true}, key{it.at(optional.Value(it.draft.ExternalID)), false}
+		code, externalID := key{it.at(it.draft.CodeIdentity()), true}, key{it.at(optional.Value(it.draft.ExternalID)), false}
 		isLater := given[code] || externalID.key != "" && given[externalID]
 		given[code], given[externalID] = true, true
 		return isLater

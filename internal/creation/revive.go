@@ -89,5 +89,6 @@ func (b *batch) reviveAs(l, draft *link.Link) {
 	l.ArchivedAt, l.StatsPublic = draft.ArchivedAt, draft.StatsPublic
 	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
+	l.ClaimCodeKey()
 	l.Touch(b.now)
 }

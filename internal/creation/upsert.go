@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -283,7 +284,7 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 		return errOfOther(it.draft.Strategy)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
 		return errOtherStrategy(l)
-	case u.CustomCode != nil && *u.CustomCode != l.Code:
+	case u.CustomCode != nil && *u.CustomCode != l.Code && (l.CodeKey == nil || shortcode.Key(*u.CustomCode) != *l.CodeKey):
 		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.Code).
 			At("customCode")
 	}

@@ -152,6 +152,7 @@ func (l *Link) UnmarkDeleted(now time.Time) error {
 		return nil
 	}
 	l.DeletedAt, l.EndedAt = nil, nil
+	l.ClaimCodeKey()
 	if l.Status(now) == routing.Expired { // the tombstone starts again
 		l.EndedAt = &now
 	}

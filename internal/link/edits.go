@@ -102,6 +102,8 @@ type pass struct {
 	unchecked map[*Link]uncheckedState
 	// claims are the changes of external ids, in the order of the edits.
 	claims []*claim
+	// codeKeys are the edits that give a link its code key, by the keys.
+	codeKeys map[string][]int
 }
 
 // uncheckedState is a state that an edit leads to: after a pending change, or at once if that is nil.
@@ -112,8 +114,8 @@ type uncheckedState struct {
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
 // change that gives a link a new destination, or makes it active again, fails if the destination is
-// refused, and one that gives it an external id fails if another link has that: all other changes are then
-// applied again without it.
+// refused, and one that gives it an external id or a code key fails if another link has that: all other changes
+// are then applied again without it.
 func (s *Store) mutateAll(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
@@ -140,7 +142,14 @@ func (s *Store) mutateAll(
 		for _, i := range taken {
 			failed[i] = ErrExternalIDTaken()
 		}
-		if len(taken) == 0 {
+		takenKeys, err := p.takenCodeKeys(ctx, tx, m)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range takenKeys {
+			failed[i] = errs.New(errs.CodeTaken, "Another link has this code in upper or lower case.").At("id")
+		}
+		if len(taken)+len(takenKeys) == 0 {
 			return p.results, p.changed, InternalError(p.results)
 		}
 	}
@@ -152,7 +161,7 @@ func (s *Store) mutateOnce(
 ) (*pass, error) {
 	p := &pass{
 		results: make([]Result, len(e.IDs)), links: maps.Clone(locked), changed: map[string]*Link{},
-		unchecked: map[*Link]uncheckedState{},
+		unchecked: map[*Link]uncheckedState{}, codeKeys: map[string][]int{},
 	}
 	for i, linkID := range e.IDs {
 		if err := ctx.Err(); err != nil { // the tests of routings take long
@@ -190,6 +199,9 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 	}
 	if !optional.Equal(after.ExternalID, before.ExternalID) {
 		p.claims = append(p.claims, &claim{linkID: after.ID, edit: i, externalID: after.ExternalID})
+	}
+	if before.CodeKey == nil && after.CodeKey != nil {
+		p.codeKeys[*after.CodeKey] = append(p.codeKeys[*after.CodeKey], i)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package link owns the rows and rules of short links, with their versions and pending changes, and looks links up by ID or
-// address. write.go and externalid.go update links, which a test of the root folder checks; versions.go writes their
+// address. write.go, externalid.go and codekey.go update links, which a test of the root folder checks; versions.go writes their
 // versions. Packages creation, edit, schedule and upkeep decide what is written, package history reads versions, package
 // linklist lists and searches links, and package routing decides their responses. The GraphQL resolvers and the commands
 // call it too.
@@ -56,6 +56,9 @@ type Link struct {
 	// where it is unique over the instance, and nil otherwise.
 	Code     string
 	RootCode *string
+	// CodeKey is shortcode.Key of a custom code in a workspace whose custom codes do not depend on case; nil otherwise. A
+	// link that was deleted before the workspace changed may have none, because another one has it.
+	CodeKey  *string
 	Strategy Strategy
 	// OriginalURL is the URL as it was given, CanonicalURL its canonical form.
 	OriginalURL   string

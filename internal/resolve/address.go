@@ -123,7 +123,11 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 	case a.Slug == "" && a.Host == "":
 		return q.Where("root_code = ?", a.Code), nil
 	}
-	return q.Where("workspace_id = (?)", s.workspaceAt(a)).Where("code = ?", a.Code), nil
+	found := s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = (?)", s.workspaceAt(a)).
+		Where("(code = ? OR code_key = ?)", a.Code, shortcode.Key(a.Code)).
+		OrderExpr("code = ? AND (strategy <> 'CUSTOM' OR code_key IS NOT NULL) DESC", a.Code).
+		OrderExpr("code_key IS NOT NULL DESC").Limit(1)
+	return q.Where("id = (?)", found), nil
 }
 
 // workspaceAt selects the workspace that has or had the slug, or that has the host.

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/memo"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -50,6 +51,9 @@ const (
 	hosts      = "@"
 	workspaces = "#"
 )
+
+// folded begins the name of a subject that is a code key, in the space of its workspace. Its entry is the code.
+const folded = "^"
 
 // parseSubject returns the subjects of a row of the change feed, in the format of migration 0006.
 func parseSubject(text string) []subject {
@@ -132,7 +136,7 @@ func (s *Resolver) forget(all ...subject) {
 
 // Forget removes this node's entries of a link that has changed.
 func (s *Resolver) Forget(workspaceID, code string) {
-	s.forget(subject{workspaceID, code}, subject{root, code})
+	s.forget(subject{workspaceID, code}, subject{root, code}, subject{workspaceID, folded + shortcode.Key(code)})
 }
 
 // CacheStats are the counters of the cache.
@@ -167,20 +171,20 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	if !a.hasPlausiblePlace() {
 		return unknown, nil
 	}
-	at, place := subject{root, a.Code}, Host{}
+	at, place, space := subject{root, a.Code}, Host{}, settings{}
 	if a.Slug != "" || a.Host != "" {
 		var err error
 		if place, err = s.placeOf(ctx, a, now, admit); err != nil || place.WorkspaceID == "" {
 			return unknown, err
 		}
-		at.space = place.WorkspaceID
-	}
-	kind, rest := entryAbsent, flat.Reader("")
-	if shortcode.IsCode(a.Code) { // no link has another code, but its place may have a fallback URL
-		var err error
-		if kind, rest, err = s.lookUp(ctx, at, now, admit); err != nil {
+		if space, err = s.settingsOf(ctx, place.WorkspaceID, now, admit); err != nil {
 			return unknown, err
 		}
+		at.space = place.WorkspaceID
+	}
+	kind, rest, err := s.lookUpLink(ctx, at, space.foldsCodes, now, admit)
+	if err != nil {
+		return unknown, err
 	}
 	t := unknown
 	switch {
@@ -194,9 +198,35 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	default:
 		t.WorkspaceID = at.space
 	}
+	if at.space == root {
+		if space, err = s.settingsOf(ctx, t.WorkspaceID, now, admit); err != nil {
+			return t, err
+		}
+	}
 	t.Indexable = place.Indexable
-	err := s.applyWorkspace(ctx, &t, &place, now, admit)
-	return t, err
+	t.apply(&space, &place)
+	return t, nil
+}
+
+// lookUpLink looks up a link by its code, or else, in a workspace with code keys, by the key. There, only a code that can be
+// a generated one is looked up as it is: a custom code has one entry, and not one for each spelling.
+func (s *Resolver) lookUpLink(
+	ctx context.Context, at subject, foldsCodes bool, now time.Time, admit Admit,
+) (kind byte, rest flat.Reader, err error) {
+	if !shortcode.IsCode(at.name) { // no link has such a code, but its place may have a fallback URL
+		return entryAbsent, "", nil
+	}
+	if !foldsCodes || shortcode.IsGenerated(at.name) {
+		kind, rest, err = s.lookUp(ctx, at, now, admit)
+		if err != nil || kind != entryAbsent || !foldsCodes {
+			return kind, rest, err
+		}
+	}
+	kind, rest, err = s.lookUp(ctx, subject{at.space, folded + shortcode.Key(at.name)}, now, admit)
+	if err != nil || kind == entryAbsent {
+		return kind, rest, err
+	}
+	return s.lookUp(ctx, subject{at.space, string(rest)}, now, admit)
 }
 
 // placeOf returns the workspace that has or had the slug, or that has the host, with the settings of
@@ -213,27 +243,31 @@ func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time, admit 
 	return readHost(kind, rest), nil
 }
 
-// applyWorkspace sets what applies to all links of a workspace. The fallback URLs of the requested
-// domain come first; a deleted workspace has none.
-func (s *Resolver) applyWorkspace(ctx context.Context, t *Target, place *Host, now time.Time, admit Admit) error {
-	kind, rest, err := s.lookUp(ctx, subject{workspaces, t.WorkspaceID}, now, admit)
+// settings are what applies to all links of a workspace.
+type settings struct {
+	hitQuota              int64
+	isGone, foldsCodes    bool
+	notFoundURL, endedURL string
+}
+
+func (s *Resolver) settingsOf(ctx context.Context, workspaceID string, now time.Time, admit Admit) (settings, error) {
+	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now, admit)
 	if err != nil {
-		return err
+		return settings{}, err
 	}
 	if kind == entryAbsent { // purged between two queries
-		t.HitQuota, t.WorkspaceDeleted = -1, true
-		return nil
+		return settings{hitQuota: -1, isGone: true}, nil
 	}
-	t.HitQuota, t.WorkspaceDeleted = int64(rest.Number(8)), rest.Byte() == 1
-	if t.WorkspaceDeleted {
-		return nil
+	return readSettings(rest), nil
+}
+
+// apply sets what applies to all links of a workspace. The fallback URLs of the requested domain come first; a deleted
+// workspace has none.
+func (t *Target) apply(space *settings, place *Host) {
+	t.HitQuota, t.WorkspaceDeleted = space.hitQuota, space.isGone
+	if !t.WorkspaceDeleted {
+		t.NotFoundURL, t.EndedURL = cmp.Or(place.NotFoundURL, space.notFoundURL), cmp.Or(place.EndedURL, space.endedURL)
 	}
-	t.NotFoundURL, t.EndedURL = place.NotFoundURL, place.EndedURL
-	if len(rest) > 0 {
-		notFoundURL, endedURL := rest.Text(), rest.Text()
-		t.NotFoundURL, t.EndedURL = cmp.Or(t.NotFoundURL, notFoundURL), cmp.Or(t.EndedURL, endedURL)
-	}
-	return nil
 }
 
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
@@ -319,7 +353,11 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 	case workspaces:
 		e, err = s.queryWorkspace(ctx, at)
 	default:
-		e, err = s.queryLink(ctx, at)
+		if strings.HasPrefix(at.name, folded) {
+			e, err = s.queryCodeKey(ctx, at)
+		} else {
+			e, err = s.queryLink(ctx, at)
+		}
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return absence(at, s.Now()), nil
@@ -343,17 +381,18 @@ type workspaceRow struct {
 	HitQuota              *int64
 	DeletedAt             *time.Time
 	NotFoundURL, EndedURL *string
+	CaseSensitiveCodes    bool
 }
 
 func (s *Resolver) queryWorkspace(ctx context.Context, at subject) (entry, error) {
 	var w workspaceRow
-	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at", "not_found_url", "ended_url").
+	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at", "not_found_url", "ended_url", "case_sensitive_codes").
 		Where("id = ?", at.name).Scan(ctx, &w)
 	if err != nil {
 		return "", err
 	}
-	if w.HitQuota == nil {
-		w.HitQuota = new(int64(-1))
-	}
-	return workspaceEntry(at, *w.HitQuota, w.DeletedAt != nil, location(w.NotFoundURL), location(w.EndedURL)), nil
+	return workspaceEntry(at, &settings{
+		hitQuota: optional.Or(w.HitQuota, -1), isGone: w.DeletedAt != nil, foldsCodes: !w.CaseSensitiveCodes,
+		notFoundURL: location(w.NotFoundURL), endedURL: location(w.EndedURL),
+	}), nil
 }

@@ -40,6 +40,7 @@ const (
 	entryHost      // a host with settings
 	entryDocument  // an app association document of a host
 	entryScheduled // a link with pending changes
+	entryCode      // a code key: the code
 )
 
 // entry is one string without pointers, so that a million entries are a million objects for the
@@ -59,20 +60,44 @@ func absence(s subject, now time.Time) entry {
 	return entry(binary.LittleEndian.AppendUint64(appendSubject(nil, entryAbsent, s), uint64(now.UnixMicro())))
 }
 
+func codeEntry(s subject, code string) entry {
+	return entry(append(appendSubject(nil, entryCode, s), code...))
+}
+
 func placeEntry(s subject, workspaceID string) entry {
 	return entry(append(appendSubject(nil, entryPlace, s), workspaceID...))
 }
 
-func workspaceEntry(s subject, hitQuota int64, gone bool, notFoundURL, endedURL string) entry {
-	b := binary.LittleEndian.AppendUint64(appendSubject(nil, entryWorkspace, s), uint64(hitQuota))
-	if gone {
-		return entry(append(b, 1))
+// The flags of a workspace's entry.
+const (
+	isGone = 1 << iota
+	foldsCodes
+)
+
+func workspaceEntry(s subject, w *settings) entry {
+	b := binary.LittleEndian.AppendUint64(appendSubject(nil, entryWorkspace, s), uint64(w.hitQuota))
+	var flags byte
+	if w.isGone {
+		flags |= isGone
 	}
-	b = append(b, 0)
-	if notFoundURL == "" && endedURL == "" {
+	if w.foldsCodes {
+		flags |= foldsCodes
+	}
+	b = append(b, flags)
+	if w.isGone || w.notFoundURL == "" && w.endedURL == "" {
 		return entry(b)
 	}
-	return entry(flat.AppendText(flat.AppendText(b, notFoundURL), endedURL))
+	return entry(flat.AppendText(flat.AppendText(b, w.notFoundURL), w.endedURL))
+}
+
+func readSettings(r flat.Reader) (w settings) {
+	w.hitQuota = int64(r.Number(8))
+	flags := r.Byte()
+	w.isGone, w.foldsCodes = flags&isGone != 0, flags&foldsCodes != 0
+	if len(r) > 0 {
+		w.notFoundURL, w.endedURL = r.Text(), r.Text()
+	}
+	return w
 }
 
 func hostEntry(s subject, h *Host) entry {

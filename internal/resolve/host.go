@@ -47,11 +47,11 @@ func (s *Resolver) hostOf(
 	if h, err = s.placeOf(ctx, Address{Host: host}, now, admit); err != nil || h.WorkspaceID == "" {
 		return Host{}, false, err
 	}
-	owner := Target{WorkspaceID: h.WorkspaceID}
-	if err := s.applyWorkspace(ctx, &owner, &h, now, admit); err != nil {
+	owner, err := s.settingsOf(ctx, h.WorkspaceID, now, admit)
+	if err != nil {
 		return Host{}, false, err
 	}
-	return h, owner.WorkspaceDeleted, nil
+	return h, owner.isGone, nil
 }
 
 // Document returns a document of a host; empty if it is not set, or if the workspace is deleted. ok is

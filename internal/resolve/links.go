@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -65,6 +66,17 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 	}
 	t := l.target()
 	return linkEntry(at, &t), nil
+}
+
+// queryCodeKey reads the code of a code key.
+func (s *Resolver) queryCodeKey(ctx context.Context, at subject) (entry, error) {
+	var code string
+	err := s.DB.NewSelect().Table("links").Column("code").Where("workspace_id = ?", at.space).
+		Where("code_key = ?", strings.TrimPrefix(at.name, folded)).Scan(ctx, &code)
+	if err != nil {
+		return "", err
+	}
+	return codeEntry(at, code), nil
 }
 
 // selectLinks reads links by their subjects, which all have the space root, or all have another. Links that do not

@@ -1,6 +1,9 @@
 package shortcode
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // The lengths of the shortest and the longest code.
 const (
@@ -41,6 +44,21 @@ func IsCode(s string) bool {
 		}
 	}
 	return true
+}
+
+// Key returns what custom codes have in common that differ in case only.
+func Key(code string) string { return strings.ToLower(code) }
+
+// IsGenerated reports whether the text has the form of a code that was not chosen by a caller. A custom code can have it
+// too.
+func IsGenerated(s string) bool {
+	switch len(s) {
+	case CounterLength:
+		return strings.Trim(s, base62) == ""
+	case Length:
+		return strings.Trim(s, alphabet) == ""
+	}
+	return false
 }
 
 func isCustom(c byte) bool {

@@ -39,6 +39,7 @@ const PublicID = "ws_00000000000000000000000000"
 func Public() Membership {
 	return Membership{role: Editor, workspace: &Workspace{
 		ID: PublicID, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
+		CaseSensitiveCodes: true,
 	}}
 }
 

@@ -116,11 +116,13 @@ func (m Membership) recheck(p Permission, f fact) error {
 }
 
 // Refresh returns the membership with the present state of its workspace. It returns NotFound.
-func Refresh(ctx context.Context, conn bun.IDB, m Membership) (Membership, error) {
+func Refresh(ctx context.Context, d *db.DB, conn bun.IDB, m Membership) (Membership, error) {
 	row := membershipRow{}
-	err := conn.NewSelect().Model(&row).ColumnExpr("?TableColumns, workspace.xmin::TEXT AS row_version").
-		Where("workspace.id = ?", m.ID()).Where(live).Scan(ctx)
-	if err != nil {
+	q := conn.NewSelect().Model(&row).ColumnExpr("?TableColumns").Where("workspace.id = ?", m.ID()).Where(live)
+	if d.Kind == db.Postgres {
+		q = q.ColumnExpr("workspace.xmin::TEXT AS row_version")
+	}
+	if err := q.Scan(ctx); err != nil {
 		return m, db.NoRowsAs(errNotFound(), err, "reading a workspace again")
 	}
 	m.workspace, m.version, m.memory = &row.Workspace, row.RowVersion, nil

@@ -37,13 +37,17 @@ type Change struct {
 	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
 	QRStyle  optional.Edit[*qr.Change]
 	VerifyQR func(context.Context, *qr.Style) error
+	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the workspace, which is locked
+	// against new ones, their code keys.
+	CaseSensitiveCodes *bool
+	FoldCodes          func(context.Context, bun.Tx) error
 	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
 	// own host. It needs WriteDomains, the other fields WriteSettings.
 	PrimaryHost func(context.Context, bun.Tx) (*string, error)
 }
 
 // Update changes the workspace's settings. It returns InvalidInput, InvalidURL, UnsafeURL, SlugTaken, Forbidden, or an
-// error of PrimaryHost.
+// error of FoldCodes or PrimaryHost.
 func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership, error) {
 	ctx, err := c.enter(ctx, m)
 	if err != nil {
@@ -92,11 +96,23 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 		}
 	}
 	w := &Workspace{}
-	lock := tx.NewSelect().Model(w).Where("id = ?", m.ID())
-	if err := s.DB.ForChange(lock).Scan(ctx); err != nil {
+	lock := s.DB.ForChange
+	if c.CaseSensitiveCodes != nil { // nobody inserts links meanwhile
+		lock = s.DB.ForUpdate
+	}
+	if err := lock(tx.NewSelect().Model(w).Where("id = ?", m.ID())).Scan(ctx); err != nil {
 		return nil, err
 	}
 	before := *w
+	if isSensitive := optional.Or(c.CaseSensitiveCodes, w.CaseSensitiveCodes); isSensitive && !w.CaseSensitiveCodes {
+		return nil, errs.New(errs.Conflict, "Upper and lower case do not differ in custom codes, which stays so: short URLs "+
+			"may be printed in any case.").At("caseSensitiveCodes")
+	} else if isSensitive != w.CaseSensitiveCodes {
+		if err := c.FoldCodes(ctx, tx); err != nil {
+			return nil, err
+		}
+		w.CaseSensitiveCodes = false
+	}
 	if err := c.apply(w); err != nil {
 		return nil, err
 	}
@@ -105,7 +121,7 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 	}
 	w.UpdatedAt = s.now()
 	update := tx.NewUpdate().Model(w).WherePK().Column("name", "slug", "default_strategy", "default_redirect_status",
-		"routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "primary_host", "updated_at")
+		"case_sensitive_codes", "routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "primary_host", "updated_at")
 	if style != nil {
 		if w.QRStyle = style; style.Equal(nil) {
 			w.QRStyle = nil
@@ -164,6 +180,9 @@ func (w *Workspace) details(before *Workspace) audit.Details {
 	if w.DefaultRedirectStatus != before.DefaultRedirectStatus {
 		details["defaultRedirectStatus"] = w.DefaultRedirectStatus
 	}
+	if w.CaseSensitiveCodes != before.CaseSensitiveCodes {
+		details["caseSensitiveCodes"] = w.CaseSensitiveCodes
+	}
 	if !w.RoutingDefaults.Equal(before.RoutingDefaults) {
 		details["routingDefaults"] = w.RoutingDefaults
 	}
@@ -196,6 +215,7 @@ func (w *Workspace) settings() []audit.Field {
 		{Name: "name", Value: w.Name}, {Name: "slug", Value: w.Slug},
 		{Name: "defaultStrategy", Value: w.DefaultStrategy},
 		{Name: "defaultRedirectStatus", Value: w.DefaultRedirectStatus},
+		{Name: "caseSensitiveCodes", Value: w.CaseSensitiveCodes},
 		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
 		{Name: "endedUrl", Value: w.EndedURL}, {Name: "inspectable", Value: w.Inspectable},
 		{Name: "qrStyle", Value: w.QRStyle}, {Name: "primaryHost", Value: w.PrimaryHost}, {Name: "hitQuota", Value: w.HitQuota},

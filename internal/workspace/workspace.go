@@ -49,6 +49,9 @@ type Workspace struct {
 	// choose none.
 	DefaultStrategy       string
 	DefaultRedirectStatus int
+	// CaseSensitiveCodes means that upper and lower case differ in custom codes. It is false in new workspaces, and never
+	// becomes true.
+	CaseSensitiveCodes bool
 	// RoutingDefaults are copied into new links: how queries and paths are forwarded, and UTM values.
 	RoutingDefaults *routing.Routing
 	// NotFoundURL and EndedURL are where visitors of unknown and ended links are redirected, unless the

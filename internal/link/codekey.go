@@ -1,0 +1,86 @@
+package link
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// CodeIdentity is equal in links that cannot both exist in a workspace: the code key, or else the code.
+func (l *Link) CodeIdentity() string {
+	if l.CodeKey != nil {
+		return *l.CodeKey
+	}
+	return l.Code
+}
+
+// ClaimCodeKey gives a custom link its code key if its workspace has such keys.
+func (l *Link) ClaimCodeKey() {
+	if l.CodeKey == nil && l.Strategy == Custom && !l.In.Workspace().CaseSensitiveCodes {
+		l.CodeKey = new(shortcode.Key(l.Code))
+	}
+}
+
+// FoldCodes gives all custom links of a workspace their code keys. The caller of the result has locked the workspace against
+// new links. A deleted link gets none if the key belongs to another one. It returns Conflict, which names two codes, if two
+// links that are not deleted have the same key.
+func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) error {
+	return func(ctx context.Context, tx bun.Tx) error {
+		custom := func() *bun.SelectQuery {
+			return tx.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).Where("strategy = ?", Custom)
+		}
+		var one, other string
+		err := custom().ColumnExpr("min(code), max(code)").Where("deleted_at IS NULL").GroupExpr("lower(code)").
+			Having("count(*) > 1").OrderExpr("1").Limit(1).Scan(ctx, &one, &other)
+		if err == nil {
+			return errs.New(errs.Conflict, "The codes %s and %s differ in case only. Delete one of the links first.", one, other).
+				At("caseSensitiveCodes")
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("comparing codes: %w", err)
+		}
+		ranked := custom().Column("id").
+			ColumnExpr("row_number() OVER (PARTITION BY lower(code) ORDER BY deleted_at IS NOT NULL, id DESC) AS place")
+		_, err = tx.NewUpdate().Model((*Link)(nil)).Set("code_key = lower(code)").
+			Where("id IN (?)", tx.NewSelect().TableExpr("(?) AS ranked", ranked).Column("id").Where("place = 1")).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing code keys: %w", err)
+		}
+		return nil
+	}
+}
+
+// takenCodeKeys returns which of the edits fail because another link has the code key that the edit gives to its link.
+func (p *pass) takenCodeKeys(ctx context.Context, conn bun.IDB, m workspace.Membership) (failed []int, err error) {
+	if len(p.codeKeys) == 0 {
+		return nil, nil
+	}
+	var taken []string
+	err = conn.NewSelect().Model((*Link)(nil)).Column("code_key").Where("workspace_id = ?", m.ID()).
+		Where("code_key IN (?)", bun.In(slices.Collect(maps.Keys(p.codeKeys)))).Scan(ctx, &taken)
+	if err != nil {
+		return nil, fmt.Errorf("looking up code keys: %w", err)
+	}
+	for key, edits := range p.codeKeys {
+		if !slices.Contains(taken, key) {
+			edits = edits[1:] // the first one gets it
+		}
+		failed = append(failed, edits...)
+	}
+	return failed, nil
+}
+
+// ErrCodeTaken refuses a custom code because of the link that has it.
+func ErrCodeTaken(holder *Link) *errs.Error {
+	return errs.New(errs.CodeTaken, "The link with the code %s exists already, for another URL. Choose another code.", holder.Code).
+		At("customCode")
+}
