@@ -41,7 +41,7 @@ var layers = [][]string{
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickledger", "internal/clickstore",
 		"internal/clickstore/clickhouse", "internal/clickstore/clicksql", "internal/clickstream", "internal/codecounter", "internal/creation",
-		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/history", "internal/hitquota",
+		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/folder", "internal/history", "internal/hitquota",
 		"internal/idempotency", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/schedule", "internal/simulation", "internal/stats", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
@@ -92,7 +92,7 @@ var within = map[string][]string{
 	"internal/clickstore/clickhouse": {"internal/clickledger", "internal/clickstore", "internal/workspace"},
 	"internal/clickstore/clicksql":   {"internal/clickledger", "internal/clickstore", "internal/workspace"},
 	"internal/clickstream":           {"internal/clickledger", "internal/clickstore", "internal/workspace"},
-	"internal/edit":                  {"internal/audit", "internal/link", "internal/linkquota", "internal/workspace"},
+	"internal/edit":                  {"internal/audit", "internal/folder", "internal/link", "internal/linkquota", "internal/workspace"},
 	"internal/eventstream":           {"internal/audit", "internal/workspace"},
 	"internal/domain":                {"internal/audit", "internal/destination", "internal/ratelimit", "internal/workspace"},
 	"internal/resolve":               {"internal/clickledger"},
@@ -100,11 +100,11 @@ var within = map[string][]string{
 	"internal/hitquota":              {"internal/clickledger"},
 	"internal/ingest":                {"internal/clickledger", "internal/clickstore", "internal/hitquota"},
 	"internal/link": {
-		"internal/audit", "internal/clickledger", "internal/destination", "internal/resolve", "internal/utmtemplate",
+		"internal/audit", "internal/clickledger", "internal/destination", "internal/folder", "internal/resolve", "internal/utmtemplate",
 		"internal/workspace",
 	},
 	"internal/creation": {
-		"internal/audit", "internal/codecounter", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
+		"internal/audit", "internal/codecounter", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
 	},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/linkquota":  {"internal/workspace"},
@@ -117,6 +117,7 @@ var within = map[string][]string{
 	"internal/upkeep": {
 		"internal/audit", "internal/idempotency", "internal/link", "internal/linkquota", "internal/webhook", "internal/workspace",
 	},
+	"internal/folder":      {"internal/audit", "internal/workspace"},
 	"internal/utmtemplate": {"internal/audit", "internal/workspace"},
 	"internal/webhook": {
 		"internal/audit", "internal/clickstream", "internal/destination", "internal/ratelimit",

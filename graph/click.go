@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -117,6 +118,12 @@ func (r *mutationResolver) ExportClicks(
 		}
 		of.LinkID = *in.LinkID
 	}
+	if in.FolderID != nil && in.LinkID != nil {
+		return nil, errs.New(errs.InvalidInput, "Name a folder or a link, not both.").At("folderId")
+	}
+	if of.Links, err = r.LinkList.Selected(m, nil, in.FolderID); err != nil {
+		return nil, err
+	}
 	s, err := r.Stats.Stats(ctx, m, of, in.Range, "", filterOf(in.Filter))
 	if err != nil {
 		return nil, err
@@ -125,6 +132,6 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.Sign(s, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom), actor.SessionID)
+	url, until, err := r.Exports.Sign(s, in.FolderID, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom), actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

@@ -15,6 +15,7 @@ func TestDeletions_ReturnTheID(t *testing.T) {
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
 	for _, c := range []struct{ typeName, mutation string }{
 		{"ScheduledChange", `cancelLinkChange(input: {id: $id})`},
+		{"Folder", `deleteFolder(input: {id: $id})`},
 		{"UtmTemplate", `deleteUtmTemplate(input: {id: $id})`},
 		{"Webhook", `deleteWebhook(input: {id: $id})`},
 		{"Domain", `removeDomain(input: {id: $id})`},

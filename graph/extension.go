@@ -75,10 +75,11 @@ func (c *Config) manyLinks(ctx context.Context, m workspace.Membership, ids ...s
 }
 
 // sources are the functions that load batches.
-func (c *Config) sources() loader.Sources {
+func (r *resolver) sources() loader.Sources {
+	c := &r.Config
 	return loader.Sources{
 		Accounts: c.Accounts.Load, Totals: c.Ledger.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
-		Scheduled: c.Schedule.ByLink, QRStyles: c.qrStyles,
+		Scheduled: c.Schedule.ByLink, Folders: c.foldersOf, FolderLinks: r.folderLinks, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,
 	}

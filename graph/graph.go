@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/eventstream"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -79,6 +80,7 @@ type Config struct {
 	Checker *probe.Checker
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	UTMTemplates *utmtemplate.Store
+	Folders      *folder.Store
 	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
 	// without it.
 	Webhooks   *webhook.Store
@@ -114,6 +116,7 @@ type (
 	invitationResolver    resolver
 	apiKeyResolver        resolver
 	eventResolver         resolver
+	folderResolver        resolver
 	linkVersionResolver   resolver
 	scheduledResolver     resolver
 	linkResolver          resolver
@@ -164,6 +167,7 @@ func (r *resolver) Event() gen.EventResolver               { return (*eventResol
 func (r *resolver) ScheduledChange() gen.ScheduledChangeResolver {
 	return (*scheduledResolver)(r)
 }
+func (r *resolver) Folder() gen.FolderResolver               { return (*folderResolver)(r) }
 func (r *resolver) LinkVersion() gen.LinkVersionResolver     { return (*linkVersionResolver)(r) }
 func (r *resolver) Link() gen.LinkResolver                   { return (*linkResolver)(r) }
 func (r *resolver) LinkRouting() gen.LinkRoutingResolver     { return (*linkRoutingResolver)(r) }

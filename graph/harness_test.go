@@ -29,6 +29,7 @@ import (
 	destinations "github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -75,9 +76,10 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	own := must.Value(ownhost.New("http://sho.rt"))(t)
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
+	folders := &folder.Store{DB: counted, Now: time.Now}
 	quota := &linkquota.Store{DB: counted, Default: 1000, Now: time.Now}
 	c := Config{
-		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, UTMTemplates: templates, Codes: qr.NewRenderer(),
+		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, UTMTemplates: templates, Folders: folders, Codes: qr.NewRenderer(),
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: account.NewPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},
@@ -89,7 +91,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Creation: creation.NewStore(creation.Config{
 			Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: time.Hour, Limits: limits,
 		}),
-		Edit:       &edit.Store{Store: links, Quota: quota},
+		Edit:       &edit.Store{Store: links, Quota: quota, Folders: folders},
 		Schedule:   &schedule.Store{Store: links},
 		History:    &history.Store{Store: links},
 		Simulation: &simulation.Store{Store: links},

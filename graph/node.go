@@ -30,6 +30,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Delivery:   c.deliveryNodes,
 		id.Domain:     nodesOf(c.Domains.Rows().ByID, domainIDs),
 		id.Event:      c.eventNodes,
+		id.Folder:     nodesOf(c.foldersByID, folderIDs),
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
 		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
@@ -104,7 +105,7 @@ func (c *Config) spacesOf(
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
 		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
 		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf, c.Schedule.Changes().WorkspacesOf,
-		c.UTMTemplates.Rows().WorkspacesOf, c.Webhooks.DeliveryRows().WorkspacesOf,
+		c.UTMTemplates.Rows().WorkspacesOf, c.Folders.Rows().WorkspacesOf, c.Webhooks.DeliveryRows().WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
@@ -43,6 +44,7 @@ var listedNodes = map[string]string{
 	"Event":           ofWorkspace(`auditLog(first: $n) { nodes { id __typename } }`),
 	"Click":           ofWorkspace(`clicks(first: $n) { edges { node { id __typename } } }`),
 	"Domain":          ofWorkspace(`domains(first: $n) { edges { node { id __typename } } }`),
+	"Folder":          ofWorkspace(`folders(first: $n) { edges { node { id __typename } } }`),
 	"Invitation":      ofWorkspace(`invitations(first: $n) { edges { node { id __typename } } }`),
 	"Link":            ofWorkspace(`links(first: $n) { edges { node { id __typename } } }`),
 	"Member":          ofWorkspace(`members(first: $n) { edges { node { id __typename } } }`),
@@ -106,8 +108,10 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
+	f := &folder.Folder{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now}
+	w.insert(t, f)
 	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
-		Title: &title})
+		Title: &title, FolderID: &f.ID})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)

@@ -20,6 +20,7 @@ var typePermissions = map[string]workspace.Permission{
 	"CodePreview":      workspace.ReadLinks,
 	"Domain":           workspace.ReadDomains,
 	"Quota":            workspace.ReadLinks,
+	"Folder":           workspace.ReadLinks,
 	"Invitation":       workspace.WriteMembers,
 	"Latency":          workspace.ReadStats,
 	"Link":             workspace.ReadLinks,

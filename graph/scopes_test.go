@@ -142,7 +142,7 @@ var (
 		"Event": "LINKS_READ", "LinkVersion": "LINKS_READ",
 		"ScheduledChange": "LINKS_READ",
 		"Click":           "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
-		"Quota":   "LINKS_READ",
+		"Quota": "LINKS_READ", "Folder": "LINKS_READ",
 		"Latency": "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
 		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
 		"Stats":      "STATS_READ",

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
@@ -48,6 +49,7 @@ var counted = map[string]string{
 	"Workspace.invitations":       ofWorkspace(`invitations(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.apiKeys":           ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.domains":           ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.folders":           ofWorkspace(`folders(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.utmTemplates":      ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.webhooks":          ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
 	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: $n) { edges ` +
@@ -218,6 +220,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var keys []apikey.Key
 	var domains []domain.Domain
 	var templates []utmtemplate.Template
+	var folders []folder.Folder
 	var sessions []account.Session
 	var webhooks []webhook.Webhook
 	for i := range most {
@@ -239,6 +242,8 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
 		templates = append(templates, utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: w,
 			Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), UTM: &routing.UTM{}, CreatedAt: now, UpdatedAt: now})
+		folders = append(folders, folder.Folder{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i),
+			CreatedAt: now})
 		webhooks = append(webhooks, webhook.Webhook{
 			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
 			Types: []audit.Action{audit.LinkCreated}, Tags: []string{}, Status: webhook.Paused, Secret: []byte("s"),
@@ -249,7 +254,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			ExpiresAt: now.Add(time.Hour),
 		})
 	}
-	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &templates, &sessions, &webhooks} {
+	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &folders, &templates, &sessions, &webhooks} {
 		e.insert(t, rows)
 	}
 	e.hook = webhooks[most-1].ID // the newest
@@ -257,7 +262,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
 		must.NoError(t, err)
 		l, _, err := b.Creation.Create(t.Context(), m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
-			Tags: []string{fmt.Sprint("tag", i)}})
+			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID})
 		must.NoError(t, err)
 		e.links = append(e.links, l)
 		if i > 0 { // the first is ada's own

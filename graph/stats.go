@@ -28,15 +28,13 @@ func (r *linkResolver) Stats(
 
 func (r *workspaceResolver) Stats(
 	ctx context.Context, m *workspace.Membership, span *clickstore.Range, timezone *string,
-	filter *gen.ClickFilter, tag *string,
+	filter *gen.ClickFilter, tag, folderID *string,
 ) (*stats.Stats, error) {
-	of := clickstore.Subject{}
-	if tag != nil {
-		var err error
-		if of.Links, err = r.LinkList.Tagged(*m, *tag); err != nil {
-			return nil, err
-		}
+	links, err := r.LinkList.Selected(*m, tag, folderID)
+	if err != nil {
+		return nil, err
 	}
+	of := clickstore.Subject{Links: links}
 	return r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
 }
 

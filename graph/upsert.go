@@ -78,6 +78,7 @@ func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Upsert {
 			Title:          setOrRemove(in.Title),
 			Note:           setOrRemove(in.Note),
 			Tags:           setOrRemove(in.Tags),
+			FolderID:       setOrRemove(in.FolderID),
 			Metadata:       setOrRemove(in.Metadata),
 			StartsAt:       setOrRemove(in.StartsAt),
 			ExpiresAt:      setOrRemove(in.ExpiresAt),

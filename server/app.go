@@ -295,7 +295,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Writers:      a.writers(),
 		HitQuota:     a.config.HitQuota,
 		HitsUsed:     a.Quotas.Hits.Used,
-		UTMTemplates: a.UTMTemplates,
+		UTMTemplates: a.UTMTemplates, Folders: a.Folders,
 		Webhooks:     a.Webhooks,
 		Surroundings: check.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
 		Limits:       ratelimit.NewMeter(a.Limits, a.now),

@@ -70,7 +70,11 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.Stats.Stats(ctx, m, clickstore.Subject{LinkID: e.LinkID}, &clickstore.Range{From: e.From, To: e.To}, "UTC",
+	links, err := a.LinkList.Selected(m, nil, e.FolderID)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := a.Stats.Stats(ctx, m, clickstore.Subject{LinkID: e.LinkID, Links: links}, &clickstore.Range{From: e.From, To: e.To}, "UTC",
 		clickstore.Filter{Bots: e.Bots, Values: e.Values})
 	return e, s, err
 }

@@ -249,6 +249,11 @@ func (e *estate) createLinks() {
 	created := operated["results"].([]any)[0].(map[string]any)["link"]
 	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(created, "id"))
 	e.createRules()
+	folderName := e.text("folder")
+	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": folderName}, "folder { id }")
+	e.ids[folderNames], e.ids[folderIDs] = []string{folderName}, []string{textAt(folder, "folder", "id")}
+	e.ids[folderPlaces] = []string{e.ids[folderIDs][0] + " NAME+ " + folderName}
+	e.mutate(owner, "updateLink", map[string]any{"id": textAt(custom, "id"), "folderId": e.ids[folderIDs][0]}, "link { id }")
 	name := e.text("template")
 	template := e.mutate(owner, "createUtmTemplate", map[string]any{
 		"workspaceId": e.workspaceID(), "name": name, "utm": map[string]any{"source": e.text("source")},
@@ -453,7 +458,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|fld|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

@@ -82,6 +82,9 @@ var (
 
 	// itemNames are names of rules, targets and templates.
 	itemNames      = &kind{fresh: func() string { return word("name") }}
+	folderNames    = &kind{fresh: func() string { return word("folder") }}
+	folderIDs      = &kind{}
+	folderPlaces   = &kind{theirs: true, wrap: cursor}
 	templateIDs    = &kind{}
 	scheduledIDs   = &kind{}
 	operationIDs   = &kind{}
@@ -247,6 +250,8 @@ var fillers = map[string]filler{
 	"EventFilter.to":                       later(time.Hour),
 	"LinkFilter.search":                    names(words),
 	"LinkFilter.tags":                      names(tags),
+	"LinkFilter.folderIds":                 names(folderIDs),
+	"LinkFilter.inFolder":                  put(true),
 	"LinkFilter.tagMatch":                  put("ANY", "ALL"),
 	"LinkFilter.status":                    every("LinkStatus"),
 	"LinkFilter.strategy":                  every("CodeStrategy"),
@@ -273,9 +278,11 @@ var fillers = map[string]filler{
 	"Link.stats.timezone":                  put("Europe/Berlin"),
 	"Workspace.stats.timezone":             put("Asia/Kathmandu"),
 	"Workspace.stats.tag":                  names(tags),
+	"Workspace.stats.folderId":             names(folderIDs),
 	"Workspace.unmatchedRequests.first":    small,
 	"ExportClicksInput.workspaceId":        names(workspaceIDs),
 	"ExportClicksInput.linkId":             names(linkIDs),
+	"ExportClicksInput.folderId":           names(folderIDs),
 	"ExportClicksInput.format":             put("CSV", "JSON_LINES"),
 	"ExportClicksInput.bom":                put(false, true),
 	"Link.clicks.first":                    small,
@@ -368,6 +375,7 @@ var fillers = map[string]filler{
 	"CreateLinkInput.title":            put("A title"),
 	"CreateLinkInput.note":             put("A note"),
 	"CreateLinkInput.tags":             put([]string{"a tag"}),
+	"CreateLinkInput.folderId":         names(folderIDs),
 	"CreateLinkInput.startsAt":         later(time.Hour),
 	"CreateLinkInput.expiresAt":        later(48 * time.Hour),
 	"CreateLinkInput.maxClicks":        put(5),
@@ -382,6 +390,7 @@ var fillers = map[string]filler{
 	"NewLinkInput.title":               put("A title"),
 	"NewLinkInput.note":                put("A note"),
 	"NewLinkInput.tags":                put([]string{"a tag"}),
+	"NewLinkInput.folderId":            names(folderIDs),
 	"NewLinkInput.startsAt":            later(time.Hour),
 	"NewLinkInput.expiresAt":           later(48 * time.Hour),
 	"NewLinkInput.maxClicks":           put(5),
@@ -398,6 +407,7 @@ var fillers = map[string]filler{
 	"UpdateLinkInput.title":            put("Another title"),
 	"UpdateLinkInput.note":             put("Another note"),
 	"UpdateLinkInput.tags":             put([]string{"another tag"}),
+	"UpdateLinkInput.folderId":         names(folderIDs),
 	"UpdateLinkInput.startsAt":         later(time.Hour),
 	"UpdateLinkInput.expiresAt":        later(48 * time.Hour),
 	"UpdateLinkInput.maxClicks":        put(7),
@@ -436,6 +446,7 @@ var fillers = map[string]filler{
 	"LinkChangeInput.title":            put("Scheduled"),
 	"LinkChangeInput.note":             put("Scheduled."),
 	"LinkChangeInput.tags":             put([]string{"scheduled"}),
+	"LinkChangeInput.folderId":         names(folderIDs),
 	"LinkChangeInput.redirectStatus":   put(308),
 	"CancelLinkChangeInput.id":         names(scheduledIDs),
 
@@ -467,6 +478,13 @@ var fillers = map[string]filler{
 	"RedeliverWebhookInput.deliveryIds":       names(deliveryIDs),
 	"RedeliverWebhookInput.failed":            put(true),
 
+	"Workspace.folders.first":                   small,
+	"Workspace.folders.after":                   names(folderPlaces),
+	"CreateFolderInput.workspaceId":             names(workspaceIDs),
+	"CreateFolderInput.name":                    names(folderNames),
+	"UpdateFolderInput.id":                      names(folderIDs),
+	"UpdateFolderInput.name":                    names(folderNames),
+	"DeleteFolderInput.id":                      names(folderIDs),
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
 	"UpdateWorkspaceInput.primaryDomainId":      names(domainIDs),
@@ -623,6 +641,9 @@ var operations = map[string]calls{
 	"Mutation.createUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
 	"Mutation.updateUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},
 	"Mutation.deleteUtmTemplate": {},
+	"Mutation.createFolder":      {taken: "CONFLICT"},
+	"Mutation.updateFolder":      {taken: "CONFLICT"},
+	"Mutation.deleteFolder":      {},
 
 	"Mutation.createWebhook":       {},
 	"Mutation.updateWebhook":       {},

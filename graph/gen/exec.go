@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -53,6 +54,7 @@ type ResolverRoot interface {
 	ApiKey() ApiKeyResolver
 	Click() ClickResolver
 	Event() EventResolver
+	Folder() FolderResolver
 	Invitation() InvitationResolver
 	Link() LinkResolver
 	LinkRouting() LinkRoutingResolver
@@ -189,6 +191,11 @@ type ComplexityRoot struct {
 		Secret func(childComplexity int) int
 	}
 
+	CreateFolderPayload struct {
+		Errors func(childComplexity int) int
+		Folder func(childComplexity int) int
+	}
+
 	CreateLinkPayload struct {
 		Created         func(childComplexity int) int
 		Errors          func(childComplexity int) int
@@ -217,6 +224,12 @@ type ComplexityRoot struct {
 	CreateWorkspacePayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
+	}
+
+	DeleteFolderPayload struct {
+		DeletedID func(childComplexity int) int
+		Errors    func(childComplexity int) int
+		Remaining func(childComplexity int) int
 	}
 
 	DeleteLinkPayload struct {
@@ -337,6 +350,24 @@ type ComplexityRoot struct {
 		Omitted func(childComplexity int) int
 	}
 
+	Folder struct {
+		CreatedAt func(childComplexity int) int
+		ID        func(childComplexity int) int
+		LinkCount func(childComplexity int) int
+		Name      func(childComplexity int) int
+	}
+
+	FolderConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	FolderEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -386,6 +417,7 @@ type ComplexityRoot struct {
 		DestinationState  func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
 		ExternalID        func(childComplexity int) int
+		Folder            func(childComplexity int) int
 		HitQuota          func(childComplexity int) int
 		ID                func(childComplexity int) int
 		Kind              func(childComplexity int) int
@@ -462,6 +494,7 @@ type ComplexityRoot struct {
 		Disabled       func(childComplexity int) int
 		ExpiresAt      func(childComplexity int) int
 		ExternalID     func(childComplexity int) int
+		FolderID       func(childComplexity int) int
 		From           func(childComplexity int) int
 		Link           func(childComplexity int) int
 		LinkRouting    func(childComplexity int) int
@@ -544,11 +577,13 @@ type ComplexityRoot struct {
 		ClaimLinks               func(childComplexity int, input ClaimLinksInput) int
 		CreateAPIKey             func(childComplexity int, input CreateAPIKeyInput) int
 		CreateAnonymousLink      func(childComplexity int, input CreateAnonymousLinkInput) int
+		CreateFolder             func(childComplexity int, input CreateFolderInput) int
 		CreateLink               func(childComplexity int, input CreateLinkInput) int
 		CreateLinks              func(childComplexity int, input CreateLinksInput) int
 		CreateUtmTemplate        func(childComplexity int, input CreateUtmTemplateInput) int
 		CreateWebhook            func(childComplexity int, input CreateWebhookInput) int
 		CreateWorkspace          func(childComplexity int, input CreateWorkspaceInput) int
+		DeleteFolder             func(childComplexity int, input DeleteFolderInput) int
 		DeleteLink               func(childComplexity int, input DeleteLinkInput) int
 		DeleteLinks              func(childComplexity int, input DeleteLinksInput) int
 		DeleteMyAccount          func(childComplexity int, input DeleteMyAccountInput) int
@@ -581,6 +616,7 @@ type ComplexityRoot struct {
 		TestWebhook              func(childComplexity int, input TestWebhookInput) int
 		TransferOwnership        func(childComplexity int, input TransferOwnershipInput) int
 		UpdateDomain             func(childComplexity int, input UpdateDomainInput) int
+		UpdateFolder             func(childComplexity int, input UpdateFolderInput) int
 		UpdateLink               func(childComplexity int, input UpdateLinkInput) int
 		UpdateLinks              func(childComplexity int, input UpdateLinksInput) int
 		UpdateMemberRole         func(childComplexity int, input UpdateMemberRoleInput) int
@@ -905,6 +941,11 @@ type ComplexityRoot struct {
 		Errors func(childComplexity int) int
 	}
 
+	UpdateFolderPayload struct {
+		Errors func(childComplexity int) int
+		Folder func(childComplexity int) int
+	}
+
 	UpdateLinkPayload struct {
 		Errors func(childComplexity int) int
 		Link   func(childComplexity int) int
@@ -1119,6 +1160,7 @@ type ComplexityRoot struct {
 		Domains               func(childComplexity int, first *int, after *string) int
 		EndedURL              func(childComplexity int) int
 		Events                func(childComplexity int, first *int, after *string, types []audit.Action, linkID *string) int
+		Folders               func(childComplexity int, first *int, after *string) int
 		HitLimit              func(childComplexity int) int
 		ID                    func(childComplexity int) int
 		Inspectable           func(childComplexity int) int
@@ -1134,7 +1176,7 @@ type ComplexityRoot struct {
 		Role                  func(childComplexity int) int
 		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
-		Stats                 func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string) int
+		Stats                 func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) int
 		UnmatchedRequests     func(childComplexity int, first *int) int
 		UtmTemplates          func(childComplexity int, first *int, after *string) int
 		Webhooks              func(childComplexity int, first *int, after *string) int
@@ -1170,6 +1212,9 @@ type EventResolver interface {
 
 	Details(ctx context.Context, obj *workspace.LoggedEvent) (*string, error)
 }
+type FolderResolver interface {
+	LinkCount(ctx context.Context, obj *folder.Folder) (int64, error)
+}
 type InvitationResolver interface {
 	InvitedBy(ctx context.Context, obj *workspace.Invitation) (*account.Account, error)
 }
@@ -1179,6 +1224,7 @@ type LinkResolver interface {
 	ShortURL(ctx context.Context, obj *link.Link) (string, error)
 
 	Tags(ctx context.Context, obj *link.Link) ([]string, error)
+	Folder(ctx context.Context, obj *link.Link) (*folder.Folder, error)
 
 	Metadata(ctx context.Context, obj *link.Link) ([]*linkfield.Pair, error)
 
@@ -1210,6 +1256,8 @@ type LinkRoutingResolver interface {
 type LinkVersionResolver interface {
 	ActorID(ctx context.Context, obj *link.Version) (*string, error)
 	Actor(ctx context.Context, obj *link.Version) (*account.Account, error)
+
+	FolderID(ctx context.Context, obj *link.Version) (*string, error)
 
 	Metadata(ctx context.Context, obj *link.Version) ([]*linkfield.Pair, error)
 }
@@ -1262,6 +1310,9 @@ type MutationResolver interface {
 	ClaimLinks(ctx context.Context, input ClaimLinksInput) (*ClaimLinksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
+	CreateFolder(ctx context.Context, input CreateFolderInput) (*CreateFolderPayload, error)
+	UpdateFolder(ctx context.Context, input UpdateFolderInput) (*UpdateFolderPayload, error)
+	DeleteFolder(ctx context.Context, input DeleteFolderInput) (*DeleteFolderPayload, error)
 	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
 	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
 	DeleteUtmTemplate(ctx context.Context, input DeleteUtmTemplateInput) (*DeleteUtmTemplatePayload, error)
@@ -1340,7 +1391,7 @@ type WorkspaceResolver interface {
 	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
-	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
+	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*ClickConnection, error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
 
@@ -1359,6 +1410,7 @@ type WorkspaceResolver interface {
 	CaseSensitiveCodes(ctx context.Context, obj *workspace.Membership) (bool, error)
 	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
 	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
+	Folders(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*FolderConnection, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
 }
 
@@ -1774,6 +1826,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CreateApiKeyPayload.Secret(childComplexity), true
 
+	case "CreateFolderPayload.errors":
+		if e.ComplexityRoot.CreateFolderPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateFolderPayload.Errors(childComplexity), true
+	case "CreateFolderPayload.folder":
+		if e.ComplexityRoot.CreateFolderPayload.Folder == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateFolderPayload.Folder(childComplexity), true
+
 	case "CreateLinkPayload.created":
 		if e.ComplexityRoot.CreateLinkPayload.Created == nil {
 			break
@@ -1868,6 +1933,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateWorkspacePayload.Workspace(childComplexity), true
+
+	case "DeleteFolderPayload.deletedId":
+		if e.ComplexityRoot.DeleteFolderPayload.DeletedID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteFolderPayload.DeletedID(childComplexity), true
+	case "DeleteFolderPayload.errors":
+		if e.ComplexityRoot.DeleteFolderPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteFolderPayload.Errors(childComplexity), true
+	case "DeleteFolderPayload.remaining":
+		if e.ComplexityRoot.DeleteFolderPayload.Remaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteFolderPayload.Remaining(childComplexity), true
 
 	case "DeleteLinkPayload.deletedId":
 		if e.ComplexityRoot.DeleteLinkPayload.DeletedID == nil {
@@ -2305,6 +2389,63 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FieldChange.Omitted(childComplexity), true
 
+	case "Folder.createdAt":
+		if e.ComplexityRoot.Folder.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Folder.CreatedAt(childComplexity), true
+	case "Folder.id":
+		if e.ComplexityRoot.Folder.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Folder.ID(childComplexity), true
+	case "Folder.linkCount":
+		if e.ComplexityRoot.Folder.LinkCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Folder.LinkCount(childComplexity), true
+	case "Folder.name":
+		if e.ComplexityRoot.Folder.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Folder.Name(childComplexity), true
+
+	case "FolderConnection.edges":
+		if e.ComplexityRoot.FolderConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FolderConnection.Edges(childComplexity), true
+	case "FolderConnection.nodes":
+		if e.ComplexityRoot.FolderConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FolderConnection.Nodes(childComplexity), true
+	case "FolderConnection.pageInfo":
+		if e.ComplexityRoot.FolderConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FolderConnection.PageInfo(childComplexity), true
+
+	case "FolderEdge.cursor":
+		if e.ComplexityRoot.FolderEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FolderEdge.Cursor(childComplexity), true
+	case "FolderEdge.node":
+		if e.ComplexityRoot.FolderEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FolderEdge.Node(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -2518,6 +2659,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.ExternalID(childComplexity), true
+	case "Link.folder":
+		if e.ComplexityRoot.Link.Folder == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Folder(childComplexity), true
 	case "Link.hitQuota":
 		if e.ComplexityRoot.Link.HitQuota == nil {
 			break
@@ -2887,6 +3034,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.ExternalID(childComplexity), true
+	case "LinkVersion.folderId":
+		if e.ComplexityRoot.LinkVersion.FolderID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.FolderID(childComplexity), true
 	case "LinkVersion.from":
 		if e.ComplexityRoot.LinkVersion.From == nil {
 			break
@@ -3232,6 +3385,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateAnonymousLink(childComplexity, args["input"].(CreateAnonymousLinkInput)), true
+	case "Mutation.createFolder":
+		if e.ComplexityRoot.Mutation.CreateFolder == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createFolder_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateFolder(childComplexity, args["input"].(CreateFolderInput)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -3287,6 +3451,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateWorkspace(childComplexity, args["input"].(CreateWorkspaceInput)), true
+	case "Mutation.deleteFolder":
+		if e.ComplexityRoot.Mutation.DeleteFolder == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteFolder_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteFolder(childComplexity, args["input"].(DeleteFolderInput)), true
 	case "Mutation.deleteLink":
 		if e.ComplexityRoot.Mutation.DeleteLink == nil {
 			break
@@ -3639,6 +3814,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateDomain(childComplexity, args["input"].(UpdateDomainInput)), true
+	case "Mutation.updateFolder":
+		if e.ComplexityRoot.Mutation.UpdateFolder == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateFolder_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateFolder(childComplexity, args["input"].(UpdateFolderInput)), true
 	case "Mutation.updateLink":
 		if e.ComplexityRoot.Mutation.UpdateLink == nil {
 			break
@@ -4896,6 +5082,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateDomainPayload.Errors(childComplexity), true
 
+	case "UpdateFolderPayload.errors":
+		if e.ComplexityRoot.UpdateFolderPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateFolderPayload.Errors(childComplexity), true
+	case "UpdateFolderPayload.folder":
+		if e.ComplexityRoot.UpdateFolderPayload.Folder == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateFolderPayload.Folder(childComplexity), true
+
 	case "UpdateLinkPayload.errors":
 		if e.ComplexityRoot.UpdateLinkPayload.Errors == nil {
 			break
@@ -5755,6 +5954,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Events(childComplexity, args["first"].(*int), args["after"].(*string), args["types"].([]audit.Action), args["linkId"].(*string)), true
+	case "Workspace.folders":
+		if e.ComplexityRoot.Workspace.Folders == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_folders_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Folders(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Workspace.hitLimit":
 		if e.ComplexityRoot.Workspace.HitLimit == nil {
 			break
@@ -5870,7 +6080,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*clickstore.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
+		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*clickstore.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string), args["folderId"].(*string)), true
 	case "Workspace.unmatchedRequests":
 		if e.ComplexityRoot.Workspace.UnmatchedRequests == nil {
 			break
@@ -5956,11 +6166,13 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CodeLinkBy", ec.unmarshalInputCodeLinkBy),
 			graphql.NewInputUnmarshaler("CreateAnonymousLinkInput", ec.unmarshalInputCreateAnonymousLinkInput),
 			graphql.NewInputUnmarshaler("CreateApiKeyInput", ec.unmarshalInputCreateApiKeyInput),
+			graphql.NewInputUnmarshaler("CreateFolderInput", ec.unmarshalInputCreateFolderInput),
 			graphql.NewInputUnmarshaler("CreateLinkInput", ec.unmarshalInputCreateLinkInput),
 			graphql.NewInputUnmarshaler("CreateLinksInput", ec.unmarshalInputCreateLinksInput),
 			graphql.NewInputUnmarshaler("CreateUtmTemplateInput", ec.unmarshalInputCreateUtmTemplateInput),
 			graphql.NewInputUnmarshaler("CreateWebhookInput", ec.unmarshalInputCreateWebhookInput),
 			graphql.NewInputUnmarshaler("CreateWorkspaceInput", ec.unmarshalInputCreateWorkspaceInput),
+			graphql.NewInputUnmarshaler("DeleteFolderInput", ec.unmarshalInputDeleteFolderInput),
 			graphql.NewInputUnmarshaler("DeleteLinkInput", ec.unmarshalInputDeleteLinkInput),
 			graphql.NewInputUnmarshaler("DeleteLinksInput", ec.unmarshalInputDeleteLinksInput),
 			graphql.NewInputUnmarshaler("DeleteMyAccountInput", ec.unmarshalInputDeleteMyAccountInput),
@@ -6013,6 +6225,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("TimeRange", ec.unmarshalInputTimeRange),
 			graphql.NewInputUnmarshaler("TransferOwnershipInput", ec.unmarshalInputTransferOwnershipInput),
 			graphql.NewInputUnmarshaler("UpdateDomainInput", ec.unmarshalInputUpdateDomainInput),
+			graphql.NewInputUnmarshaler("UpdateFolderInput", ec.unmarshalInputUpdateFolderInput),
 			graphql.NewInputUnmarshaler("UpdateLinkInput", ec.unmarshalInputUpdateLinkInput),
 			graphql.NewInputUnmarshaler("UpdateLinksInput", ec.unmarshalInputUpdateLinksInput),
 			graphql.NewInputUnmarshaler("UpdateMemberRoleInput", ec.unmarshalInputUpdateMemberRoleInput),
@@ -6234,7 +6447,7 @@ type Query {
   """
   Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
   they can list with their role or scopes, and users their own account and sessions. The prefix of an id names the type: clk_ for
-  Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for Event, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
+  Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for Event, fld_ for Folder, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
   Member, sch_ for ScheduledChange, ses_ for Session, usr_ for User, utm_ for UtmTemplate, whk_ for Webhook, ws_ for Workspace.
   Ids of rules and targets are local to their link.
   """
@@ -6588,6 +6801,17 @@ type Mutation {
   for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
+
+  # Folders
+  "Creates a folder, at most 1,000 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
+  createFolder(input: CreateFolderInput!): CreateFolderPayload!
+  "Renames a folder. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT for a name in use."
+  updateFolder(input: UpdateFolderInput!): UpdateFolderPayload!
+  """
+  Takes up to 1,000 links out of the folder, deleted ones too, and deletes it once it is empty. Links stay. Needs LINKS_WRITE.
+  Error: NOT_FOUND.
+  """
+  deleteFolder(input: DeleteFolderInput!): DeleteFolderPayload! @cost(weight: 50)
 
   # UTM templates
   "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
@@ -7170,6 +7394,8 @@ input CreateLinkInput {
   note: String
   "Up to 20 tags of 1 to 50 characters each."
   tags: [String!]
+  "The id of the link's folder, of the same workspace. Default: none."
+  folderId: ID
   "The link redirects from this time on, and responds 404 before. Default: immediately."
   startsAt: Time
   "From this time on, the link responds 410. It must be in the future. Default: never."
@@ -7235,6 +7461,8 @@ input ExportClicksInput {
   workspaceId: ID!
   "One of its links. Default: all links."
   linkId: ID
+  "Only clicks of links that are in this folder now. Not together with linkId. Default: all."
+  folderId: ID
   "The time range, extended to whole quarters of an hour. Default: the last 30 days."
   range: TimeRange
   "Selects clicks. Default: all."
@@ -7287,6 +7515,8 @@ input NewLinkInput {
   note: String
   "The tags, all of them."
   tags: [String!]
+  "The id of the link's folder."
+  folderId: ID
   "The link redirects from this time on."
   startsAt: Time
   "The link responds 410 from this time on."
@@ -7396,6 +7626,8 @@ input UpdateLinkInput {
   note: String
   "The tags, all of them; null removes them."
   tags: [String!]
+  "The id of the link's folder; null: none."
+  folderId: ID
   "The link redirects from this time on; null: immediately."
   startsAt: Time
   "From this time on, the link responds 410. It must be in the future. Null: never."
@@ -7658,6 +7890,8 @@ input LinkChangeInput {
   note: String
   "The tags, all of them."
   tags: [String!]
+  "The id of the link's folder; null: none."
+  folderId: ID
   "The HTTP status of the redirect."
   redirectStatus: Int
   "How the link answers visitors; absent fields of it stay."
@@ -7910,6 +8144,8 @@ type Workspace implements Node {
     filter: ClickFilter
     "Only clicks of links that have this tag now. Default: all, including purged links."
     tag: String
+    "Only clicks of links that are in this folder now. Default: all."
+    folderId: ID
   ): Stats! @cost(weight: 20)
   "The stored single clicks of its links, newest first. Fails with INVALID_INPUT."
   clicks(
@@ -8019,6 +8255,13 @@ type Workspace implements Node {
   inspectable: Boolean!
   "The style of its QR codes."
   qrStyle: QrStyle! @cost(weight: 0, free: 1000)
+  "Its folders, by name."
+  folders(
+    "Number of items, 1 to 100. Default: 20."
+    first: Int
+    "Returns items after this cursor."
+    after: String
+  ): FolderConnection! @listSize
   "Its UTM templates, by name."
   utmTemplates(
     "Number of items, 1 to 100. Default: 20."
@@ -8234,6 +8477,8 @@ type LinkVersion {
   note: String @cost(weight: 5)
   "The tags."
   tags: [String!]!
+  "The id of its folder; null: none, also for a folder that has been deleted since."
+  folderId: ID
   "The caller's own id."
   externalId: String
   "The caller's own data."
@@ -8426,6 +8671,12 @@ enum EventType {
   LINK_CHANGE_CANCELED
   "The settings of a domain were changed."
   DOMAIN_UPDATED
+  "A folder was created."
+  FOLDER_CREATED
+  "A folder was renamed."
+  FOLDER_UPDATED
+  "A folder was deleted."
+  FOLDER_DELETED
   "A UTM template was created."
   UTM_TEMPLATE_CREATED
   "A UTM template was changed."
@@ -8755,6 +9006,10 @@ input LinkFilter {
   characters and 10 words.
   """
   search: String
+  "The ids of folders, up to 20: links in any of them."
+  folderIds: [ID!]
+  "Whether the links are in a folder. Default: both."
+  inFolder: Boolean
   "Tags, up to 20."
   tags: [String!]
   "Whether links must have any or all of the tags. Default: ANY."
@@ -8913,6 +9168,8 @@ type Link implements Node {
   note: String @cost(weight: 5)
   "Its tags, in the order of their code points."
   tags: [String!]!
+  "Its folder; null: none."
+  folder: Folder @cost(weight: 0, free: 4)
   "The caller's own id, unique in the workspace."
   externalId: String
   "The caller's own data, in the order of the keys."
@@ -9698,6 +9955,84 @@ type UpdateDomainPayload {
   errors: [UserError!]!
 }
 
+"A folder of a workspace. A link is in one folder or in none; folders do not nest."
+type Folder implements Node {
+  "The id: fld_ and 26 characters."
+  id: ID!
+  "Its name, 1 to 100 characters, unique in the workspace without regard to case."
+  name: String!
+  "The number of links in it, without deleted ones. Counting for all folders of a page costs a point for each 100 links of the workspace."
+  linkCount: Int64! @cost(weight: 0)
+  "When it was created."
+  createdAt: Time!
+}
+
+"A page of folders."
+type FolderConnection {
+  "The folders, each with its cursor."
+  edges: [FolderEdge!]!
+  "The same objects without their cursors."
+  nodes: [Folder!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A folder in a page."
+type FolderEdge {
+  "Its cursor."
+  cursor: String!
+  "The folder."
+  node: Folder!
+}
+
+"Input of createFolder."
+input CreateFolderInput {
+  "The workspace."
+  workspaceId: ID!
+  "The name, 1 to 100 characters."
+  name: String!
+}
+
+"Payload of createFolder."
+type CreateFolderPayload {
+  "The folder; null when there are errors."
+  folder: Folder
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of updateFolder."
+input UpdateFolderInput {
+  "The folder's id."
+  id: ID!
+  "The name, 1 to 100 characters."
+  name: String!
+}
+
+"Payload of updateFolder."
+type UpdateFolderPayload {
+  "The folder; null when there are errors."
+  folder: Folder
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of deleteFolder."
+input DeleteFolderInput {
+  "The folder's id."
+  id: ID!
+}
+
+"Payload of deleteFolder."
+type DeleteFolderPayload {
+  "The id of the deleted folder; null while links remain, and when there are errors."
+  deletedId: ID
+  "The number of links that are left in it: call again until it is 0."
+  remaining: Int64!
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
 "Input of createUtmTemplate."
 input CreateUtmTemplateInput {
   "The workspace."
@@ -10333,6 +10668,16 @@ func (ec *executionContext) childFields_CreateApiKeyPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type CreateApiKeyPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_CreateFolderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "folder":
+		return ec.fieldContext_CreateFolderPayload_folder(ctx, field)
+	case "errors":
+		return ec.fieldContext_CreateFolderPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateFolderPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -10391,6 +10736,18 @@ func (ec *executionContext) childFields_CreateWorkspacePayload(ctx context.Conte
 		return ec.fieldContext_CreateWorkspacePayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateWorkspacePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteFolderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "deletedId":
+		return ec.fieldContext_DeleteFolderPayload_deletedId(ctx, field)
+	case "remaining":
+		return ec.fieldContext_DeleteFolderPayload_remaining(ctx, field)
+	case "errors":
+		return ec.fieldContext_DeleteFolderPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteFolderPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_DeleteLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10629,6 +10986,42 @@ func (ec *executionContext) childFields_FieldChange(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type FieldChange", field.Name)
 }
 
+func (ec *executionContext) childFields_Folder(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Folder_id(ctx, field)
+	case "name":
+		return ec.fieldContext_Folder_name(ctx, field)
+	case "linkCount":
+		return ec.fieldContext_Folder_linkCount(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Folder_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Folder", field.Name)
+}
+
+func (ec *executionContext) childFields_FolderConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_FolderConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_FolderConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_FolderConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FolderConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_FolderEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_FolderEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_FolderEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FolderEdge", field.Name)
+}
+
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -10719,6 +11112,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_note(ctx, field)
 	case "tags":
 		return ec.fieldContext_Link_tags(ctx, field)
+	case "folder":
+		return ec.fieldContext_Link_folder(ctx, field)
 	case "externalId":
 		return ec.fieldContext_Link_externalId(ctx, field)
 	case "metadata":
@@ -10887,6 +11282,8 @@ func (ec *executionContext) childFields_LinkVersion(ctx context.Context, field g
 		return ec.fieldContext_LinkVersion_note(ctx, field)
 	case "tags":
 		return ec.fieldContext_LinkVersion_tags(ctx, field)
+	case "folderId":
+		return ec.fieldContext_LinkVersion_folderId(ctx, field)
 	case "externalId":
 		return ec.fieldContext_LinkVersion_externalId(ctx, field)
 	case "metadata":
@@ -11611,6 +12008,16 @@ func (ec *executionContext) childFields_UpdateDomainPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type UpdateDomainPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_UpdateFolderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "folder":
+		return ec.fieldContext_UpdateFolderPayload_folder(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateFolderPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateFolderPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_UpdateLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -12075,6 +12482,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_inspectable(ctx, field)
 	case "qrStyle":
 		return ec.fieldContext_Workspace_qrStyle(ctx, field)
+	case "folders":
+		return ec.fieldContext_Workspace_folders(ctx, field)
 	case "utmTemplates":
 		return ec.fieldContext_Workspace_utmTemplates(ctx, field)
 	}
@@ -12457,6 +12866,20 @@ func (ec *executionContext) field_Mutation_createApiKey_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_createFolder_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CreateFolderInput, error) {
+			return ec.unmarshalNCreateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12519,6 +12942,20 @@ func (ec *executionContext) field_Mutation_createWorkspace_args(ctx context.Cont
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (CreateWorkspaceInput, error) {
 			return ec.unmarshalNCreateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspaceInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_deleteFolder_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DeleteFolderInput, error) {
+			return ec.unmarshalNDeleteFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -12967,6 +13404,20 @@ func (ec *executionContext) field_Mutation_updateDomain_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateDomainInput, error) {
 			return ec.unmarshalNUpdateDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateFolder_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateFolderInput, error) {
+			return ec.unmarshalNUpdateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -13595,6 +14046,28 @@ func (ec *executionContext) field_Workspace_events_args(ctx context.Context, raw
 	return args, nil
 }
 
+func (ec *executionContext) field_Workspace_folders_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Workspace_invitations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -13728,6 +14201,14 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["tag"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "folderId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["folderId"] = arg4
 	return args, nil
 }
 
@@ -15573,6 +16054,70 @@ func (ec *executionContext) fieldContext_CreateApiKeyPayload_errors(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _CreateFolderPayload_folder(ctx context.Context, field graphql.CollectedField, obj *CreateFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateFolderPayload_folder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Folder, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateFolderPayload_folder(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateFolderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateFolderPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateFolderPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateFolderPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateFolderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15998,6 +16543,84 @@ func (ec *executionContext) _CreateWorkspacePayload_errors(ctx context.Context, 
 func (ec *executionContext) fieldContext_CreateWorkspacePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CreateWorkspacePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeleteFolderPayload_deletedId(ctx context.Context, field graphql.CollectedField, obj *DeleteFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteFolderPayload_deletedId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteFolderPayload_deletedId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteFolderPayload", field, false, false, "ID")
+}
+
+func (ec *executionContext) _DeleteFolderPayload_remaining(ctx context.Context, field graphql.CollectedField, obj *DeleteFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteFolderPayload_remaining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Remaining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteFolderPayload_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeleteFolderPayload", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _DeleteFolderPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteFolderPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteFolderPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteFolderPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -17816,6 +18439,249 @@ func (ec *executionContext) fieldContext_FieldChange_omitted(_ context.Context, 
 	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _Folder_id(ctx context.Context, field graphql.CollectedField, obj *folder.Folder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Folder_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Folder_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Folder", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Folder_name(ctx context.Context, field graphql.CollectedField, obj *folder.Folder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Folder_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Folder_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Folder", field, false, false, "String")
+}
+
+func (ec *executionContext) _Folder_linkCount(ctx context.Context, field graphql.CollectedField, obj *folder.Folder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Folder_linkCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Folder().LinkCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Folder_linkCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Folder", field, true, true, "Int64")
+}
+
+func (ec *executionContext) _Folder_createdAt(ctx context.Context, field graphql.CollectedField, obj *folder.Folder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Folder_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Folder_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Folder", field, false, false, "Time")
+}
+
+func (ec *executionContext) _FolderConnection_edges(ctx context.Context, field graphql.CollectedField, obj *FolderConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FolderConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*FolderEdge) graphql.Marshaler {
+			return ec.marshalNFolderEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FolderConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FolderConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FolderEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FolderConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *FolderConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FolderConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FolderConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FolderConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FolderConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *FolderConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FolderConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FolderConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FolderConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FolderEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *FolderEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FolderEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FolderEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FolderEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _FolderEdge_node(ctx context.Context, field graphql.CollectedField, obj *FolderEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FolderEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+			return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FolderEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FolderEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Invitation_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18553,6 +19419,38 @@ func (ec *executionContext) _Link_tags(ctx context.Context, field graphql.Collec
 }
 func (ec *executionContext) fieldContext_Link_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, true, true, "String")
+}
+
+func (ec *executionContext) _Link_folder(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_folder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Folder(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_folder(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Link_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -20356,6 +21254,29 @@ func (ec *executionContext) _LinkVersion_tags(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_LinkVersion_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
+}
+
+func (ec *executionContext) _LinkVersion_folderId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkVersion_folderId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.LinkVersion().FolderID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkVersion_folderId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkVersion", field, true, true, "ID")
 }
 
 func (ec *executionContext) _LinkVersion_externalId(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
@@ -23318,6 +24239,138 @@ func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_reportLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createFolder(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createFolder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateFolder(ctx, fc.Args["input"].(CreateFolderInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CreateFolderPayload) graphql.Marshaler {
+			return ec.marshalNCreateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createFolder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateFolderPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createFolder_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateFolder(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateFolder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateFolder(ctx, fc.Args["input"].(UpdateFolderInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateFolderPayload) graphql.Marshaler {
+			return ec.marshalNUpdateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateFolder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateFolderPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateFolder_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_deleteFolder(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_deleteFolder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DeleteFolder(ctx, fc.Args["input"].(DeleteFolderInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DeleteFolderPayload) graphql.Marshaler {
+			return ec.marshalNDeleteFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_deleteFolder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeleteFolderPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_deleteFolder_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -28586,6 +29639,70 @@ func (ec *executionContext) fieldContext_UpdateDomainPayload_errors(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _UpdateFolderPayload_folder(ctx context.Context, field graphql.CollectedField, obj *UpdateFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateFolderPayload_folder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Folder, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateFolderPayload_folder(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateFolderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateFolderPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateFolderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateFolderPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateFolderPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateFolderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _UpdateLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32044,7 +33161,7 @@ func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*clickstore.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string))
+			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*clickstore.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string), fc.Args["folderId"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
@@ -32695,6 +33812,50 @@ func (ec *executionContext) fieldContext_Workspace_qrStyle(_ context.Context, fi
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_QrStyle(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Workspace_folders(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_folders(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Folders(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *FolderConnection) graphql.Marshaler {
+			return ec.marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_folders(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FolderConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_folders_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -34541,6 +35702,55 @@ func UnmarshalCreateApiKeyInput(ctx context.Context, raw any) (CreateAPIKeyInput
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputCreateFolderInput(ctx context.Context, obj any) (CreateFolderInput, error) {
+	var it CreateFolderInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "name"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCreateFolderInput unmarshals raw into the CreateFolderInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateFolderInput(ctx context.Context, raw any) (CreateFolderInput, error) {
+	var out CreateFolderInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateFolderInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, obj any) (CreateLinkInput, error) {
 	var it CreateLinkInput
 	if obj == nil {
@@ -34552,7 +35762,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -34608,6 +35818,13 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "folderId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderID = graphql.OmittableOf(data)
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -34937,6 +36154,48 @@ func (ec *executionContext) unmarshalInputCreateWorkspaceInput(ctx context.Conte
 func UnmarshalCreateWorkspaceInput(ctx context.Context, raw any) (CreateWorkspaceInput, error) {
 	var out CreateWorkspaceInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateWorkspaceInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDeleteFolderInput(ctx context.Context, obj any) (DeleteFolderInput, error) {
+	var it DeleteFolderInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDeleteFolderInput unmarshals raw into the DeleteFolderInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteFolderInput(ctx context.Context, raw any) (DeleteFolderInput, error) {
+	var out DeleteFolderInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteFolderInput", raw, &out)
 	return out, err
 }
 
@@ -35287,7 +36546,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "linkId", "range", "filter", "format", "bom"}
+	fieldsInOrder := [...]string{"workspaceId", "linkId", "folderId", "range", "filter", "format", "bom"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -35308,6 +36567,13 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 				return it, err
 			}
 			it.LinkID = data
+		case "folderId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderID = data
 		case "range":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
 			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
@@ -35644,7 +36910,7 @@ func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "title", "note", "tags", "redirectStatus", "routing"}
+	fieldsInOrder := [...]string{"url", "title", "note", "tags", "folderId", "redirectStatus", "routing"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -35679,6 +36945,13 @@ func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, o
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "folderId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderID = graphql.OmittableOf(data)
 		case "redirectStatus":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
 			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
@@ -35721,7 +36994,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"search", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updatedFrom", "updatedTo", "expiresFrom", "expiresTo", "lastClickedBefore", "hasRouting", "hasScheduledChanges"}
+	fieldsInOrder := [...]string{"search", "folderIds", "inFolder", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updatedFrom", "updatedTo", "expiresFrom", "expiresTo", "lastClickedBefore", "hasRouting", "hasScheduledChanges"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -35735,6 +37008,20 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Search = data
+		case "folderIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderIDs = data
+		case "inFolder":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("inFolder"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.InFolder = data
 		case "tags":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
 			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
@@ -36302,7 +37589,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36351,6 +37638,13 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "folderId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderID = graphql.OmittableOf(data)
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -38006,6 +39300,55 @@ func UnmarshalUpdateDomainInput(ctx context.Context, raw any) (UpdateDomainInput
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputUpdateFolderInput(ctx context.Context, obj any) (UpdateFolderInput, error) {
+	var it UpdateFolderInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "name"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalUpdateFolderInput unmarshals raw into the UpdateFolderInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateFolderInput(ctx context.Context, raw any) (UpdateFolderInput, error) {
+	var out UpdateFolderInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateFolderInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, obj any) (UpdateLinkInput, error) {
 	var it UpdateLinkInput
 	if obj == nil {
@@ -38017,7 +39360,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing", "externalId", "metadata"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -38059,6 +39402,13 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "folderId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderID = graphql.OmittableOf(data)
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -39218,6 +40568,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Invitation(ctx, sel, obj)
+	case folder.Folder:
+		return ec._Folder(ctx, sel, &obj)
+	case *folder.Folder:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Folder(ctx, sel, obj)
 	case workspace.LoggedEvent:
 		return ec._Event(ctx, sel, &obj)
 	case *workspace.LoggedEvent:
@@ -40024,6 +41381,44 @@ func (ec *executionContext) _CreateApiKeyPayload(ctx context.Context, sel ast.Se
 	return out
 }
 
+var createFolderPayloadImplementors = []string{"CreateFolderPayload"}
+
+func (ec *executionContext) _CreateFolderPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateFolderPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createFolderPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateFolderPayload")
+		case "folder":
+			out.Values[i] = ec._CreateFolderPayload_folder(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CreateFolderPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var createLinkPayloadImplementors = []string{"CreateLinkPayload"}
 
 func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateLinkPayload) graphql.Marshaler {
@@ -40219,6 +41614,49 @@ func (ec *executionContext) _CreateWorkspacePayload(ctx context.Context, sel ast
 			}
 		case "errors":
 			out.Values[i] = ec._CreateWorkspacePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var deleteFolderPayloadImplementors = []string{"DeleteFolderPayload"}
+
+func (ec *executionContext) _DeleteFolderPayload(ctx context.Context, sel ast.SelectionSet, obj *DeleteFolderPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deleteFolderPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeleteFolderPayload")
+		case "deletedId":
+			out.Values[i] = ec._DeleteFolderPayload_deletedId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "remaining":
+			out.Values[i] = ec._DeleteFolderPayload_remaining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._DeleteFolderPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -41041,6 +42479,136 @@ func (ec *executionContext) _FieldChange(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var folderImplementors = []string{"Folder", "Node"}
+
+func (ec *executionContext) _Folder(ctx context.Context, sel ast.SelectionSet, obj *folder.Folder) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, folderImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Folder")
+		case "id":
+			out.Values[i] = ec._Folder_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "name":
+			out.Values[i] = ec._Folder_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "linkCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Folder_linkCount(ctx, field, obj)
+				})
+		case "createdAt":
+			out.Values[i] = ec._Folder_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var folderConnectionImplementors = []string{"FolderConnection"}
+
+func (ec *executionContext) _FolderConnection(ctx context.Context, sel ast.SelectionSet, obj *FolderConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, folderConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FolderConnection")
+		case "edges":
+			out.Values[i] = ec._FolderConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._FolderConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._FolderConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var folderEdgeImplementors = []string{"FolderEdge"}
+
+func (ec *executionContext) _FolderEdge(ctx context.Context, sel ast.SelectionSet, obj *FolderEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, folderEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FolderEdge")
+		case "cursor":
+			out.Values[i] = ec._FolderEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._FolderEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var invitationImplementors = []string{"Invitation", "Node"}
 
 func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSet, obj *workspace.Invitation) graphql.Marshaler {
@@ -41340,6 +42908,12 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_tags(ctx, field, obj)
+				})
+		case "folder":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_folder(ctx, field, obj)
 				})
 		case "externalId":
 			out.Values[i] = ec._Link_externalId(ctx, field, obj)
@@ -41859,6 +43433,12 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "folderId":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkVersion_folderId(ctx, field, obj)
+				})
 		case "externalId":
 			out.Values[i] = ec._LinkVersion_externalId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -42673,6 +44253,27 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "reportLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reportLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createFolder":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createFolder(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateFolder":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateFolder(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleteFolder":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_deleteFolder(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -44953,6 +46554,44 @@ func (ec *executionContext) _UpdateDomainPayload(ctx context.Context, sel ast.Se
 	return out
 }
 
+var updateFolderPayloadImplementors = []string{"UpdateFolderPayload"}
+
+func (ec *executionContext) _UpdateFolderPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateFolderPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateFolderPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateFolderPayload")
+		case "folder":
+			out.Values[i] = ec._UpdateFolderPayload_folder(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateFolderPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var updateLinkPayloadImplementors = []string{"UpdateLinkPayload"}
 
 func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinkPayload) graphql.Marshaler {
@@ -46499,6 +48138,12 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_qrStyle(ctx, field, obj)
 				})
+		case "folders":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_folders(ctx, field, obj)
+				})
 		case "utmTemplates":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -47305,6 +48950,19 @@ func (ec *executionContext) marshalNCreateApiKeyPayload2ᚖgithubᚗcomᚋlinkfo
 	return ec._CreateApiKeyPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNCreateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderInput(ctx context.Context, v any) (CreateFolderInput, error) {
+	res, err := ec.unmarshalInputCreateFolderInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCreateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderPayload(ctx context.Context, sel ast.SelectionSet, v *CreateFolderPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CreateFolderPayload!")
+		return graphql.Null
+	}
+	return ec._CreateFolderPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNCreateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkInput(ctx context.Context, v any) (CreateLinkInput, error) {
 	res, err := ec.unmarshalInputCreateLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -47384,6 +49042,19 @@ func (ec *executionContext) marshalNCreateWorkspacePayload2ᚖgithubᚗcomᚋlin
 		return graphql.Null
 	}
 	return ec._CreateWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeleteFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderInput(ctx context.Context, v any) (DeleteFolderInput, error) {
+	res, err := ec.unmarshalInputDeleteFolderInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeleteFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteFolderPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DeleteFolderPayload!")
+		return graphql.Null
+	}
+	return ec._DeleteFolderPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDeleteLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkInput(ctx context.Context, v any) (DeleteLinkInput, error) {
@@ -47807,6 +49478,62 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 		graphql.AddInvalidNullFromMarshaler(ctx, "Float!")
 	}
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolderᚄ(ctx context.Context, sel ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Folder!")
+		return graphql.Null
+	}
+	return ec._Folder(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderConnection(ctx context.Context, sel ast.SelectionSet, v *FolderConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FolderConnection!")
+		return graphql.Null
+	}
+	return ec._FolderConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFolderEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*FolderEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFolderEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFolderEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdge(ctx context.Context, sel ast.SelectionSet, v *FolderEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FolderEdge!")
+		return graphql.Null
+	}
+	return ec._FolderEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -49250,6 +50977,19 @@ func (ec *executionContext) marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkfo
 	return ec._UpdateDomainPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNUpdateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderInput(ctx context.Context, v any) (UpdateFolderInput, error) {
+	res, err := ec.unmarshalInputUpdateFolderInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateFolderPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "UpdateFolderPayload!")
+		return graphql.Null
+	}
+	return ec._UpdateFolderPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx context.Context, v any) (UpdateLinkInput, error) {
 	res, err := ec.unmarshalInputUpdateLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -50333,6 +52073,13 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	_ = sel
 	res := graphql.MarshalFloatContext(*v)
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Folder(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOID2string(ctx context.Context, v any) (string, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/moderation"
@@ -295,6 +296,22 @@ type CreateAPIKeyPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of createFolder.
+type CreateFolderInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The name, 1 to 100 characters.
+	Name string `json:"name"`
+}
+
+// Payload of createFolder.
+type CreateFolderPayload struct {
+	// The folder; null when there are errors.
+	Folder *folder.Folder `json:"folder,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Payload of createLink, and the result of one link of createLinks.
 type CreateLinkPayload struct {
 	// The new or existing link; null when there are errors.
@@ -390,6 +407,22 @@ type CreateWorkspaceInput struct {
 type CreateWorkspacePayload struct {
 	// The new workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of deleteFolder.
+type DeleteFolderInput struct {
+	// The folder's id.
+	ID string `json:"id"`
+}
+
+// Payload of deleteFolder.
+type DeleteFolderPayload struct {
+	// The id of the deleted folder; null while links remain, and when there are errors.
+	DeletedID *string `json:"deletedId,omitempty"`
+	// The number of links that are left in it: call again until it is 0.
+	Remaining int64 `json:"remaining"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -533,6 +566,8 @@ type ExportClicksInput struct {
 	WorkspaceID string `json:"workspaceId"`
 	// One of its links. Default: all links.
 	LinkID *string `json:"linkId,omitempty"`
+	// Only clicks of links that are in this folder now. Not together with linkId. Default: all.
+	FolderID *string `json:"folderId,omitempty"`
 	// The time range, extended to whole quarters of an hour. Default: the last 30 days.
 	Range *clickstore.Range `json:"range,omitempty"`
 	// Selects clicks. Default: all.
@@ -577,6 +612,24 @@ type ExternalLinkBy struct {
 	WorkspaceID string `json:"workspaceId"`
 	// The caller's own id.
 	ExternalID string `json:"externalId"`
+}
+
+// A page of folders.
+type FolderConnection struct {
+	// The folders, each with its cursor.
+	Edges []*FolderEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*folder.Folder `json:"nodes"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A folder in a page.
+type FolderEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The folder.
+	Node *folder.Folder `json:"node"`
 }
 
 // A page of invitations.
@@ -639,6 +692,8 @@ type LinkChangeInput struct {
 	Note graphql.Omittable[*string] `json:"note,omitempty"`
 	// The tags, all of them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The id of the link's folder; null: none.
+	FolderID graphql.Omittable[*string] `json:"folderId,omitempty"`
 	// The HTTP status of the redirect.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
 	// How the link answers visitors; absent fields of it stay.
@@ -809,6 +864,8 @@ type NewLinkInput struct {
 	Note graphql.Omittable[*string] `json:"note,omitempty"`
 	// The tags, all of them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The id of the link's folder.
+	FolderID graphql.Omittable[*string] `json:"folderId,omitempty"`
 	// The link redirects from this time on.
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
 	// The link responds 410 from this time on.
@@ -1320,6 +1377,22 @@ type UpdateDomainPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of updateFolder.
+type UpdateFolderInput struct {
+	// The folder's id.
+	ID string `json:"id"`
+	// The name, 1 to 100 characters.
+	Name string `json:"name"`
+}
+
+// Payload of updateFolder.
+type UpdateFolderPayload struct {
+	// The folder; null when there are errors.
+	Folder *folder.Folder `json:"folder,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of updateLink. Absent fields stay unchanged.
 type UpdateLinkInput struct {
 	// The link's id.
@@ -1332,6 +1405,8 @@ type UpdateLinkInput struct {
 	Note graphql.Omittable[*string] `json:"note,omitempty"`
 	// The tags, all of them; null removes them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
+	// The id of the link's folder; null: none.
+	FolderID graphql.Omittable[*string] `json:"folderId,omitempty"`
 	// The link redirects from this time on; null: immediately.
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
 	// From this time on, the link responds 410. It must be in the future. Null: never.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -28,6 +29,9 @@ type Sources struct {
 	Waiting  source[int64]
 	Attempts source[[]*webhook.Attempt]
 	Events   source[*workspace.LoggedEvent]
+	// Folders are folders, and FolderLinks the numbers of their links, by the ids of the folders.
+	Folders     source[*folder.Folder]
+	FolderLinks source[int64]
 	// Scheduled are the scheduled changes.
 	Scheduled source[[]*link.ScheduledChange]
 	// QRStyles are the styles of QR codes by workspace.
@@ -59,6 +63,9 @@ type Links struct {
 	Waiting  Loader[int64]
 	Attempts Loader[[]*webhook.Attempt]
 	Events   Loader[*workspace.LoggedEvent]
+	// Folders and FolderLinks are by the ids of folders.
+	Folders     Loader[*folder.Folder]
+	FolderLinks Loader[int64]
 	// Scheduled are the scheduled changes of links that have some.
 	Scheduled Loader[[]*link.ScheduledChange]
 	// QRStyles has the style of the workspace's QR codes, by the id of the workspace.
@@ -86,6 +93,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
 			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
+			Folders: in(m, l.loadFolders), FolderLinks: in(m, l.sources.FolderLinks),
 			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.sources.Events),
 			QRStyles: in(m, l.sources.QRStyles),
 		}
@@ -109,13 +117,25 @@ func (l *Loaders) loadLinks(
 	return found, err
 }
 
+// loadFolders loads folders, and expects the numbers of their links to be requested.
+func (l *Loaders) loadFolders(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*folder.Folder, error) {
+	found, err := l.sources.Folders(ctx, m, ids...)
+	l.In(m).FolderLinks.Expect(slices.Collect(maps.Keys(found)))
+	return found, err
+}
+
 // Expect batches what belongs to the links.
 func (l *Loaders) Expect(links []*link.Link) {
-	ids, accounts := map[*Links][]string{}, []string{}
+	ids, folders, accounts := map[*Links][]string{}, map[*Links][]string{}, []string{}
 	for _, one := range links {
 		ids[l.In(one.In)] = append(ids[l.In(one.In)], one.ID)
 		if one.NextChangeAt != nil {
 			l.In(one.In).Scheduled.Expect([]string{one.ID})
+		}
+		if one.FolderID != nil {
+			folders[l.In(one.In)] = append(folders[l.In(one.In)], *one.FolderID)
 		}
 		if one.CreatedBy != nil {
 			accounts = append(accounts, *one.CreatedBy)
@@ -127,6 +147,7 @@ func (l *Loaders) Expect(links []*link.Link) {
 		loaders.Hits.Expect(ids)
 		loaders.Targets.Expect(ids)
 		loaders.Checks.Expect(ids)
+		loaders.Folders.Expect(folders[loaders])
 	}
 	l.Accounts.Expect(accounts)
 }

@@ -113,7 +113,7 @@ func (b *batch) run(ctx context.Context) error {
 		}
 		isRetry, isUpsert := errors.Is(err, errRetry), b.calls[0].items[0].upsert != nil
 		switch {
-		case isRetry && !isUpsert || (isRetry || db.IsUniqueViolation(err)) && races < link.MaxRaces:
+		case isRetry && !isUpsert || (isRetry || db.IsOvertaken(err)) && races < link.MaxRaces:
 		case err == nil || errors.Is(err, link.ErrFailed):
 			b.finish(ctx)
 			return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing/check"
@@ -29,6 +30,8 @@ type proposal struct {
 type facts struct {
 	// refused is why the destination is not allowed; nil if it is.
 	refused *errs.Error
+	// lacksFolder means that the folder of the draft does not exist.
+	lacksFolder bool
 	// same is the link that equal requests share: the deterministic link for the URL, or the one with both the code and
 	// the URL. ofCode has the code that the caller chose, in any case if the workspace wants that, and ofID the external id.
 	same, ofCode, ofID *link.Link
@@ -68,6 +71,8 @@ func decide(p *proposal, f *facts) decision {
 	switch l := f.same; {
 	case f.refused != nil:
 		return refuse(f.refused)
+	case f.lacksFolder:
+		return refuse(folder.ErrUnknown())
 	case p.upsert != nil && f.ofID != nil:
 		return decision{act: changes, link: f.ofID}
 	case p.upsert != nil && cmp.Or(l, f.ofCode) != nil:
@@ -150,6 +155,7 @@ func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 		{"title", in.Title != nil, optional.Equal(d.Title, l.Title), false},
 		{"note", in.Note != nil, optional.Equal(d.Note, l.Note), false},
 		{"tags", in.Tags != nil, slices.Equal(d.NewTags, l.NewTags), false},
+		{"folderId", in.FolderID != nil, optional.Equal(d.FolderID, l.FolderID), false},
 		{"metadata", in.Metadata != nil, d.Metadata == l.Metadata, false},
 		{"archived", in.Archived != nil, d.Archived() == l.Archived(), false},
 		{"statsPublic", in.StatsPublic != nil, d.StatsPublic == l.StatsPublic, false},

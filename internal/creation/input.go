@@ -23,6 +23,8 @@ type Input struct {
 	Title      *string
 	Note       *string
 	Tags       []string
+	// FolderID is the folder of the link; nil means none.
+	FolderID *string `json:",omitempty"`
 	// RedirectStatus is 301, 302, 307 or 308; nil means the workspace's default.
 	RedirectStatus *int
 	StartsAt       *time.Time
@@ -69,7 +71,7 @@ func (in *Input) draft(m workspace.Membership, now time.Time) (*link.Link, error
 		return nil, err
 	}
 	fields := link.Change{
-		Title: optional.Set(in.Title), Note: optional.Set(in.Note), Tags: optional.Set(in.Tags),
+		Title: optional.Set(in.Title), Note: optional.Set(in.Note), Tags: optional.Set(in.Tags), FolderID: optional.Set(in.FolderID),
 		StartsAt: optional.Set(in.StartsAt), ExpiresAt: optional.Set(in.ExpiresAt), MaxClicks: optional.Set(in.MaxClicks),
 		Archived: optional.Set(optional.Value(in.Archived)), StatsPublic: optional.Set(optional.Value(in.StatsPublic)),
 		ExternalID: optional.Set(in.ExternalID), Metadata: optional.Set(in.Metadata),

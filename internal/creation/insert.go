@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -33,7 +34,7 @@ func (b *batch) create(ctx context.Context, tx bun.Tx) error {
 // read starts an attempt with what the database has at once: which callers still have the permission, after the wait,
 // which destinations are refused, and which links exist.
 func (b *batch) read(ctx context.Context, tx bun.Tx) error {
-	members, drafts := make([]workspace.Membership, len(b.calls)), []*link.Link{}
+	members, drafts, folderIDs := make([]workspace.Membership, len(b.calls)), []*link.Link{}, []string{}
 	var items []*item
 	for i, c := range b.calls {
 		members[i], items = c.member, append(items, c.items...)
@@ -42,18 +43,22 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	items = slices.DeleteFunc(items, func(it *item) bool { return it.Err != nil || it.isKnown() })
 	for _, it := range items {
 		drafts = append(drafts, it.draft)
+		if it.draft.FolderID != nil {
+			folderIDs = append(folderIDs, *it.draft.FolderID)
+		}
 	}
 	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.WriteLinks, members)
 	lookups, unsafe := b.Destinations.Lookups(tx, link.URLsOf(drafts)...)
+	folders, workspacesOf := folder.Lookup(b.DB, tx, folderIDs...)
 	found := b.lookUps(tx, items)
-	if err := b.DB.Pipe(ctx, tx, slices.Concat([]db.Lookup{recheck}, lookups, found.lookups)...); err != nil {
+	if err := b.DB.Pipe(ctx, tx, slices.Concat([]db.Lookup{recheck, folders}, lookups, found.lookups)...); err != nil {
 		return fmt.Errorf("reading what a creation depends on: %w", err)
 	}
 	refused := refusedMembers()
 	if err := b.refresh(ctx, tx, refused); err != nil {
 		return err
 	}
-	b.begin(refused, link.Refusals(drafts, unsafe()))
+	b.begin(refused, link.Refusals(drafts, unsafe()), workspacesOf())
 	return b.matchAndDecide(ctx, tx, found)
 }
 
@@ -84,8 +89,8 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 }
 
 // begin starts an attempt with the items of the callers who have the permission, and notes which drafts have a
-// destination that is not allowed. The error of the other callers is NotFound or Forbidden.
-func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error) {
+// destination that is not allowed, or a folder that their workspace does not have. The error of the other callers is NotFound or Forbidden.
+func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folders map[string]string) {
 	b.items = nil
 	first := map[request]*item{}
 	for i, c := range b.calls {
@@ -95,6 +100,9 @@ func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error) {
 		for _, it := range c.items {
 			b.items = append(b.items, it)
 			b.start(it, first, unsafe[it.draft])
+			if it.draft != nil && it.draft.FolderID != nil {
+				it.facts.lacksFolder = folders[*it.draft.FolderID] != c.member.ID()
+			}
 		}
 	}
 }

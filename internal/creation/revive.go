@@ -86,6 +86,7 @@ func (b *batch) reviveAs(l, draft *link.Link) {
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.NewTags = draft.Title, draft.Note, draft.NewTags
+	l.FolderID = draft.FolderID
 	l.ArchivedAt, l.StatsPublic = draft.ArchivedAt, draft.StatsPublic
 	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt

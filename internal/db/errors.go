@@ -34,6 +34,13 @@ func IsUniqueViolation(err error) bool {
 	return pgscope.Code(err) == pgscope.UniqueViolation || code == 2067 || code == 1555 // SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY
 }
 
+// IsOvertaken reports whether another transaction has taken a unique value, or has deleted a row that the statement refers
+// to, after this one has read: another attempt finds that out.
+func IsOvertaken(err error) bool {
+	return IsUniqueViolation(err) || pgscope.Code(err) == pgscope.ForeignKeyViolation ||
+		sqliteCode(err) == 787 // SQLITE_CONSTRAINT_FOREIGNKEY
+}
+
 // IsRefused reports whether the values of a statement can never be stored: a retry is useless.
 func IsRefused(err error) bool {
 	if errors.Is(err, pgscope.ErrScope) {

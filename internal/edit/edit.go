@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -22,6 +23,8 @@ type Store struct {
 	*link.Store
 	// Quota is what claims consume.
 	Quota *linkquota.Store
+	// Folders are what DeleteFolder deletes.
+	Folders *folder.Store
 }
 
 // now returns the current time in the precision of the database.
@@ -50,7 +53,7 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) 
 		return err
 	}
 	err = s.DB.Tx(ctx, change)
-	for races := 0; db.IsUniqueViolation(err) && races < link.MaxRaces; races++ { // another one took an external id
+	for races := 0; db.IsOvertaken(err) && races < link.MaxRaces; races++ { // by one that took an external id or deleted a folder
 		err = s.DB.Tx(ctx, change)
 	}
 	if err != nil && !errors.Is(err, link.ErrFailed) {

@@ -102,6 +102,7 @@ func apply(s *link.Snapshot, l *link.Link, now time.Time) error {
 	}
 	slices.Sort(l.NewTags)
 	l.NewTags = slices.Compact(l.NewTags)
+	l.FolderID = s.FolderID
 	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
 	if s.Archived != l.Archived() {
 		l.ArchivedAt = nil

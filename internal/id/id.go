@@ -23,6 +23,7 @@ const (
 	Key        Prefix = "key_"
 	Domain     Prefix = "dom_"
 	Event      Prefix = "evt_"
+	Folder     Prefix = "fld_"
 	Link       Prefix = "lnk_"
 	Click      Prefix = "clk_"
 	Log        Prefix = "log_"

@@ -20,6 +20,7 @@ type Change struct {
 	Title     optional.Edit[*string]
 	Note      optional.Edit[*string]
 	Tags      optional.Edit[[]string]
+	FolderID  optional.Edit[*string]
 	StartsAt  optional.Edit[*time.Time]
 	ExpiresAt optional.Edit[*time.Time]
 	// MaxClicks counts from the link's first redirect, whenever it is set.
@@ -79,6 +80,11 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 	}
 	if c.Tags.Set {
 		if l.NewTags, err = linkfield.CheckTags(c.Tags.To); err != nil {
+			return err
+		}
+	}
+	if c.FolderID.Set {
+		if err := l.setFolder(c.FolderID.To); err != nil {
 			return err
 		}
 	}

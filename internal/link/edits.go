@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -62,10 +63,7 @@ func (s *Store) EditIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e
 	}
 	rewrites := map[Reason][]Rewrite{}
 	for linkID, after := range changed {
-		why := e.Reason
-		if e.ReasonOf != nil {
-			why = e.ReasonOf(links[linkID])
-		}
+		why := e.reasonOf(links[linkID])
 		rewrites[why] = append(rewrites[why], Rewrite{Before: links[linkID], After: after, Operation: e.OperationID})
 	}
 	for why, some := range rewrites {
@@ -83,6 +81,14 @@ func (s *Store) EditIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e
 		}
 	}
 	return results, nil
+}
+
+// reasonOf returns the reason for changing a link.
+func (e *Edits) reasonOf(before *Link) Reason {
+	if e.ReasonOf != nil {
+		return e.ReasonOf(before)
+	}
+	return e.Reason
 }
 
 // operationOf returns the id of the operation if it has written the newest version of the link.
@@ -104,6 +110,8 @@ type pass struct {
 	claims []*claim
 	// codeKeys are the edits that give a link its code key, by the keys.
 	codeKeys map[string][]int
+	// folders are the edits that put a link into another folder, by its id.
+	folders map[string][]int
 }
 
 // uncheckedState is a state that an edit leads to: after a pending change, or at once if that is nil.
@@ -114,8 +122,8 @@ type uncheckedState struct {
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
 // change that gives a link a new destination, or makes it active again, fails if the destination is
-// refused, and one that gives it an external id or a code key fails if another link has that: all other changes
-// are then applied again without it.
+// refused, one that gives it an external id or a code key fails if another link has that, and one that puts it into a
+// folder fails if that does not exist: all other changes are then applied again without it.
 func (s *Store) mutateAll(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
@@ -149,7 +157,14 @@ func (s *Store) mutateAll(
 		for _, i := range takenKeys {
 			failed[i] = errs.New(errs.CodeTaken, "Another link has this code in upper or lower case.").At("id")
 		}
-		if len(taken)+len(takenKeys) == 0 {
+		missing, err := s.missingFolders(ctx, tx, m, p.folders)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range missing {
+			failed[i] = folder.ErrUnknown()
+		}
+		if len(taken)+len(takenKeys)+len(missing) == 0 {
 			return p.results, p.changed, InternalError(p.results)
 		}
 	}
@@ -161,7 +176,7 @@ func (s *Store) mutateOnce(
 ) (*pass, error) {
 	p := &pass{
 		results: make([]Result, len(e.IDs)), links: maps.Clone(locked), changed: map[string]*Link{},
-		unchecked: map[*Link]uncheckedState{}, codeKeys: map[string][]int{},
+		unchecked: map[*Link]uncheckedState{}, codeKeys: map[string][]int{}, folders: map[string][]int{},
 	}
 	for i, linkID := range e.IDs {
 		if err := ctx.Err(); err != nil { // the tests of routings take long
@@ -179,6 +194,9 @@ func (s *Store) mutateOnce(
 		})
 		if after := p.results[i].Link; after != nil {
 			p.add(i, before, after, s.now())
+			if e.reasonOf(locked[linkID]).Cause != CauseReverted {
+				p.addFolder(i, before, after)
+			}
 		}
 	}
 	return p, nil

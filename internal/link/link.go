@@ -69,6 +69,8 @@ type Link struct {
 	Note *string
 	// ExternalID is the caller's own id: unique among the links of the workspace that are not purged.
 	ExternalID *string
+	// FolderID is the folder that the link is in; nil for none.
+	FolderID *string
 	// Metadata is the caller's own data.
 	Metadata linkfield.Metadata
 	routing.Settings

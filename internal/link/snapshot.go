@@ -17,6 +17,7 @@ type Snapshot struct {
 	Title          *string            `json:"title,omitempty"`
 	Note           *string            `json:"note,omitempty"`
 	Tags           []string           `json:"tags,omitempty"`
+	FolderID       *string            `json:"folderId,omitempty"`
 	ExternalID     *string            `json:"externalId,omitempty"`
 	Metadata       linkfield.Metadata `json:"metadata,omitempty"`
 	Archived       bool               `json:"archived,omitempty"`
@@ -33,7 +34,7 @@ type Snapshot struct {
 // Snapshot returns the present state of the link, which has the tags.
 func (l *Link) Snapshot(tags []string) *Snapshot {
 	s := &Snapshot{
-		URL: l.OriginalURL, Title: l.Title, Note: l.Note, ExternalID: l.ExternalID, Metadata: l.Metadata,
+		URL: l.OriginalURL, Title: l.Title, Note: l.Note, FolderID: l.FolderID, ExternalID: l.ExternalID, Metadata: l.Metadata,
 		Archived: l.Archived(), StatsPublic: l.StatsPublic,
 		StartsAt: utc(l.StartsAt), ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
 		Routing: l.Routing, Deleted: l.DeletedAt != nil, Disabled: l.DisabledAt != nil,
@@ -69,7 +70,7 @@ func (s *Snapshot) Fields() []audit.Field {
 	}
 	return []audit.Field{
 		{Name: "url", Value: s.URL}, {Name: "title", Value: s.Title}, {Name: "note", Value: s.Note},
-		{Name: "tags", Value: tags}, {Name: "externalId", Value: s.ExternalID}, {Name: "metadata", Value: s.Metadata},
+		{Name: "tags", Value: tags}, {Name: "folderId", Value: s.FolderID}, {Name: "externalId", Value: s.ExternalID}, {Name: "metadata", Value: s.Metadata},
 		{Name: "archived", Value: s.Archived}, {Name: "statsPublic", Value: s.StatsPublic},
 		{Name: "startsAt", Value: s.StartsAt}, {Name: "expiresAt", Value: s.ExpiresAt},
 		{Name: "maxClicks", Value: s.MaxClicks}, {Name: "redirectStatus", Value: s.RedirectStatus},

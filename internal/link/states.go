@@ -24,6 +24,7 @@ func (l *Link) applyPatch(p *patch.Patch, now time.Time) {
 	p.Apply(&l.OriginalURL, &l.Settings)
 	p.Title.Apply(&l.Title)
 	p.Note.Apply(&l.Note)
+	p.FolderID.Apply(&l.FolderID)
 	if p.Tags.Set {
 		l.NewTags = append([]string{}, p.Tags.To...)
 	}

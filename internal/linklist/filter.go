@@ -40,6 +40,10 @@ type Filter struct {
 	CreatedByID *string
 	// Host is the host of the destination, or one above it.
 	Host *string
+	// FolderIDs are up to maxFolders folders: links in any of them. Empty permits all.
+	FolderIDs []string
+	// InFolder selects the links that are in a folder, or the others; nil selects both.
+	InFolder *bool
 	// WithoutTags are tags that a link must not have.
 	WithoutTags []string
 	// Destination are the permitted states of the worst URL. Empty permits all.
@@ -112,13 +116,33 @@ func (o *Order) pageOrder() (p page.Order) {
 	return p
 }
 
-// Tagged returns a query for the ids of the workspace's links with the tag. It returns
+// Selected returns a query for the ids of the workspace's links with the tag and in the folder; nil if both are nil. It returns
 // InvalidInput.
-func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
-	names, err := linkfield.CheckTags([]string{name})
+func (s *Store) Selected(m workspace.Membership, tag, folderID *string) (*bun.SelectQuery, error) {
+	if tag == nil && folderID == nil {
+		return nil, nil
+	}
+	if tag == nil {
+		return s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", m.ID()).
+			Where("folder_id = ?", asFolderID(*folderID)), nil
+	}
+	names, err := linkfield.CheckTags([]string{*tag})
 	if err != nil {
 		return nil, err
 	}
-	return s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
-		Where("tag IN (?)", bun.In(names)), nil
+	tagged := s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
+		Where("tag IN (?)", bun.In(names))
+	if folderID == nil {
+		return tagged, nil
+	}
+	inFolder, err := s.Selected(m, nil, folderID)
+	return tagged.Where("link_id IN (?)", inFolder), err
+}
+
+// asFolderID returns the id of a folder, or a text that is the id of none.
+func asFolderID(folderID string) string {
+	if id.Valid(id.Folder, folderID) {
+		return folderID
+	}
+	return ""
 }

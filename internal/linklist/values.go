@@ -18,6 +18,9 @@ import (
 // maxExternalIDs is how many external ids a filter may have.
 const maxExternalIDs = 100
 
+// maxFolders is how many folders a filter may have.
+const maxFolders = 20
+
 // check checks the values of the filter, and gives them the form that the database stores.
 func (q *query) check() (err error) {
 	if len(q.ExternalIDs) > maxExternalIDs {
@@ -29,6 +32,14 @@ func (q *query) check() (err error) {
 		if q.ExternalIDs[i], err = linkfield.CheckExternalID(externalID); err != nil {
 			return errs.From(err).At("filter", "externalIds")
 		}
+	}
+	if len(q.FolderIDs) > maxFolders {
+		return errs.New(errs.InvalidInput, "A filter has up to %d folders; these are %d.", maxFolders, len(q.FolderIDs)).
+			At("filter", "folderIds")
+	}
+	q.FolderIDs = slices.Clone(q.FolderIDs)
+	for i, folderID := range q.FolderIDs {
+		q.FolderIDs[i] = asFolderID(folderID)
 	}
 	if q.Metadata != nil {
 		if q.Metadata, err = linkfield.CheckPair(q.Metadata); err != nil {
@@ -71,6 +82,9 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
 			Order("link_id"))
 	}
+	if len(q.FolderIDs) > 0 {
+		lookups = append(lookups, links("id").Where("folder_id IN (?)", bun.In(q.FolderIDs)))
+	}
 	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
 		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))
 	}
@@ -91,6 +105,12 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 	if q.Metadata != nil {
 		sel = sel.Where("EXISTS (SELECT 1 FROM link_metadata AS pair WHERE pair.link_id = link.id AND pair.key = ? "+
 			"AND pair.value = ?)", q.Metadata.Key, q.Metadata.Value)
+	}
+	if len(q.FolderIDs) > 0 {
+		sel = sel.Where("link.folder_id IN (?)", bun.In(q.FolderIDs))
+	}
+	if q.InFolder != nil {
+		sel = sel.Where("(link.folder_id IS NOT NULL) = ?", *q.InFolder)
 	}
 	if q.CreatedByID != nil {
 		sel = sel.Where("link.created_by = ?", *q.CreatedByID)

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
@@ -41,6 +42,7 @@ type World struct {
 	Edit     *edit.Store
 	Schedule *schedule.Store
 	History  *history.Store
+	Folders  *folder.Store
 	// Now is the time of the store. It begins at dbtest.Noon.
 	Now           time.Time
 	Mine, Foreign workspace.Membership
@@ -67,7 +69,8 @@ func New(t testing.TB, d *db.DB) *World {
 		DB: d, PublicURL: "http://sho.rt", Clicks: w.Clicks, Log: log, Now: clock,
 	}))(t)
 	w.Quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
-	w.Edit = &edit.Store{Store: w.Links, Quota: w.Quota}
+	w.Folders = &folder.Store{DB: d, Now: clock}
+	w.Edit = &edit.Store{Store: w.Links, Quota: w.Quota, Folders: w.Folders}
 	w.Schedule, w.History = &schedule.Store{Store: w.Links}, &history.Store{Store: w.Links}
 	w.Grants = hitquota.NewGrants(d, log)
 	clicktest.Run(t, w.Grants)

@@ -14,6 +14,7 @@ type Patch struct {
 	Title          optional.Edit[*string]  `json:"title,omitzero"`
 	Note           optional.Edit[*string]  `json:"note,omitzero"`
 	Tags           optional.Edit[[]string] `json:"tags,omitzero"`
+	FolderID       optional.Edit[*string]  `json:"folderId,omitzero"`
 	RedirectStatus optional.Edit[int]      `json:"redirectStatus,omitzero"`
 	// Routing makes the link plain if it is set to nil. Its rules and targets have ids.
 	Routing optional.Edit[*routing.Change] `json:"routing,omitzero"`
@@ -39,7 +40,7 @@ func (p *Patch) Names() (names []string) {
 		set  bool
 	}{
 		{"url", p.URL.Set}, {"title", p.Title.Set}, {"note", p.Note.Set}, {"tags", p.Tags.Set},
-		{"redirectStatus", p.RedirectStatus.Set}, {"routing", p.Routing.Set},
+		{"folderId", p.FolderID.Set}, {"redirectStatus", p.RedirectStatus.Set}, {"routing", p.Routing.Set},
 	} {
 		if field.set {
 			names = append(names, field.name)

@@ -34,8 +34,8 @@ type Store struct{ *link.Store }
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// Add changes a link at an instant, 5 seconds to 2 years ahead: its URL, title, note, tags, redirect
-// status and routing. It returns the errors of an update.
+// Add changes a link at an instant, 5 seconds to 2 years ahead: its URL, title, note, tags, folder,
+// redirect status and routing. It returns the errors of an update.
 func (s *Store) Add(
 	ctx context.Context, m workspace.Membership, linkID string, at time.Time, c link.Change,
 ) (added *link.ScheduledChange, err error) {
@@ -107,7 +107,7 @@ func patchOf(c *link.Change, then link.Link, now time.Time) (p patch.Patch, err 
 	if c.Tags.Set {
 		p.Tags = optional.Set(then.NewTags)
 	}
-	p.RedirectStatus = c.RedirectStatus
+	p.FolderID, p.RedirectStatus = c.FolderID, c.RedirectStatus
 	if len(p.Names()) == 0 {
 		return p, errs.New(errs.InvalidInput, "The change must set at least one field.")
 	}

@@ -58,6 +58,7 @@ const (
 type ExportRequest struct {
 	WorkspaceID string                     `json:"w"`
 	LinkID      string                     `json:"l,omitempty"`
+	FolderID    *string                    `json:"d,omitempty"`
 	From        time.Time                  `json:"f"`
 	To          time.Time                  `json:"t"`
 	Bots        *bool                      `json:"b,omitempty"`
@@ -86,13 +87,13 @@ type Exports struct {
 // Sign makes the URL, and returns when it expires. The session is the one of the account that signs
 // it, and empty for an API key. The caller has checked that the member may read the stats.
 // It returns InvalidInput for a byte order mark in another format than CSV.
-func (e Exports) Sign(s *Stats, f Format, bom bool, sessionID string) (url string, until time.Time, err error) {
+func (e Exports) Sign(s *Stats, folderID *string, f Format, bom bool, sessionID string) (url string, until time.Time, err error) {
 	if bom && f != CSV {
 		return "", until, errs.New(errs.InvalidInput, "A byte order mark is for CSV only: omit bom.").At("bom")
 	}
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	payload, err := json.Marshal(ExportRequest{
-		WorkspaceID: s.Member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
+		WorkspaceID: s.Member.ID(), LinkID: s.LinkID, FolderID: folderID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
 		Actor: s.Member.ActorID(), SessionID: sessionID, Until: until,
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
 			return s.Workspaces.Purge(ctx, s.Upkeep.PurgeWorkspace, s.Clicks.PurgeWorkspace, s.Unmatched.Purge, s.Domains.Purge,
-				s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
+				s.Folders.Rows().Purge, s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/eventstream"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
@@ -95,6 +96,7 @@ type Stores struct {
 	Blocklist     *moderation.Blocklist
 	// UTMTemplates are the named sets of UTM values of workspaces.
 	UTMTemplates *utmtemplate.Store
+	Folders      *folder.Store
 	// DrawKey distinguishes visitors in draws.
 	DrawKey []byte
 	// Destinations decides which URLs members may set.
@@ -206,6 +208,7 @@ func (s *Stores) openTenants(o Options) {
 		PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
+	s.Folders = &folder.Store{DB: o.DB, Now: o.Now}
 	s.UTMTemplates = &utmtemplate.Store{DB: o.DB, Now: o.Now}
 	s.Domains = &domain.Store{
 		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits,
@@ -273,7 +276,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell, AnonymousTTL: o.Config.AnonymousTTL,
 		Limits: s.Limits,
 	})
-	s.Edit = &edit.Store{Store: s.Links, Quota: s.LinkQuotas}
+	s.Edit = &edit.Store{Store: s.Links, Quota: s.LinkQuotas, Folders: s.Folders}
 	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
 	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
 	s.Simulation = &simulation.Store{Store: s.Links}

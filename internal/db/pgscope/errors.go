@@ -16,6 +16,7 @@ const (
 	SerializationFailure = "40001"
 	DeadlockDetected     = "40P01"
 	LockNotAvailable     = "55P03"
+	ForeignKeyViolation  = "23503"
 	UniqueViolation      = "23505"
 
 	queryCanceled              = "57014"

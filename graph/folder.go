@@ -1,0 +1,108 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *mutationResolver) CreateFolder(ctx context.Context, in gen.CreateFolderInput) (*gen.CreateFolderPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.Folders.Create(ctx, m, in.Name)
+	return &gen.CreateFolderPayload{Folder: f}, err
+}
+
+func (r *mutationResolver) UpdateFolder(ctx context.Context, in gen.UpdateFolderInput) (*gen.UpdateFolderPayload, error) {
+	rename := func(ctx context.Context, m workspace.Membership, folderID string) (*folder.Folder, error) {
+		return r.Folders.Rename(ctx, m, folderID, in.Name)
+	}
+	f, err := forItem(ctx, &r.Config, in.ID, r.Folders.Rows().WorkspaceOf, rename)
+	return &gen.UpdateFolderPayload{Folder: f}, err
+}
+
+func (r *mutationResolver) DeleteFolder(ctx context.Context, in gen.DeleteFolderInput) (*gen.DeleteFolderPayload, error) {
+	d, err := forItem(ctx, &r.Config, in.ID, r.Folders.Rows().WorkspaceOf, r.Edit.DeleteFolder)
+	if err != nil {
+		return nil, err
+	}
+	p := &gen.DeleteFolderPayload{Remaining: d.Remaining}
+	if d.Remaining == 0 {
+		p.DeletedID = &in.ID
+	}
+	return p, nil
+}
+
+func (r *workspaceResolver) Folders(
+	ctx context.Context, m *workspace.Membership, first *int, after *string,
+) (*gen.FolderConnection, error) {
+	request, err := folder.Order.Parse(id.Folder, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Config.Folders.List(ctx, *m, request)
+	if err != nil {
+		return nil, err
+	}
+	edges, ids := make([]*gen.FolderEdge, 0, len(p.Items)), make([]string, 0, len(p.Items))
+	for i, f := range p.Items {
+		edges, ids = append(edges, &gen.FolderEdge{Cursor: p.Cursors[i], Node: f}), append(ids, f.ID)
+	}
+	loader.Of(ctx).In(*m).FolderLinks.Expect(ids)
+	return &gen.FolderConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+}
+
+func (r *folderResolver) LinkCount(ctx context.Context, f *folder.Folder) (int64, error) {
+	return loader.Of(ctx).In(f.In).FolderLinks.Get(ctx, f.ID)
+}
+
+func (r *linkResolver) Folder(ctx context.Context, l *link.Link) (*folder.Folder, error) {
+	if l.FolderID == nil {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(l.In).Folders.Get(ctx, *l.FolderID)
+}
+
+func (r *linkVersionResolver) FolderID(ctx context.Context, v *link.Version) (*string, error) {
+	if v.FolderID == nil {
+		return nil, nil
+	}
+	f, err := loader.Of(ctx).In(v.Link.In).Folders.Get(ctx, *v.FolderID)
+	if f == nil {
+		return nil, err
+	}
+	return &f.ID, err
+}
+
+// folderLinks counts the links of folders, at the cost of a count of the workspace's links.
+func (r *resolver) folderLinks(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
+	if err := r.chargeSize(ctx, m); err != nil {
+		return nil, err
+	}
+	return r.Folders.Counts(ctx, m, ids...)
+}
+
+// foldersOf returns folders of a workspace by their ids.
+func (c *Config) foldersOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*folder.Folder, error) {
+	rows, err := c.Folders.ByID(ctx, m, ids...)
+	found := make(map[string]*folder.Folder, len(rows))
+	for _, f := range rows {
+		found[f.ID] = f
+	}
+	return found, err
+}
+
+// foldersByID returns folders of a workspace, and expects the numbers of their links to be requested.
+func (c *Config) foldersByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*folder.Folder, error) {
+	loader.Of(ctx).In(m).FolderLinks.Expect(ids)
+	return c.Folders.ByID(ctx, m, ids...)
+}
+
+func folderIDs(f *folder.Folder) (folderID, accountID string) { return f.ID, "" }

@@ -1,0 +1,214 @@
+// Package folder owns the folders of workspaces. A link is in one folder or in none: package link writes in which. Packages
+// link, creation, edit and graph call it.
+package folder
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxPerWorkspace bounds the folders of a workspace.
+const maxPerWorkspace = 1000
+
+// Folder is a folder of a workspace.
+type Folder struct {
+	bun.BaseModel `bun:"table:folders,alias:folder"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Name        string
+	// NameKey is validate.Fold of the name, which is unique in the workspace.
+	NameKey   string
+	CreatedAt time.Time
+
+	// In is the membership through which the folder was loaded.
+	In workspace.Membership `bun:"-"`
+}
+
+// Store stores folders.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+}
+
+// Order is the order of lists.
+var Order = page.Order{Name: "NAME", Ascending: true}
+
+// Rows returns the folders of workspaces.
+func (s *Store) Rows() workspace.Collection[Folder] {
+	return workspace.Collection[Folder]{
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Missing: "There is no such folder.",
+	}
+}
+
+// ByID returns the folders of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
+func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Folder, error) {
+	rows, err := s.Rows().ByID(ctx, m, ids...)
+	for _, f := range rows {
+		f.In = m
+	}
+	return rows, err
+}
+
+// List returns one page of the workspace's folders, by name. It returns Forbidden.
+func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Folder], error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return page.Page[*Folder]{}, err
+	}
+	var rows []*Folder
+	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID())
+	if err := page.LimitBy(q, r, "name_key", "id").Scan(ctx); err != nil {
+		return page.Page[*Folder]{}, fmt.Errorf("listing folders: %w", err)
+	}
+	p := page.Cut(r, rows)
+	for _, f := range p.Items {
+		f.In = m
+		p.Cursors = append(p.Cursors, r.Order.Cursor(f.NameKey, f.ID))
+	}
+	return p, nil
+}
+
+// Counts returns the numbers of links in folders of the workspace, without deleted ones. Empty folders are omitted.
+func (s *Store) Counts(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []struct {
+		FolderID string
+		Links    int64
+	}
+	err = s.DB.NewSelect().Table("links").Column("folder_id").ColumnExpr("count(*) AS links").
+		Where("workspace_id = ?", m.ID()).Where("folder_id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").
+		Group("folder_id").Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("counting the links of folders: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.FolderID] = row.Links
+	}
+	return counts, nil
+}
+
+// Lookup returns a lookup of folders by their ids, and a function that returns their workspaces after it. Ids that do not
+// exist are omitted.
+func Lookup(d *db.DB, conn bun.IDB, ids ...string) (lookup db.Lookup, workspaces func() map[string]string) {
+	var rows []*Folder
+	if len(ids) > 0 {
+		p := d.Params()
+		lookup = db.Lookup{Params: p, Dest: &rows, Query: conn.NewSelect().Model((*Folder)(nil)).Column("id", "workspace_id").
+			Where("id ?", db.Among(p, ids))}
+	}
+	return lookup, func() map[string]string {
+		spaces := make(map[string]string, len(rows))
+		for _, f := range rows {
+			spaces[f.ID] = f.WorkspaceID
+		}
+		return spaces
+	}
+}
+
+// ErrUnknown refuses a folder for a link that its workspace does not have.
+func ErrUnknown() *errs.Error {
+	return errs.New(errs.InvalidInput, "The workspace has no folder with this id.").At("folderId")
+}
+
+// Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or Forbidden.
+func (s *Store) Create(ctx context.Context, m workspace.Membership, name string) (*Folder, error) {
+	f := &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}
+	return f, s.write(ctx, m, audit.FolderCreated, f, name, func(ctx context.Context, tx bun.Tx) error {
+		n, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Folder)(nil))
+		if err == nil && n >= maxPerWorkspace {
+			return errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
+		} else if err != nil {
+			return err
+		}
+		_, err = tx.NewInsert().Model(f).Exec(ctx)
+		return err
+	})
+}
+
+// Rename gives a folder another name. It returns NotFound, InvalidInput, Conflict or Forbidden.
+func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, name string) (*Folder, error) {
+	f, err := s.Get(ctx, m, folderID)
+	if err != nil {
+		return nil, err
+	}
+	return f, s.write(ctx, m, audit.FolderUpdated, f, name, func(ctx context.Context, tx bun.Tx) error {
+		n, err := db.Affected(tx.NewUpdate().Model(f).Column("name", "name_key").WherePK().Exec(ctx))
+		if err == nil && n == 0 { // deleted meanwhile
+			return s.Rows().NotFound()
+		}
+		return err
+	})
+}
+
+// Get returns a folder. It returns NotFound or Forbidden.
+func (s *Store) Get(ctx context.Context, m workspace.Membership, folderID string) (*Folder, error) {
+	rows, err := s.ByID(ctx, m, folderID)
+	if err == nil && len(rows) == 0 {
+		err = s.Rows().NotFound()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// write gives a folder its name, and runs the statement and writes the event in one transaction.
+func (s *Store) write(
+	ctx context.Context, m workspace.Membership, action audit.Action, f *Folder, name string,
+	statement func(ctx context.Context, tx bun.Tx) error,
+) error {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return err
+	}
+	before := f.fields()
+	if name, err = validate.Line("The name", name, 1, 100); err != nil {
+		return errs.From(err).At("name")
+	}
+	f.Name, f.NameKey = name, validate.Fold(name)
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := statement(ctx, tx); err != nil {
+			return err
+		}
+		event := m.Event(s.Now(), action, f.ID, audit.Details{"name": f.Name})
+		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(before, f.fields())))
+	})
+	if db.IsUniqueViolation(err) {
+		return errs.New(errs.Conflict, "Another folder of the workspace has this name.").At("name")
+	}
+	if err != nil {
+		return fmt.Errorf("writing a folder: %w", err)
+	}
+	return nil
+}
+
+// fields are the values that the audit log compares; null for a folder that does not exist.
+func (f *Folder) fields() []audit.Field {
+	return []audit.Field{{Name: "name", Value: optional.Of(f.Name)}}
+}
+
+// DeleteEmpty deletes a folder of the membership without links, in the transaction. The caller has locked it.
+func (f *Folder) DeleteEmpty(ctx context.Context, tx bun.Tx, now time.Time) error {
+	if _, err := tx.NewDelete().Model(f).WherePK().Exec(ctx); err != nil {
+		return fmt.Errorf("deleting a folder: %w", err)
+	}
+	event := f.In.Event(now, audit.FolderDeleted, f.ID, audit.Details{"name": f.Name})
+	return audit.Write(ctx, tx, event.WithChanges(audit.Compare(f.fields(), (&Folder{}).fields())))
+}
