@@ -121,6 +121,11 @@ func (r *mutationResolver) ExportClicks(
 	if in.FolderID != nil && in.LinkID != nil {
 		return nil, errs.New(errs.InvalidInput, "Name a folder or a link, not both.").At("folderId")
 	}
+	if in.FolderID != nil {
+		if _, err := r.Folders.Get(ctx, m, *in.FolderID); err != nil {
+			return nil, errs.From(err).At("folderId")
+		}
+	}
 	if of.Links, err = r.LinkList.Selected(m, nil, in.FolderID); err != nil {
 		return nil, err
 	}

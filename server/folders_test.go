@@ -89,5 +89,10 @@ func TestFolders_SelectLinksAndClicks(t *testing.T) {
 		if errs := export.ExportClicks.Errors; len(errs) != 1 || errs[0].Code != "INVALID_INPUT" {
 			t.Errorf("a folder and a link: %+v", errs)
 		}
+		who.must(t, &export, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w, folderId: "\u0000"}) {
+			errors { code message field } } }`, map[string]any{"w": who.workspaceID})
+		if errs := export.ExportClicks.Errors; len(errs) != 1 || errs[0].Code != "NOT_FOUND" {
+			t.Errorf("an unknown folder: %+v", errs)
+		}
 	})
 }

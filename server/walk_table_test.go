@@ -623,7 +623,10 @@ var operations = map[string]calls{
 	"Query.platformStats": {public: "they are figures of the whole instance"},
 	"Query.rateLimit":     {},
 
-	"Mutation.exportClicks": {variants: []variant{{}, {only: []string{"ExportClicksInput.workspaceId"}}}},
+	"Mutation.exportClicks": {variants: []variant{
+		{without: []string{"ExportClicksInput.folderId"}}, {without: []string{"ExportClicksInput.linkId"}},
+		{only: []string{"ExportClicksInput.workspaceId"}},
+	}},
 
 	"Subscription.linkClicked": {variants: []variant{
 		{}, {without: []string{"Subscription.linkClicked.linkId"}},
@@ -749,7 +752,7 @@ var together = map[string][]variant{
 
 // generated lists fields whose values differ between successful calls, besides IDs and times.
 var generated = []string{
-	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining",
+	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining", "Folder.linkCount",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf", "Link.qrCode",
 	"CreateWebhookPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",

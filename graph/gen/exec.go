@@ -7394,7 +7394,7 @@ input CreateLinkInput {
   note: String
   "Up to 20 tags of 1 to 50 characters each."
   tags: [String!]
-  "The id of the link's folder, of the same workspace. Default: none."
+  "The id of the link's folder. Error: NOT_FOUND. Default: none."
   folderId: ID
   "The link redirects from this time on, and responds 404 before. Default: immediately."
   startsAt: Time

@@ -40,12 +40,14 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 		members[i], items = c.member, append(items, c.items...)
 	}
 	b.quotas = nil
+	for _, it := range items {
+		if folderID := it.folderID(); folderID != nil {
+			folderIDs = append(folderIDs, *folderID)
+		}
+	}
 	items = slices.DeleteFunc(items, func(it *item) bool { return it.Err != nil || it.isKnown() })
 	for _, it := range items {
 		drafts = append(drafts, it.draft)
-		if it.draft.FolderID != nil {
-			folderIDs = append(folderIDs, *it.draft.FolderID)
-		}
 	}
 	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.WriteLinks, members)
 	lookups, unsafe := b.Destinations.Lookups(tx, link.URLsOf(drafts)...)
@@ -99,17 +101,17 @@ func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folder
 		}
 		for _, it := range c.items {
 			b.items = append(b.items, it)
-			b.start(it, first, unsafe[it.draft])
-			if it.draft != nil && it.draft.FolderID != nil {
-				it.facts.lacksFolder = folders[*it.draft.FolderID] != c.member.ID()
+			it.resetAttempt()
+			if folderID := it.folderID(); folderID != nil {
+				it.facts.lacksFolder = folders[*folderID] != c.member.ID()
 			}
+			b.start(it, first, unsafe[it.draft])
 		}
 	}
 }
 
 // start starts the attempt of an item. Of equal items whose destination is allowed, only the first one has an attempt.
 func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
-	it.resetAttempt()
 	switch {
 	case !it.pending():
 		return
@@ -130,6 +132,14 @@ func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
 		first[same] = it
 	}
 	b.assignCode(it)
+}
+
+// folderID returns the folder that the request puts the link into; nil means none.
+func (it *item) folderID() *string {
+	if it.upsert != nil {
+		return it.upsert.Fields.FolderID.To
+	}
+	return it.in.FolderID
 }
 
 // insert inserts the unresolved links as far as the quotas suffice.

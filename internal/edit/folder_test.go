@@ -80,17 +80,17 @@ func TestFolders_HaveLinks(t *testing.T) {
 			t.Errorf("counts %v", got)
 		}
 		for _, bad := range []string{foreign.ID, "fld_00000000000000000000000000", "no id", "\x00"} {
-			if _, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.InvalidInput) {
+			if _, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("creating in %q: %v", bad, err)
 			}
-			if _, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: moved.ID, FolderID: to(&bad)}); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: moved.ID, FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("moving to %q: %v", bad, err)
 			}
 			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: upserted.OriginalURL,
-				Fields: link.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.InvalidInput) {
+				Fields: link.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("an upsert into %q: %v", bad, err)
 			}
-			if _, err := b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&bad)}); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("planning to move to %q: %v", bad, err)
 			}
 		}
@@ -168,13 +168,13 @@ func TestDeleteFolder_DuringMoves(t *testing.T) {
 			for i, l := range links {
 				moving.Go(func() {
 					_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, FolderID: to(&f.ID)})
-					if err != nil && !errs.Is(err, errs.InvalidInput) {
+					if err != nil && !errs.Is(err, errs.NotFound) {
 						t.Error(err)
 					}
 				})
 				moving.Go(func() {
 					in := creation.Input{URL: fmt.Sprintf("https://example.com/%d/%d", round, i), FolderID: &f.ID}
-					if _, _, err := b.Create(t.Context(), b.Mine, in); err != nil && !errs.Is(err, errs.InvalidInput) {
+					if _, _, err := b.Create(t.Context(), b.Mine, in); err != nil && !errs.Is(err, errs.NotFound) {
 						t.Error(err)
 					}
 				})

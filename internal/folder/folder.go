@@ -5,6 +5,7 @@ package folder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -104,10 +105,11 @@ func (s *Store) Counts(ctx context.Context, m workspace.Membership, ids ...strin
 	return counts, nil
 }
 
-// Lookup returns a lookup of folders by their ids, and a function that returns their workspaces after it. Ids that do not
-// exist are omitted.
+// Lookup returns a lookup of folders by their ids, and a function that returns their workspaces after it. Texts that are no
+// id of a folder are omitted.
 func Lookup(d *db.DB, conn bun.IDB, ids ...string) (lookup db.Lookup, workspaces func() map[string]string) {
 	var rows []*Folder
+	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Folder, one) })
 	if len(ids) > 0 {
 		p := d.Params()
 		lookup = db.Lookup{Params: p, Dest: &rows, Query: conn.NewSelect().Model((*Folder)(nil)).Column("id", "workspace_id").
@@ -124,7 +126,7 @@ func Lookup(d *db.DB, conn bun.IDB, ids ...string) (lookup db.Lookup, workspaces
 
 // ErrUnknown refuses a folder for a link that its workspace does not have.
 func ErrUnknown() *errs.Error {
-	return errs.New(errs.InvalidInput, "The workspace has no folder with this id.").At("folderId")
+	return errs.New(errs.NotFound, "The workspace has no folder with this id.").At("folderId")
 }
 
 // Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or Forbidden.
@@ -159,6 +161,9 @@ func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, na
 
 // Get returns a folder. It returns NotFound or Forbidden.
 func (s *Store) Get(ctx context.Context, m workspace.Membership, folderID string) (*Folder, error) {
+	if !id.Valid(id.Folder, folderID) {
+		return nil, s.Rows().NotFound()
+	}
 	rows, err := s.ByID(ctx, m, folderID)
 	if err == nil && len(rows) == 0 {
 		err = s.Rows().NotFound()

@@ -83,11 +83,6 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 			return err
 		}
 	}
-	if c.FolderID.Set {
-		if err := l.setFolder(c.FolderID.To); err != nil {
-			return err
-		}
-	}
 	if c.ExternalID.Set {
 		if l.ExternalID, err = checkExternalID(c.ExternalID.To); err != nil {
 			return err
@@ -99,6 +94,7 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 		}
 	}
 	before := l.ExpiresAt
+	c.FolderID.Apply(&l.FolderID) // whether it exists is not known here
 	c.StartsAt.Apply(&l.StartsAt)
 	c.ExpiresAt.Apply(&l.ExpiresAt)
 	c.MaxClicks.Apply(&l.MaxClicks)

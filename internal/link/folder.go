@@ -9,19 +9,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/folder"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
-
-// setFolder puts the link into a folder; nil means none. Whether the folder exists is not known here.
-func (l *Link) setFolder(folderID *string) error {
-	if folderID != nil && !id.Valid(id.Folder, *folderID) {
-		return folder.ErrUnknown()
-	}
-	l.FolderID = folderID
-	return nil
-}
 
 // folders returns the workspaces of the folders with the ids. Ids that do not exist are omitted.
 func (s *Store) folders(ctx context.Context, conn bun.IDB, ids ...string) (map[string]string, error) {
@@ -32,7 +22,7 @@ func (s *Store) folders(ctx context.Context, conn bun.IDB, ids ...string) (map[s
 	return workspaces(), nil
 }
 
-// checkFolder returns InvalidInput if the workspace of the link has no such folder.
+// checkFolder returns NotFound if the workspace of the link has no such folder.
 func (s *Store) checkFolder(ctx context.Context, conn bun.IDB, l *Link, folderID string) error {
 	found, err := s.folders(ctx, conn, folderID)
 	if err == nil && found[folderID] != l.WorkspaceID {
