@@ -29,6 +29,21 @@ func (r *mutationResolver) RevokeAPIKey(
 	return &gen.RevokeAPIKeyPayload{APIKey: k}, err
 }
 
+func (r *mutationResolver) RotateAPIKey(
+	ctx context.Context, in gen.RotateAPIKeyInput,
+) (*gen.RotateAPIKeyPayload, error) {
+	p := &gen.RotateAPIKeyPayload{}
+	rotate := func(ctx context.Context, m workspace.Membership, keyID string) (k *apikey.Key, err error) {
+		var secret string
+		k, secret, err = r.Keys.Rotate(ctx, m, keyID, in.OldSecretEndsAt)
+		p.Secret = &secret
+		return k, err
+	}
+	var err error
+	p.APIKey, err = forItem(ctx, &r.Config, in.ID, r.Keys.Rows().WorkspaceOf, rotate)
+	return p, err
+}
+
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {

@@ -50,6 +50,7 @@ var rows = map[string]string{
 	"link_urls":       `INSERT INTO link_urls VALUES ('lnk_$', 'endedUrl', 'ws_$', 'h', 'u')`,
 	"link_metadata":   `INSERT INTO link_metadata VALUES ('lnk_$', 'k', 'ws_$', 'v')`,
 	"grants":          `INSERT INTO grants VALUES ('tgt_$', 'lnk_$', 'ws_$', 5, 0)`,
+	"folders":         `INSERT INTO folders VALUES ('fld_$', 'ws_$', 'n', 'n', now())`,
 	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"link_versions": `INSERT INTO link_versions VALUES ('lnk_$', 1, 'ws_$', now(), now(), 'CREATED', 'usr_$',
 		'{}')`,
@@ -68,7 +69,7 @@ var rows = map[string]string{
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
-	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "utm_templates", "webhooks",
+	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
 	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
@@ -292,7 +293,7 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 					WHERE privilege_type = 'UPDATE') AS granted
 			WHERE grantee = 'linkforge_creator' GROUP BY table_name ORDER BY table_name`
 		want := []string{
-			"audit_events INSERT SELECT", "blocked_hosts SELECT", "grants INSERT SELECT", "grants.exhausted_at UPDATE",
+			"audit_events INSERT SELECT", "blocked_hosts SELECT", "folders SELECT", "grants INSERT SELECT", "grants.exhausted_at UPDATE",
 			"grants.max_clicks UPDATE", "grants.workspace_id UPDATE", "link_metadata INSERT", "link_tags INSERT SELECT",
 			"link_text_queue INSERT", "link_urls INSERT", "link_usage INSERT SELECT", "link_usage.links UPDATE",
 			"links INSERT SELECT", "members SELECT", "scheduled_changes SELECT",

@@ -363,6 +363,8 @@ var fillers = map[string]filler{
 	"CreateApiKeyInput.scopes":                   put(keyScopes()),
 	"CreateApiKeyInput.expiresAt":                later(48 * time.Hour),
 	"RevokeApiKeyInput.id":                       names(keyIDs),
+	"RotateApiKeyInput.id":                       names(keyIDs),
+	"RotateApiKeyInput.oldSecretEndsAt":          later(time.Hour),
 	"AddDomainInput.workspaceId":                 names(workspaceIDs),
 	"AddDomainInput.host":                        names(hosts),
 	"VerifyDomainInput.id":                       names(domainIDs),
@@ -755,7 +757,7 @@ var generated = []string{
 	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining", "Folder.linkCount",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf", "Link.qrCode",
-	"CreateWebhookPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",
+	"CreateWebhookPayload.secret", "RotateApiKeyPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",
 	"WebhookAttempt.error",
 }
 

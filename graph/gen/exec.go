@@ -91,15 +91,16 @@ type ComplexityRoot struct {
 	}
 
 	ApiKey struct {
-		CreatedAt   func(childComplexity int) int
-		CreatedBy   func(childComplexity int) int
-		ExpiresAt   func(childComplexity int) int
-		ID          func(childComplexity int) int
-		LastUsedAt  func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Permissions func(childComplexity int) int
-		Prefix      func(childComplexity int) int
-		RevokedAt   func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		CreatedBy     func(childComplexity int) int
+		ExpiresAt     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		LastUsedAt    func(childComplexity int) int
+		Name          func(childComplexity int) int
+		OldHashEndsAt func(childComplexity int) int
+		Permissions   func(childComplexity int) int
+		Prefix        func(childComplexity int) int
+		RevokedAt     func(childComplexity int) int
 	}
 
 	ApiKeyConnection struct {
@@ -611,6 +612,7 @@ type ComplexityRoot struct {
 		RevertOperation          func(childComplexity int, input RevertOperationInput) int
 		RevokeAPIKey             func(childComplexity int, input RevokeAPIKeyInput) int
 		RevokeInvitation         func(childComplexity int, input RevokeInvitationInput) int
+		RotateAPIKey             func(childComplexity int, input RotateAPIKeyInput) int
 		RotateWebhookSecret      func(childComplexity int, input RotateWebhookSecretInput) int
 		ScheduleLinkChange       func(childComplexity int, input ScheduleLinkChangeInput) int
 		TestWebhook              func(childComplexity int, input TestWebhookInput) int
@@ -810,6 +812,12 @@ type ComplexityRoot struct {
 	RevokeInvitationPayload struct {
 		DeletedID func(childComplexity int) int
 		Errors    func(childComplexity int) int
+	}
+
+	RotateApiKeyPayload struct {
+		APIKey func(childComplexity int) int
+		Errors func(childComplexity int) int
+		Secret func(childComplexity int) int
 	}
 
 	RotateWebhookSecretPayload struct {
@@ -1289,6 +1297,7 @@ type MutationResolver interface {
 	TransferOwnership(ctx context.Context, input TransferOwnershipInput) (*TransferOwnershipPayload, error)
 	CreateAPIKey(ctx context.Context, input CreateAPIKeyInput) (*CreateAPIKeyPayload, error)
 	RevokeAPIKey(ctx context.Context, input RevokeAPIKeyInput) (*RevokeAPIKeyPayload, error)
+	RotateAPIKey(ctx context.Context, input RotateAPIKeyInput) (*RotateAPIKeyPayload, error)
 	AddDomain(ctx context.Context, input AddDomainInput) (*AddDomainPayload, error)
 	VerifyDomain(ctx context.Context, input VerifyDomainInput) (*VerifyDomainPayload, error)
 	UpdateDomain(ctx context.Context, input UpdateDomainInput) (*UpdateDomainPayload, error)
@@ -1494,6 +1503,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.Name(childComplexity), true
+	case "ApiKey.oldSecretEndsAt":
+		if e.ComplexityRoot.ApiKey.OldHashEndsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.OldHashEndsAt(childComplexity), true
 	case "ApiKey.scopes":
 		if e.ComplexityRoot.ApiKey.Permissions == nil {
 			break
@@ -3759,6 +3774,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RevokeInvitation(childComplexity, args["input"].(RevokeInvitationInput)), true
+	case "Mutation.rotateApiKey":
+		if e.ComplexityRoot.Mutation.RotateAPIKey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_rotateApiKey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RotateAPIKey(childComplexity, args["input"].(RotateAPIKeyInput)), true
 	case "Mutation.rotateWebhookSecret":
 		if e.ComplexityRoot.Mutation.RotateWebhookSecret == nil {
 			break
@@ -4593,6 +4619,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RevokeInvitationPayload.Errors(childComplexity), true
+
+	case "RotateApiKeyPayload.apiKey":
+		if e.ComplexityRoot.RotateApiKeyPayload.APIKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateApiKeyPayload.APIKey(childComplexity), true
+	case "RotateApiKeyPayload.errors":
+		if e.ComplexityRoot.RotateApiKeyPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateApiKeyPayload.Errors(childComplexity), true
+	case "RotateApiKeyPayload.secret":
+		if e.ComplexityRoot.RotateApiKeyPayload.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateApiKeyPayload.Secret(childComplexity), true
 
 	case "RotateWebhookSecretPayload.errors":
 		if e.ComplexityRoot.RotateWebhookSecretPayload.Errors == nil {
@@ -6215,6 +6260,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RevertOperationInput", ec.unmarshalInputRevertOperationInput),
 			graphql.NewInputUnmarshaler("RevokeApiKeyInput", ec.unmarshalInputRevokeApiKeyInput),
 			graphql.NewInputUnmarshaler("RevokeInvitationInput", ec.unmarshalInputRevokeInvitationInput),
+			graphql.NewInputUnmarshaler("RotateApiKeyInput", ec.unmarshalInputRotateApiKeyInput),
 			graphql.NewInputUnmarshaler("RotateWebhookSecretInput", ec.unmarshalInputRotateWebhookSecretInput),
 			graphql.NewInputUnmarshaler("RoutingDefaultsInput", ec.unmarshalInputRoutingDefaultsInput),
 			graphql.NewInputUnmarshaler("RoutingRuleInput", ec.unmarshalInputRoutingRuleInput),
@@ -6686,6 +6732,11 @@ type Mutation {
   createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
   "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Needs API_KEYS_WRITE. Error: NOT_FOUND."
   revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload!
+  """
+  Gives an API key another secret. The present one ends at oldSecretEndsAt, the one before it at once. Needs API_KEYS_WRITE.
+  Errors: NOT_FOUND, INVALID_INPUT, EXPIRED for a key that has ended.
+  """
+  rotateApiKey(input: RotateApiKeyInput!): RotateApiKeyPayload!
 
   # Domains
   """
@@ -7327,6 +7378,24 @@ input RevokeApiKeyInput {
 type RevokeApiKeyPayload {
   "The key, now revoked; null when there are errors."
   apiKey: ApiKey
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of rotateApiKey."
+input RotateApiKeyInput {
+  "The key's id."
+  id: ID!
+  "When the present secret ends, at most seven days ahead. Default: now."
+  oldSecretEndsAt: Time
+}
+
+"Payload of rotateApiKey."
+type RotateApiKeyPayload {
+  "The key; null when there are errors."
+  apiKey: ApiKey
+  "The new secret. It is returned only here."
+  secret: String
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -8351,6 +8420,8 @@ type ApiKey implements Node {
   createdAt: Time!
   "Expiration; null: never."
   expiresAt: Time
+  "When the secret before the last rotation ends or has ended; null: there was none, or it ended at once."
+  oldSecretEndsAt: Time
   "Time of the last use, to the minute; null: never used."
   lastUsedAt: Time
   "Time of revocation; null if it is not revoked."
@@ -8657,6 +8728,8 @@ enum EventType {
   OWNERSHIP_TRANSFERRED
   "An API key was created."
   API_KEY_CREATED
+  "An API key got another secret."
+  API_KEY_ROTATED
   "An API key was revoked."
   API_KEY_REVOKED
   "A domain was added."
@@ -10482,6 +10555,8 @@ func (ec *executionContext) childFields_ApiKey(ctx context.Context, field graphq
 		return ec.fieldContext_ApiKey_createdAt(ctx, field)
 	case "expiresAt":
 		return ec.fieldContext_ApiKey_expiresAt(ctx, field)
+	case "oldSecretEndsAt":
+		return ec.fieldContext_ApiKey_oldSecretEndsAt(ctx, field)
 	case "lastUsedAt":
 		return ec.fieldContext_ApiKey_lastUsedAt(ctx, field)
 	case "revokedAt":
@@ -11758,6 +11833,18 @@ func (ec *executionContext) childFields_RevokeInvitationPayload(ctx context.Cont
 		return ec.fieldContext_RevokeInvitationPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RevokeInvitationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RotateApiKeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "apiKey":
+		return ec.fieldContext_RotateApiKeyPayload_apiKey(ctx, field)
+	case "secret":
+		return ec.fieldContext_RotateApiKeyPayload_secret(ctx, field)
+	case "errors":
+		return ec.fieldContext_RotateApiKeyPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RotateApiKeyPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_RotateWebhookSecretPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13342,6 +13429,20 @@ func (ec *executionContext) field_Mutation_revokeInvitation_args(ctx context.Con
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_rotateApiKey_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RotateAPIKeyInput, error) {
+			return ec.unmarshalNRotateApiKeyInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_rotateWebhookSecret_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -14639,6 +14740,29 @@ func (ec *executionContext) _ApiKey_expiresAt(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ApiKey_oldSecretEndsAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_oldSecretEndsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OldHashEndsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_oldSecretEndsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
 }
 
@@ -23321,6 +23445,50 @@ func (ec *executionContext) fieldContext_Mutation_revokeApiKey(ctx context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_rotateApiKey(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_rotateApiKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RotateAPIKey(ctx, fc.Args["input"].(RotateAPIKeyInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RotateAPIKeyPayload) graphql.Marshaler {
+			return ec.marshalNRotateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_rotateApiKey(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RotateApiKeyPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_rotateApiKey_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_addDomain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -27595,6 +27763,93 @@ func (ec *executionContext) _RevokeInvitationPayload_errors(ctx context.Context,
 func (ec *executionContext) fieldContext_RevokeInvitationPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "RevokeInvitationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RotateApiKeyPayload_apiKey(ctx context.Context, field graphql.CollectedField, obj *RotateAPIKeyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RotateApiKeyPayload_apiKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.APIKey, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
+			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RotateApiKeyPayload_apiKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RotateApiKeyPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiKey(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RotateApiKeyPayload_secret(ctx context.Context, field graphql.CollectedField, obj *RotateAPIKeyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RotateApiKeyPayload_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RotateApiKeyPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RotateApiKeyPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _RotateApiKeyPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RotateAPIKeyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RotateApiKeyPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RotateApiKeyPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RotateApiKeyPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -38677,6 +38932,55 @@ func UnmarshalRevokeInvitationInput(ctx context.Context, raw any) (RevokeInvitat
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRotateApiKeyInput(ctx context.Context, obj any) (RotateAPIKeyInput, error) {
+	var it RotateAPIKeyInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "oldSecretEndsAt"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "oldSecretEndsAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("oldSecretEndsAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OldSecretEndsAt = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRotateApiKeyInput unmarshals raw into the RotateApiKeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRotateApiKeyInput(ctx context.Context, raw any) (RotateAPIKeyInput, error) {
+	var out RotateAPIKeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RotateApiKeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRotateWebhookSecretInput(ctx context.Context, obj any) (RotateWebhookSecretInput, error) {
 	var it RotateWebhookSecretInput
 	if obj == nil {
@@ -40736,6 +41040,11 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "expiresAt":
 			out.Values[i] = ec._ApiKey_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "oldSecretEndsAt":
+			out.Values[i] = ec._ApiKey_oldSecretEndsAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -44110,6 +44419,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "rotateApiKey":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_rotateApiKey(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "addDomain":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_addDomain(ctx, field)
@@ -45657,6 +45973,49 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 			}
 		case "errors":
 			out.Values[i] = ec._RevokeInvitationPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var rotateApiKeyPayloadImplementors = []string{"RotateApiKeyPayload"}
+
+func (ec *executionContext) _RotateApiKeyPayload(ctx context.Context, sel ast.SelectionSet, obj *RotateAPIKeyPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rotateApiKeyPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RotateApiKeyPayload")
+		case "apiKey":
+			out.Values[i] = ec._RotateApiKeyPayload_apiKey(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._RotateApiKeyPayload_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RotateApiKeyPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -50528,6 +50887,19 @@ func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 		graphql.AddInvalidNullFromMarshaler(ctx, "Role!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNRotateApiKeyInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyInput(ctx context.Context, v any) (RotateAPIKeyInput, error) {
+	res, err := ec.unmarshalInputRotateApiKeyInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRotateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *RotateAPIKeyPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RotateApiKeyPayload!")
+		return graphql.Null
+	}
+	return ec._RotateApiKeyPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRotateWebhookSecretInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretInput(ctx context.Context, v any) (RotateWebhookSecretInput, error) {

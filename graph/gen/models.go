@@ -1226,6 +1226,24 @@ type RevokeInvitationPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of rotateApiKey.
+type RotateAPIKeyInput struct {
+	// The key's id.
+	ID string `json:"id"`
+	// When the present secret ends, at most seven days ahead. Default: now.
+	OldSecretEndsAt *time.Time `json:"oldSecretEndsAt,omitempty"`
+}
+
+// Payload of rotateApiKey.
+type RotateAPIKeyPayload struct {
+	// The key; null when there are errors.
+	APIKey *apikey.Key `json:"apiKey,omitempty"`
+	// The new secret. It is returned only here.
+	Secret *string `json:"secret,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of rotateWebhookSecret.
 type RotateWebhookSecretInput struct {
 	// The webhook.

@@ -1,4 +1,4 @@
-// Package apikey owns the API keys of workspaces: it creates, lists, revokes and authenticates
+// Package apikey owns the API keys of workspaces: it creates, lists, rotates, revokes and authenticates
 // them. The permissions of a key follow from its scopes in package workspace. Callers are graph,
 // account, which authenticates requests, and the HTTP exports.
 package apikey
@@ -28,6 +28,8 @@ const (
 	shownPrefix = len(account.KeyPrefix) + 8
 	// usedEvery is the precision of LastUsedAt: it is written at most this often.
 	usedEvery = time.Minute
+	// maxOverlap is how long the secret before a rotation can stay valid.
+	maxOverlap = 7 * 24 * time.Hour
 )
 
 // Key is an API key. Only a hash of its secret is stored.
@@ -40,6 +42,9 @@ type Key struct {
 	// Prefix is the beginning of the secret.
 	Prefix string
 	Hash   []byte
+	// OldHash is that of the secret before the last rotation, which is valid until OldHashEndsAt.
+	OldHash       []byte
+	OldHashEndsAt *time.Time
 	// Scopes are permissions, separated by spaces.
 	Scopes     string
 	CreatedBy  string
@@ -103,11 +108,11 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 	if in.ExpiresAt != nil && !in.ExpiresAt.After(now) {
 		return nil, "", errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
 	}
-	secret = account.KeyPrefix + rand.Text()
 	k := &Key{
-		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Prefix: secret[:shownPrefix], Hash: account.HashSecret(secret),
-		Scopes: scopes, CreatedBy: m.AccountID(), CreatedAt: now, ExpiresAt: in.ExpiresAt,
+		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Scopes: scopes, CreatedBy: m.AccountID(), CreatedAt: now,
+		ExpiresAt: in.ExpiresAt,
 	}
+	secret = k.newSecret()
 	// A key outlives its creator's membership, so the membership is locked while it is created.
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
 		if err := s.checkNumber(ctx, tx, m, now); err != nil {
@@ -122,6 +127,13 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 		return nil, "", fmt.Errorf("creating an API key: %w", err)
 	}
 	return k, secret, nil
+}
+
+// newSecret gives the key a secret, and returns it.
+func (k *Key) newSecret() string {
+	secret := account.KeyPrefix + rand.Text()
+	k.Prefix, k.Hash = secret[:shownPrefix], account.HashSecret(secret)
+	return secret
 }
 
 // checkNumber returns QuotaExceeded if the workspace has as many active keys as it may have.
@@ -207,11 +219,51 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 	return k, nil
 }
 
+// Rotate gives a key another secret, and returns it. The present secret is valid until oldEndsAt; nil means that it ends now,
+// as the one before it does in any case. It returns NotFound, InvalidInput, Expired for a key that has ended, or Forbidden.
+func (s *Store) Rotate(
+	ctx context.Context, m workspace.Membership, keyID string, oldEndsAt *time.Time,
+) (_ *Key, secret string, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteKeys)
+	if err != nil {
+		return nil, "", err
+	}
+	now := s.now()
+	if oldEndsAt != nil && (!oldEndsAt.After(now) || oldEndsAt.After(now.Add(maxOverlap))) {
+		return nil, "", errs.New(errs.InvalidInput, "oldSecretEndsAt must be in the next seven days.").At("oldSecretEndsAt")
+	}
+	k := &Key{}
+	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
+		q := tx.NewSelect().Model(k).Where("workspace_id = ?", m.ID()).Where("id = ?", keyID)
+		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
+			return err
+		}
+		if k.RevokedAt != nil || k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
+			return errs.New(errs.Expired, "The API key has ended. Create another one.").At("id")
+		}
+		k.OldHash, k.OldHashEndsAt = nil, nil
+		if oldEndsAt != nil {
+			k.OldHash, k.OldHashEndsAt = k.Hash, new(db.Instant(*oldEndsAt))
+		}
+		secret = k.newSecret()
+		_, err := tx.NewUpdate().Model(k).Column("prefix", "hash", "old_hash", "old_hash_ends_at").WherePK().Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, now, audit.KeyRotated, k.ID, nil)
+	})
+	if err != nil {
+		return nil, "", db.NoRowsAs(s.Rows().NotFound(), err, "rotating an API key")
+	}
+	return k, secret, nil
+}
+
 // Authenticate returns the credential that the secret proves. It reads the database each time, so
 // that every node refuses a revoked key at once. It implements account.Keys and returns
 // Unauthenticated.
 func (s *Store) Authenticate(ctx context.Context, secret string) (*account.Key, error) {
-	k, err := s.valid(ctx, "hash = ?", account.HashSecret(secret))
+	hash := account.HashSecret(secret)
+	k, err := s.valid(ctx, "(hash = ? OR old_hash = ? AND old_hash_ends_at > ?)", hash, hash, s.now())
 	if err != nil {
 		return nil, err
 	}
@@ -237,9 +289,9 @@ func (s *Store) Valid(ctx context.Context, keyID string) (*account.Key, error) {
 }
 
 // valid returns the key that the condition identifies, as the primary database has it.
-func (s *Store) valid(ctx context.Context, where string, arg any) (*Key, error) {
+func (s *Store) valid(ctx context.Context, where string, args ...any) (*Key, error) {
 	k := &Key{}
-	err := s.DB.NewSelect().Model(k).Where(where, arg).Where("revoked_at IS NULL").
+	err := s.DB.NewSelect().Model(k).Where(where, args...).Where("revoked_at IS NULL").
 		Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(db.AsResolver(ctx))
 	if err != nil {
 		invalid := errs.New(errs.Unauthenticated, "The API key is invalid, expired or revoked.")

@@ -346,3 +346,67 @@ func TestCreate_BoundsActiveKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestRotate_KeepsTheOldSecretUntilItEnds: of the secrets that a key has had, the newest one is valid, and the one before it until
+// the given time.
+func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		k, first := b.key(t, b.mine, workspace.ReadLinks)
+		valid := func(secret string) bool {
+			got, err := b.Authenticate(t.Context(), secret)
+			if err != nil && !errs.Is(err, errs.Unauthenticated) {
+				t.Fatal(err)
+			}
+			return err == nil && got.ID == k.ID
+		}
+		rotate := func(ends *time.Time) string {
+			rotated, secret, err := b.Rotate(t.Context(), b.mine, k.ID, ends)
+			must.NoError(t, err)
+			if !strings.HasPrefix(secret, rotated.Prefix) || rotated.ID != k.ID || !strings.HasPrefix(secret, account.KeyPrefix) {
+				t.Errorf("%+v of %q", rotated, secret)
+			}
+			return secret
+		}
+		second := rotate(new(b.now.Add(time.Hour)))
+		if !valid(first) || !valid(second) {
+			t.Error("a secret is not valid while both are")
+		}
+		b.now = b.now.Add(time.Hour)
+		if valid(first) || !valid(second) {
+			t.Error("the old secret outlives its end")
+		}
+		third := rotate(new(b.now.Add(maxOverlap)))
+		fourth := rotate(new(b.now.Add(maxOverlap)))
+		if valid(second) || !valid(third) || !valid(fourth) {
+			t.Error("a third secret is valid")
+		}
+		fifth := rotate(nil)
+		if valid(fourth) || !valid(fifth) {
+			t.Error("the old secret does not end at once")
+		}
+		for name, ends := range map[string]time.Time{"now": b.now, "the past": b.now.Add(-time.Hour), "later": b.now.Add(maxOverlap + time.Second)} {
+			if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, &ends); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, _, err := b.Rotate(t.Context(), b.theirs, k.ID, nil); !errs.Is(err, errs.NotFound) {
+			t.Errorf("rotating another workspace's key: %v", err)
+		}
+		sixth := rotate(new(b.now.Add(time.Hour)))
+		must.Value(b.Revoke(t.Context(), b.mine, k.ID))(t)
+		if valid(fifth) || valid(sixth) {
+			t.Error("a revoked key is valid")
+		}
+		if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, nil); !errs.Is(err, errs.Expired) {
+			t.Errorf("rotating a revoked key: %v", err)
+		}
+		ending, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: new(b.now.Add(time.Minute))})
+		must.NoError(t, err)
+		b.now = b.now.Add(time.Minute)
+		if _, _, err := b.Rotate(t.Context(), b.mine, ending.ID, nil); !errs.Is(err, errs.Expired) {
+			t.Errorf("rotating an expired key: %v", err)
+		}
+	})
+}

@@ -40,6 +40,7 @@ const (
 	MemberRemoved        Action = "MEMBER_REMOVED"
 	OwnershipTransferred Action = "OWNERSHIP_TRANSFERRED"
 	KeyCreated           Action = "API_KEY_CREATED"
+	KeyRotated           Action = "API_KEY_ROTATED"
 	KeyRevoked           Action = "API_KEY_REVOKED"
 	DomainAdded          Action = "DOMAIN_ADDED"
 	DomainVerified       Action = "DOMAIN_VERIFIED"
