@@ -689,6 +689,7 @@ var operations = map[string]calls{
 	"Mutation.transferOwnership": {},
 	"Mutation.createApiKey":      {},
 	"Mutation.revokeApiKey":      {},
+	"Mutation.rotateApiKey":      {},
 	// also for a host that another tenant has verified: adding it needs no proof
 	"Mutation.addDomain":    {},
 	"Mutation.verifyDomain": {},
