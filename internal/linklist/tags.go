@@ -40,60 +40,56 @@ func (s *Store) ListTags(
 	}
 	ctx, cancel := s.DB.Briefly(ctx)
 	defer cancel()
-	var tags []*Tag
-	for after, more := r.After, true; more && len(tags) <= r.Size; {
-		var names []string
-		if names, after, more, err = s.tagNames(ctx, m, validate.Fold(prefix), after, r.Size+1-len(tags)); err != nil {
-			return p, fmt.Errorf("listing tags: %w", err)
-		}
-		some, err := s.countTagged(ctx, m, names)
-		if err != nil {
-			return p, fmt.Errorf("counting the links of tags: %w", err)
-		}
-		tags = append(tags, some...)
+	names, err := s.tagNames(ctx, m, validate.Fold(prefix), r)
+	if err != nil {
+		return p, fmt.Errorf("listing tags: %w", err)
 	}
-	p = page.Cut(r, tags)
+	of := page.Cut(r, names)
+	p.HasNext, p.HasPrevious = of.HasNext, of.HasPrevious
+	if p.Items, err = s.countTagged(ctx, m, of.Items); err != nil {
+		return p, fmt.Errorf("counting the links of tags: %w", err)
+	}
 	for _, tag := range p.Items {
 		p.Cursors = append(p.Cursors, r.Order.Cursor(tag.Name, ""))
 	}
 	return p, nil
 }
 
-// tagNames returns up to n names after a name that begin with the folded prefix, in their order, and where to continue; more is
-// false at the end. The databases fold ASCII only, so all names are read, each by one access to the primary key.
-func (s *Store) tagNames(
-	ctx context.Context, m workspace.Membership, prefix, after string, n int,
-) (names []string, next string, more bool, err error) {
-	limit := n
+// tagNames returns the names of a page and one more that begin with the folded prefix, in their order. The databases fold ASCII
+// only, so all names are read, each by one access to the primary key.
+func (s *Store) tagNames(ctx context.Context, m workspace.Membership, prefix string, r page.Request) (names []string, err error) {
+	limit := r.Size + 1
 	if prefix != "" {
 		limit = tagBatch
 	}
-	for {
+	for after := r.After; ; {
 		var some []string
 		err := s.DB.NewRaw("WITH RECURSIVE names (tag) AS (SELECT (?) UNION ALL SELECT (?) FROM names WHERE tag IS NOT NULL) "+
 			"SELECT tag FROM names WHERE tag IS NOT NULL LIMIT ?",
 			s.nextTag(m, "?", after), s.nextTag(m, "names.tag"), limit).Scan(ctx, &some)
 		if err != nil {
-			return nil, "", false, err
+			return nil, err
 		}
 		for _, name := range some {
 			if after = name; strings.HasPrefix(validate.Fold(name), prefix) {
 				names = append(names, name)
 			}
-			if len(names) == n {
-				return names, after, true, nil
+			if len(names) > r.Size {
+				return names, nil
 			}
 		}
 		if len(some) < limit {
-			return names, after, false, nil
+			return names, nil
 		}
 	}
 }
 
-// nextTag selects the first name after another one.
+// nextTag selects the first name after another one that a link has which is not deleted. CROSS JOIN makes SQLite start with the
+// tags (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
 func (s *Store) nextTag(m workspace.Membership, name string, args ...any) *bun.SelectQuery {
-	return s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("t.tag").Where("t.workspace_id = ?", m.ID()).
-		Where("t.tag > "+name, args...).OrderExpr("t.tag").Limit(1)
+	return s.DB.NewSelect().TableExpr("link_tags AS t CROSS JOIN links AS link").ColumnExpr("t.tag").
+		Where("link.id = t.link_id").Where("t.workspace_id = ?", m.ID()).Where("t.tag > "+name, args...).Where(notDeleted).
+		OrderExpr("t.tag").Limit(1)
 }
 
 // countTagged returns the tags of the names that links have, in the order of the names. It counts the rows of tags, which an
