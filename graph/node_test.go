@@ -106,7 +106,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
-	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
+	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination", Tags: []string{"tag"},
 		Title: &title})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
