@@ -111,7 +111,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	f := &folder.Folder{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now}
 	w.insert(t, f)
 	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
-		Title: &title, FolderID: &f.ID})
+		Title: &title, Tags: []string{"tag"}, FolderID: &f.ID})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)

@@ -28,6 +28,7 @@ var typePermissions = map[string]workspace.Permission{
 	"UtmTemplate":      workspace.ReadLinks,
 	"Member":           workspace.ReadMembers,
 	"UnmatchedRequest": workspace.ReadStats,
+	"Tag":              workspace.ReadLinks,
 	"Stats":            workspace.ReadStats,
 	"StatsPoint":       workspace.ReadStats,
 	"StatsSlice":       workspace.ReadStats,

@@ -144,6 +144,7 @@ var (
 		"Click":           "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"Quota": "LINKS_READ", "Folder": "LINKS_READ",
 		"Latency": "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
+		"Tag":    "LINKS_READ",
 		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "User": "MEMBERS_READ",

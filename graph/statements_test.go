@@ -51,6 +51,7 @@ var counted = map[string]string{
 	"Workspace.domains":           ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.folders":           ofWorkspace(`folders(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.utmTemplates":      ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.tags":              ofWorkspace(`tags(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.webhooks":          ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
 	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: $n) { edges ` +
 		`{ cursor node { %s } } } } } }`,

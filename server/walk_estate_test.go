@@ -275,6 +275,7 @@ func (e *estate) createLinks() {
 		"https://verified-" + e.mark + ".example/" + code,
 	}
 	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
+	e.ids[tagPlaces] = []string{" TAG+ tag-plain-" + e.mark}
 }
 
 // createRules creates a link with a rule.

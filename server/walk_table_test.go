@@ -89,6 +89,7 @@ var (
 	scheduledIDs   = &kind{}
 	operationIDs   = &kind{}
 	templatePlaces = &kind{theirs: true, wrap: cursor}
+	tagPlaces      = &kind{theirs: true, wrap: cursor}
 	webhookIDs     = &kind{}
 	// deliveryIDs belong to one webhook each.
 	deliveryIDs = &kind{theirs: true}
@@ -489,6 +490,12 @@ var fillers = map[string]filler{
 	"DeleteFolderInput.id":                      names(folderIDs),
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
+	"Workspace.tags.first":                      small,
+	"Workspace.tags.after":                      names(tagPlaces),
+	"Workspace.tags.prefix":                     names(tags),
+	"ReplaceTagsInput.workspaceId":              names(workspaceIDs),
+	"ReplaceTagsInput.from":                     names(tags),
+	"ReplaceTagsInput.to":                       put("another tag"),
 	"UpdateWorkspaceInput.primaryDomainId":      names(domainIDs),
 	"UpdateWorkspaceInput.notFoundUrl":          put("https://example.com/elsewhere"),
 	"UpdateWorkspaceInput.endedUrl":             put("https://example.com/elsewhere"),
@@ -641,6 +648,7 @@ var operations = map[string]calls{
 	"Mutation.scheduleLinkChange": {variants: []variant{{without: unrouted()}}, refuses: "INVALID_INPUT"},
 	"Mutation.cancelLinkChange":   {},
 	"Mutation.revertOperation":    {alone: true},
+	"Mutation.replaceTags":        {},
 	"Mutation.updateDomain":       {},
 	// Templates have values of their own. A name is taken by the call before.
 	"Mutation.createUtmTemplate": {taken: "CONFLICT", variants: []variant{{without: []string{"UtmInput.templateId"}}}},

@@ -602,6 +602,7 @@ type ComplexityRoot struct {
 		Register                 func(childComplexity int, input RegisterInput) int
 		RemoveDomain             func(childComplexity int, input RemoveDomainInput) int
 		RemoveMember             func(childComplexity int, input RemoveMemberInput) int
+		ReplaceTags              func(childComplexity int, input ReplaceTagsInput) int
 		ReportLink               func(childComplexity int, input ReportLinkInput) int
 		RequestEmailVerification func(childComplexity int, input RequestEmailVerificationInput) int
 		RequestPasswordReset     func(childComplexity int, input RequestPasswordResetInput) int
@@ -755,6 +756,13 @@ type ComplexityRoot struct {
 		DeletedID        func(childComplexity int) int
 		Errors           func(childComplexity int) int
 		ScheduledChanges func(childComplexity int) int
+	}
+
+	ReplaceTagsPayload struct {
+		Changed     func(childComplexity int) int
+		Errors      func(childComplexity int) int
+		OperationID func(childComplexity int) int
+		Remaining   func(childComplexity int) int
 	}
 
 	ReportLinkPayload struct {
@@ -925,6 +933,22 @@ type ComplexityRoot struct {
 	Subscription struct {
 		EventCommitted func(childComplexity int, workspaceID string, types []audit.Action, linkID *string, after *string) int
 		LinkClicked    func(childComplexity int, workspaceID string, linkID *string, after *string) int
+	}
+
+	Tag struct {
+		LinkCount func(childComplexity int) int
+		Name      func(childComplexity int) int
+	}
+
+	TagConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	TagEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	TestWebhookPayload struct {
@@ -1185,6 +1209,7 @@ type ComplexityRoot struct {
 		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
 		Stats                 func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) int
+		Tags                  func(childComplexity int, first *int, after *string, prefix *string) int
 		UnmatchedRequests     func(childComplexity int, first *int) int
 		UtmTemplates          func(childComplexity int, first *int, after *string) int
 		Webhooks              func(childComplexity int, first *int, after *string) int
@@ -1313,6 +1338,7 @@ type MutationResolver interface {
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
 	RevertLink(ctx context.Context, input RevertLinkInput) (*RevertLinkPayload, error)
 	RevertOperation(ctx context.Context, input RevertOperationInput) (*RevertOperationPayload, error)
+	ReplaceTags(ctx context.Context, input ReplaceTagsInput) (*ReplaceTagsPayload, error)
 	ScheduleLinkChange(ctx context.Context, input ScheduleLinkChangeInput) (*ScheduleLinkChangePayload, error)
 	CancelLinkChange(ctx context.Context, input CancelLinkChangeInput) (*CancelLinkChangePayload, error)
 	CreateAnonymousLink(ctx context.Context, input CreateAnonymousLinkInput) (*CreateAnonymousLinkPayload, error)
@@ -1421,6 +1447,7 @@ type WorkspaceResolver interface {
 	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
 	Folders(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*FolderConnection, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
+	Tags(ctx context.Context, obj *workspace.Membership, first *int, after *string, prefix *string) (*TagConnection, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -3664,6 +3691,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RemoveMember(childComplexity, args["input"].(RemoveMemberInput)), true
+	case "Mutation.replaceTags":
+		if e.ComplexityRoot.Mutation.ReplaceTags == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_replaceTags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ReplaceTags(childComplexity, args["input"].(ReplaceTagsInput)), true
 	case "Mutation.reportLink":
 		if e.ComplexityRoot.Mutation.ReportLink == nil {
 			break
@@ -4465,6 +4503,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RemoveMemberPayload.ScheduledChanges(childComplexity), true
 
+	case "ReplaceTagsPayload.changed":
+		if e.ComplexityRoot.ReplaceTagsPayload.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplaceTagsPayload.Changed(childComplexity), true
+	case "ReplaceTagsPayload.errors":
+		if e.ComplexityRoot.ReplaceTagsPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplaceTagsPayload.Errors(childComplexity), true
+	case "ReplaceTagsPayload.operationId":
+		if e.ComplexityRoot.ReplaceTagsPayload.OperationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplaceTagsPayload.OperationID(childComplexity), true
+	case "ReplaceTagsPayload.remaining":
+		if e.ComplexityRoot.ReplaceTagsPayload.Remaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplaceTagsPayload.Remaining(childComplexity), true
+
 	case "ReportLinkPayload.errors":
 		if e.ComplexityRoot.ReportLinkPayload.Errors == nil {
 			break
@@ -5062,6 +5125,51 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.LinkClicked(childComplexity, args["workspaceId"].(string), args["linkId"].(*string), args["after"].(*string)), true
+
+	case "Tag.linkCount":
+		if e.ComplexityRoot.Tag.LinkCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Tag.LinkCount(childComplexity), true
+	case "Tag.name":
+		if e.ComplexityRoot.Tag.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Tag.Name(childComplexity), true
+
+	case "TagConnection.edges":
+		if e.ComplexityRoot.TagConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TagConnection.Edges(childComplexity), true
+	case "TagConnection.nodes":
+		if e.ComplexityRoot.TagConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TagConnection.Nodes(childComplexity), true
+	case "TagConnection.pageInfo":
+		if e.ComplexityRoot.TagConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TagConnection.PageInfo(childComplexity), true
+
+	case "TagEdge.cursor":
+		if e.ComplexityRoot.TagEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TagEdge.Cursor(childComplexity), true
+	case "TagEdge.node":
+		if e.ComplexityRoot.TagEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TagEdge.Node(childComplexity), true
 
 	case "TestWebhookPayload.attempt":
 		if e.ComplexityRoot.TestWebhookPayload.Attempt == nil {
@@ -6126,6 +6234,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*clickstore.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string), args["folderId"].(*string)), true
+	case "Workspace.tags":
+		if e.ComplexityRoot.Workspace.Tags == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_tags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Tags(childComplexity, args["first"].(*int), args["after"].(*string), args["prefix"].(*string)), true
 	case "Workspace.unmatchedRequests":
 		if e.ComplexityRoot.Workspace.UnmatchedRequests == nil {
 			break
@@ -6250,6 +6369,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RegisterInput", ec.unmarshalInputRegisterInput),
 			graphql.NewInputUnmarshaler("RemoveDomainInput", ec.unmarshalInputRemoveDomainInput),
 			graphql.NewInputUnmarshaler("RemoveMemberInput", ec.unmarshalInputRemoveMemberInput),
+			graphql.NewInputUnmarshaler("ReplaceTagsInput", ec.unmarshalInputReplaceTagsInput),
 			graphql.NewInputUnmarshaler("ReportLinkInput", ec.unmarshalInputReportLinkInput),
 			graphql.NewInputUnmarshaler("RequestEmailVerificationInput", ec.unmarshalInputRequestEmailVerificationInput),
 			graphql.NewInputUnmarshaler("RequestPasswordResetInput", ec.unmarshalInputRequestPasswordResetInput),
@@ -6823,6 +6943,12 @@ type Mutation {
   Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
   """
   revertOperation(input: RevertOperationInput!): RevertOperationPayload! @cost(free: 15) @listSize(assumedSize: 1000)
+  """
+  Renames, merges or removes tags: gives the links that have one of the tags another one instead, up to 1,000 links per call, each like
+  updateLink, also deleted ones. The tags of webhooks follow with the last call; those of a webhook that has no others stay when they are
+  removed. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT.
+  """
+  replaceTags(input: ReplaceTagsInput!): ReplaceTagsPayload! @cost(free: 15) @listSize(assumedSize: 1000)
   """
   Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
   updateLink; QUOTA_EXCEEDED.
@@ -8021,6 +8147,28 @@ type RevertLinkResult {
   errors: [UserError!]!
 }
 
+"Input of replaceTags."
+input ReplaceTagsInput {
+  "The workspace."
+  workspaceId: ID!
+  "The tags to replace, 1 to 20."
+  from: [String!]!
+  "The tag that their links get instead, which may be one of them. Default: none; the tags are removed."
+  to: String
+}
+
+"Payload of replaceTags."
+type ReplaceTagsPayload {
+  "The number of links that this call changed, up to 1,000."
+  changed: Int!
+  "How many links still have one of the tags; call again until it is 0."
+  remaining: Int64!
+  "The id for revertOperation, the same for all calls with equal input on a day of UTC; null if nothing changed."
+  operationId: ID
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
 "Input of deleteLink."
 input DeleteLinkInput {
   "The link's id."
@@ -8338,6 +8486,41 @@ type Workspace implements Node {
     "Returns items after this cursor."
     after: String
   ): UtmTemplateConnection! @listSize
+  "The tags of its links, in the order of their code points. Costs a point more per 100 links. Fails with INVALID_INPUT."
+  tags(
+    "Number of items, 1 to 100. Default: 20."
+    first: Int
+    "Returns items after this cursor."
+    after: String
+    "How the names begin, without regard to case, up to 50 characters. Default: all."
+    prefix: String
+  ): TagConnection! @cost(weight: 20) @listSize
+}
+
+"A tag of links. Tags come and go with the links that have them."
+type Tag {
+  "The name, 1 to 50 characters."
+  name: String!
+  "The number of links that have it, without deleted ones."
+  linkCount: Int64!
+}
+
+"A page of tags."
+type TagConnection {
+  "The tags, each with its cursor."
+  edges: [TagEdge!]!
+  "The same objects without their cursors."
+  nodes: [Tag!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A tag in a page."
+type TagEdge {
+  "Its cursor."
+  cursor: String!
+  "The tag."
+  node: Tag!
 }
 
 "The membership of a user in a workspace."
@@ -8756,6 +8939,8 @@ enum EventType {
   UTM_TEMPLATE_UPDATED
   "A UTM template was deleted."
   UTM_TEMPLATE_DELETED
+  "Tags of links were renamed, merged or removed; the details name them."
+  TAGS_REPLACED
   "A webhook was created."
   WEBHOOK_CREATED
   "A webhook was changed."
@@ -11721,6 +11906,20 @@ func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type RemoveMemberPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ReplaceTagsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "changed":
+		return ec.fieldContext_ReplaceTagsPayload_changed(ctx, field)
+	case "remaining":
+		return ec.fieldContext_ReplaceTagsPayload_remaining(ctx, field)
+	case "operationId":
+		return ec.fieldContext_ReplaceTagsPayload_operationId(ctx, field)
+	case "errors":
+		return ec.fieldContext_ReplaceTagsPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplaceTagsPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ReportLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "reported":
@@ -12049,6 +12248,38 @@ func (ec *executionContext) childFields_StatsSlice(ctx context.Context, field gr
 		return ec.fieldContext_StatsSlice_bots(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StatsSlice", field.Name)
+}
+
+func (ec *executionContext) childFields_Tag(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Tag_name(ctx, field)
+	case "linkCount":
+		return ec.fieldContext_Tag_linkCount(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Tag", field.Name)
+}
+
+func (ec *executionContext) childFields_TagConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_TagConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_TagConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_TagConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TagConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_TagEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_TagEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_TagEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TagEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_TestWebhookPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12573,6 +12804,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_folders(ctx, field)
 	case "utmTemplates":
 		return ec.fieldContext_Workspace_utmTemplates(ctx, field)
+	case "tags":
+		return ec.fieldContext_Workspace_tags(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Workspace", field.Name)
 }
@@ -13281,6 +13514,20 @@ func (ec *executionContext) field_Mutation_removeMember_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (RemoveMemberInput, error) {
 			return ec.unmarshalNRemoveMemberInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_replaceTags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ReplaceTagsInput, error) {
+			return ec.unmarshalNReplaceTagsInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -14310,6 +14557,36 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["folderId"] = arg4
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_tags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "prefix",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["prefix"] = arg2
 	return args, nil
 }
 
@@ -24149,6 +24426,50 @@ func (ec *executionContext) fieldContext_Mutation_revertOperation(ctx context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_replaceTags(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_replaceTags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ReplaceTags(ctx, fc.Args["input"].(ReplaceTagsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReplaceTagsPayload) graphql.Marshaler {
+			return ec.marshalNReplaceTagsPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_replaceTags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplaceTagsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_replaceTags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_scheduleLinkChange(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -27059,6 +27380,107 @@ func (ec *executionContext) fieldContext_RemoveMemberPayload_errors(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _ReplaceTagsPayload_changed(ctx context.Context, field graphql.CollectedField, obj *ReplaceTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplaceTagsPayload_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplaceTagsPayload_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplaceTagsPayload", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ReplaceTagsPayload_remaining(ctx context.Context, field graphql.CollectedField, obj *ReplaceTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplaceTagsPayload_remaining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Remaining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplaceTagsPayload_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplaceTagsPayload", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ReplaceTagsPayload_operationId(ctx context.Context, field graphql.CollectedField, obj *ReplaceTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplaceTagsPayload_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplaceTagsPayload_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplaceTagsPayload", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplaceTagsPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ReplaceTagsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplaceTagsPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplaceTagsPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplaceTagsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ReportLinkPayload_reported(ctx context.Context, field graphql.CollectedField, obj *ReportLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -29606,6 +30028,203 @@ func (ec *executionContext) fieldContext_Subscription_eventCommitted(ctx context
 	if fc.Args, err = ec.field_Subscription_eventCommitted_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Tag_name(ctx context.Context, field graphql.CollectedField, obj *linklist.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Tag", field, false, false, "String")
+}
+
+func (ec *executionContext) _Tag_linkCount(ctx context.Context, field graphql.CollectedField, obj *linklist.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_linkCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LinkCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_linkCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Tag", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _TagConnection_edges(ctx context.Context, field graphql.CollectedField, obj *TagConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TagConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*TagEdge) graphql.Marshaler {
+			return ec.marshalNTagEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TagConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TagConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TagEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TagConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *TagConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TagConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*linklist.Tag) graphql.Marshaler {
+			return ec.marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TagConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TagConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Tag(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TagConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *TagConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TagConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TagConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TagConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TagEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *TagEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TagEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TagEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TagEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _TagEdge_node(ctx context.Context, field graphql.CollectedField, obj *TagEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TagEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *linklist.Tag) graphql.Marshaler {
+			return ec.marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTag(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TagEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TagEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Tag(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -34159,6 +34778,50 @@ func (ec *executionContext) fieldContext_Workspace_utmTemplates(ctx context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _Workspace_tags(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Tags(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["prefix"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TagConnection) graphql.Marshaler {
+			return ec.marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_tags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TagConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_tags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _WorkspaceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *WorkspaceConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -38467,6 +39130,62 @@ func (ec *executionContext) unmarshalInputRemoveMemberInput(ctx context.Context,
 func UnmarshalRemoveMemberInput(ctx context.Context, raw any) (RemoveMemberInput, error) {
 	var out RemoveMemberInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "RemoveMemberInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReplaceTagsInput(ctx context.Context, obj any) (ReplaceTagsInput, error) {
+	var it ReplaceTagsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "from", "to"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReplaceTagsInput unmarshals raw into the ReplaceTagsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReplaceTagsInput(ctx context.Context, raw any) (ReplaceTagsInput, error) {
+	var out ReplaceTagsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReplaceTagsInput", raw, &out)
 	return out, err
 }
 
@@ -44531,6 +45250,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "replaceTags":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_replaceTags(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "scheduleLinkChange":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_scheduleLinkChange(ctx, field)
@@ -45545,6 +46271,54 @@ func (ec *executionContext) _RemoveMemberPayload(ctx context.Context, sel ast.Se
 			}
 		case "errors":
 			out.Values[i] = ec._RemoveMemberPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replaceTagsPayloadImplementors = []string{"ReplaceTagsPayload"}
+
+func (ec *executionContext) _ReplaceTagsPayload(ctx context.Context, sel ast.SelectionSet, obj *ReplaceTagsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replaceTagsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplaceTagsPayload")
+		case "changed":
+			out.Values[i] = ec._ReplaceTagsPayload_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "remaining":
+			out.Values[i] = ec._ReplaceTagsPayload_remaining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "operationId":
+			out.Values[i] = ec._ReplaceTagsPayload_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ReplaceTagsPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -46748,6 +47522,125 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
+}
+
+var tagImplementors = []string{"Tag"}
+
+func (ec *executionContext) _Tag(ctx context.Context, sel ast.SelectionSet, obj *linklist.Tag) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tagImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Tag")
+		case "name":
+			out.Values[i] = ec._Tag_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "linkCount":
+			out.Values[i] = ec._Tag_linkCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var tagConnectionImplementors = []string{"TagConnection"}
+
+func (ec *executionContext) _TagConnection(ctx context.Context, sel ast.SelectionSet, obj *TagConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tagConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TagConnection")
+		case "edges":
+			out.Values[i] = ec._TagConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._TagConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._TagConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var tagEdgeImplementors = []string{"TagEdge"}
+
+func (ec *executionContext) _TagEdge(ctx context.Context, sel ast.SelectionSet, obj *TagEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tagEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TagEdge")
+		case "cursor":
+			out.Values[i] = ec._TagEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._TagEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
 }
 
 var testWebhookPayloadImplementors = []string{"TestWebhookPayload"}
@@ -48508,6 +49401,12 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_utmTemplates(ctx, field, obj)
+				})
+		case "tags":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_tags(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -50705,6 +51604,19 @@ func (ec *executionContext) marshalNRemoveMemberPayload2ᚖgithubᚗcomᚋlinkfo
 	return ec._RemoveMemberPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNReplaceTagsInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsInput(ctx context.Context, v any) (ReplaceTagsInput, error) {
+	res, err := ec.unmarshalInputReplaceTagsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReplaceTagsPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsPayload(ctx context.Context, sel ast.SelectionSet, v *ReplaceTagsPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReplaceTagsPayload!")
+		return graphql.Null
+	}
+	return ec._ReplaceTagsPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNReportLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkInput(ctx context.Context, v any) (ReportLinkInput, error) {
 	res, err := ec.unmarshalInputReportLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -51256,6 +52168,62 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagᚄ(ctx context.Context, sel ast.SelectionSet, v []*linklist.Tag) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTag(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTag(ctx context.Context, sel ast.SelectionSet, v *linklist.Tag) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Tag!")
+		return graphql.Null
+	}
+	return ec._Tag(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagConnection(ctx context.Context, sel ast.SelectionSet, v *TagConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "TagConnection!")
+		return graphql.Null
+	}
+	return ec._TagConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTagEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*TagEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTagEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTagEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdge(ctx context.Context, sel ast.SelectionSet, v *TagEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "TagEdge!")
+		return graphql.Null
+	}
+	return ec._TagEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNTestWebhookInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookInput(ctx context.Context, v any) (TestWebhookInput, error) {

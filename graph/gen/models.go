@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -1062,6 +1063,28 @@ type RemoveMemberPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of replaceTags.
+type ReplaceTagsInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The tags to replace, 1 to 20.
+	From []string `json:"from"`
+	// The tag that their links get instead, which may be one of them. Default: none; the tags are removed.
+	To *string `json:"to,omitempty"`
+}
+
+// Payload of replaceTags.
+type ReplaceTagsPayload struct {
+	// The number of links that this call changed, up to 1,000.
+	Changed int `json:"changed"`
+	// How many links still have one of the tags; call again until it is 0.
+	Remaining int64 `json:"remaining"`
+	// The id for revertOperation, the same for all calls with equal input on a day of UTC; null if nothing changed.
+	OperationID *string `json:"operationId,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of reportLink.
 type ReportLinkInput struct {
 	// The link's short URL, in any form that redirects.
@@ -1333,6 +1356,24 @@ type StatsSlice struct {
 	In       workspace.Membership `json:"-"`
 	LinkID   string               `json:"-"`
 	RoutedBy string               `json:"-"`
+}
+
+// A page of tags.
+type TagConnection struct {
+	// The tags, each with its cursor.
+	Edges []*TagEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*linklist.Tag `json:"nodes"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A tag in a page.
+type TagEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The tag.
+	Node *linklist.Tag `json:"node"`
 }
 
 // Input of testWebhook.

@@ -55,6 +55,7 @@ const (
 	UTMTemplateCreated   Action = "UTM_TEMPLATE_CREATED"
 	UTMTemplateUpdated   Action = "UTM_TEMPLATE_UPDATED"
 	UTMTemplateDeleted   Action = "UTM_TEMPLATE_DELETED"
+	TagsReplaced         Action = "TAGS_REPLACED"
 	LinkCreated          Action = "LINK_CREATED"
 	LinkUpdated          Action = "LINK_UPDATED"
 	LinkDeleted          Action = "LINK_DELETED"

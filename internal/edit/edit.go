@@ -25,6 +25,8 @@ type Store struct {
 	Quota *linkquota.Store
 	// Folders are what DeleteFolder deletes.
 	Folders *folder.Store
+	// ReplaceWebhookTags lets the webhooks of a workspace follow ReplaceTags, in its transaction.
+	ReplaceWebhookTags func(ctx context.Context, tx bun.Tx, m workspace.Membership, from []string, to *string) error
 }
 
 // now returns the current time in the precision of the database.
@@ -44,12 +46,19 @@ var (
 
 // edit locks the links, calls mutate for each id, and writes the links that have changed, in a
 // handful of statements.
-func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) (results []link.Result, err error) {
+func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) ([]link.Result, error) {
 	if err := link.CheckBatch(len(e.IDs), e.Field); err != nil {
 		return nil, err
 	}
+	return s.transact(ctx, func(ctx context.Context, tx bun.Tx) ([]link.Result, error) { return s.EditIn(ctx, tx, m, e) })
+}
+
+// transact edits links in a transaction, which it may run again, and forgets them afterwards.
+func (s *Store) transact(
+	ctx context.Context, edit func(ctx context.Context, tx bun.Tx) ([]link.Result, error),
+) (results []link.Result, err error) {
 	change := func(ctx context.Context, tx bun.Tx) (err error) {
-		results, err = s.EditIn(ctx, tx, m, e)
+		results, err = edit(ctx, tx)
 		return err
 	}
 	err = s.DB.Tx(ctx, change)

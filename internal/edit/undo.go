@@ -65,15 +65,16 @@ type operation struct {
 	// parts are the links of this call, remaining is the number of those left for later ones.
 	parts     []part
 	remaining int
-	// versions are the versions before and after those of the operation.
+	// versions are the superseded ones of those of the parts, and of the versions before and after these.
 	versions map[versionKey]*link.Version
 }
 
-// part is a link with the version that an operation wrote.
+// part is a link with the last version that an operation, or undoing it, wrote within the time of loadOperation. The calls of
+// ReplaceTags on a day may write and undo several.
 type part struct {
 	LinkID string
 	Number int
-	// IsNewest means that the link has no later version.
+	// IsNewest means that the operation wrote the version, and the link has no later one.
 	IsNewest bool
 }
 
@@ -82,25 +83,25 @@ type versionKey struct {
 	Number int
 }
 
-// maxOperationDuration is the longest time from the creation of an operation's id to its last event.
+// maxOperationDuration is the longest time from the last creation of an operation's id to its last event.
 const maxOperationDuration = 10 * time.Minute
 
 // loadOperation reads the parts of an operation from its events, and their versions. The ids of events are
 // ordered by time, as that of the operation, which limits the search. It returns NotFound.
 func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *operation) error {
-	high, low, ok := id.Split(id.Operation, o.id)
+	from, to, ok := id.Span(id.Operation, o.id)
 	if !ok {
 		return errNoOperation()
 	}
 	ctx = replica.UpToDate(ctx) // a standby may lack the operation
-	end := time.UnixMilli(high >> 16).Add(maxOperationDuration)
-	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, min(version) AS version, min(id) AS id").
-		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.Join(id.Event, high, low)).
-		Where("id < ?", id.From(id.Event, end)).Where("operation_id = ?", o.id).
+	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, max(version) AS version, min(id) AS id").
+		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.From(id.Event, from)).
+		Where("id < ?", id.From(id.Event, to.Add(maxOperationDuration))).Where("operation_id = ?", o.id).
 		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Group("target_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
 		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_newest").
-		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND link.version_operation = ?", o.id).
+		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND link.version_operation = ? "+
+			"AND link.version_cause <> ?", o.id, link.CauseReverted).
 		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
 	if err != nil {
 		return fmt.Errorf("reading the events of an operation: %w", err)
@@ -116,7 +117,9 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	o.parts = o.parts[:min(len(o.parts), link.MaxBatch)]
 	var around []versionKey
 	for _, p := range o.parts {
-		around = append(around, versionKey{p.LinkID, p.Number - 1}, versionKey{p.LinkID, p.Number + 1})
+		for number := p.Number - 1; number <= p.Number+1; number++ {
+			around = append(around, versionKey{p.LinkID, number})
+		}
 	}
 	o.versions, err = s.superseded(ctx, around...)
 	return err
@@ -167,13 +170,17 @@ func (s *Store) undo(o *operation, p part, l *link.Link) error {
 	}
 }
 
-// wasUndone reports whether the version after that of the operation undid it.
+// wasUndone reports whether the version of the part, or the one after it, undid the operation.
 func (o *operation) wasUndone(p part, l *link.Link) bool {
-	next := o.versions[versionKey{l.ID, p.Number + 1}]
-	if l.Version == p.Number+1 {
-		next = &link.Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
+	return o.isUndo(p.Number, l) || o.isUndo(p.Number+1, l)
+}
+
+func (o *operation) isUndo(number int, l *link.Link) bool {
+	v := o.versions[versionKey{l.ID, number}]
+	if l.Version == number {
+		v = &link.Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
 	}
-	return next != nil && next.Cause == link.CauseReverted && optional.Value(next.OperationID) == o.id
+	return v != nil && v.Cause == link.CauseReverted && optional.Value(v.OperationID) == o.id
 }
 
 // reasonOfUndo is the Reason for undoing the newest version of a link.

@@ -4,7 +4,9 @@
 package id
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -50,6 +52,40 @@ func New(p Prefix) string {
 		panic(err) // the system has no randomness: nothing can be kept secret, nothing should run
 	}
 	return string(p) + encode(u)
+}
+
+// Daily returns the ID that all calls with these parts return on a day of UTC: a UUIDv8 of the start of the day and a hash of
+// the parts (https://www.rfc-editor.org/rfc/rfc9562#section-5.8). It sorts before the IDs that New returns on the day, except for
+// its first millisecond.
+func Daily(p Prefix, parts ...string) string { return daily(p, time.Now(), parts) }
+
+func daily(p Prefix, at time.Time, parts []string) string {
+	text, err := json.Marshal(parts) // keeps the parts apart
+	if err != nil {
+		panic(err) // texts are JSON
+	}
+	hash := sha256.Sum256(text)
+	u := uuid.UUID(hash[:16])
+	start := uint64(at.UTC().Truncate(day).UnixMilli())
+	binary.BigEndian.PutUint64(u[:8], start<<16|uint64(versionDaily)<<12|uint64(binary.BigEndian.Uint16(u[6:8])&0x0fff))
+	u[8] = u[8]&0x3f | 0x80
+	return string(p) + encode(u)
+}
+
+const (
+	day = 24 * time.Hour
+	// versionDaily is the version of the UUIDs of Daily.
+	versionDaily = 8
+)
+
+// Span returns the time in which New has returned an ID, or Daily may return it. ok is false if s is no ID of the type.
+func Span(p Prefix, s string) (from, to time.Time, ok bool) {
+	high, _, ok := Split(p, s)
+	from = time.UnixMilli(high >> 16)
+	if high>>12&0xf == versionDaily {
+		return from, from.Add(day), ok
+	}
+	return from, from, ok
 }
 
 // From returns the smallest ID that New can return from an instant on.

@@ -3,6 +3,7 @@ package id
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -74,5 +75,33 @@ func TestPair_SplitsIntoBothIDs(t *testing.T) {
 				t.Errorf("%q is taken for a pair", s)
 			}
 		})
+	}
+}
+
+func TestDaily_IsTheSameAllDay(t *testing.T) {
+	t.Parallel()
+	morning := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	evening := morning.Add(24*time.Hour - 1).In(time.FixedZone("", -5*60*60))
+	first := daily(Operation, morning, []string{"a", "b"})
+	if again := daily(Operation, evening, []string{"a", "b"}); again != first || !Valid(Operation, first) {
+		t.Errorf("%s, then %s", first, again)
+	}
+	for name, other := range map[string]string{
+		"another day": daily(Operation, morning.Add(24*time.Hour), []string{"a", "b"}), "fewer parts": daily(Operation, morning, []string{"ab"}),
+		"other order": daily(Operation, morning, []string{"b", "a"}),
+	} {
+		if other == first {
+			t.Errorf("%s: the same id", name)
+		}
+	}
+	if from, to, ok := Span(Operation, first); !from.Equal(morning) || !to.Equal(morning.Add(24*time.Hour)) || !ok {
+		t.Errorf("from %s to %s, %t", from, to, ok)
+	}
+	u := uuid.MustParse("0199a5d4-0000-7000-8000-000000000000")
+	if from, to, ok := Span(Operation, string(Operation)+encode(u)); !from.Equal(to) || !ok {
+		t.Errorf("of New: from %s to %s, %t", from, to, ok)
+	}
+	if _, _, ok := Span(Link, first); ok {
+		t.Error("an id of another type has a span")
 	}
 }

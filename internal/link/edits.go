@@ -39,6 +39,8 @@ type Edits struct {
 	OperationID string
 	// NeedClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	NeedClicks bool
+	// NeedTags loads the tags into NewTags once the links are locked, because mutate changes some of them.
+	NeedTags bool
 }
 
 // EditIn locks the links, calls Mutate for each id, and writes the links that have changed, in a handful of statements. The
@@ -51,6 +53,11 @@ func (s *Store) EditIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e
 	}
 	if e.NeedClicks {
 		if err := s.CountClicks(ctx, tx, links); err != nil {
+			return nil, err
+		}
+	}
+	if e.NeedTags {
+		if err := LoadTags(ctx, tx, slices.Collect(maps.Values(links))...); err != nil {
 			return nil, err
 		}
 	}

@@ -60,6 +60,15 @@ func CheckTags(tags []string) ([]string, error) {
 	return checked, nil
 }
 
+// CheckTagPrefix returns the normal form of the beginning of a tag, which may be empty. It returns InvalidInput.
+func CheckTagPrefix(prefix string) (string, error) {
+	prefix, err := validate.Line("The prefix", prefix, 0, maxTag)
+	if err != nil {
+		return "", errs.From(err).At("prefix")
+	}
+	return prefix, nil
+}
+
 // CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are compared. It returns
 // InvalidInput.
 func CheckExternalID(externalID string) (string, error) {

@@ -241,13 +241,16 @@ func (q *query) boundByTags(sel *bun.SelectQuery) *bun.SelectQuery {
 	return sel
 }
 
+// notDeleted is the condition of all states but Deleted.
+const notDeleted = "link.deleted_at IS NULL OR link.disabled_at IS NOT NULL"
+
 // where adds the conditions of the filter.
 func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
 	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL")
 	if len(q.Status) > 0 {
 		sel = q.withStatus(sel, q.now, q.Status...)
 	} else {
-		sel = sel.Where("link.deleted_at IS NULL OR link.disabled_at IS NOT NULL") // all but Deleted
+		sel = sel.Where(notDeleted)
 	}
 	if q.narrowed {
 		sel = sel.Where("link.id IN (?)", bun.In(q.candidates))

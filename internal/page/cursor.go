@@ -58,7 +58,7 @@ func (o Order) decode(p id.Prefix, cursor *string, field string) (value any, ite
 	}
 	itemID, rest, _ := strings.Cut(string(place), " ")
 	value, ok := o.value(rest)
-	if !ok || !id.Valid(p, itemID) || o.Cursor(value, itemID) != *cursor {
+	if !ok || p != "" && !id.Valid(p, itemID) || p == "" && itemID != "" || o.Cursor(value, itemID) != *cursor {
 		return nil, "", refused
 	}
 	return value, itemID, nil

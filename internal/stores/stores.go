@@ -276,14 +276,16 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell, AnonymousTTL: o.Config.AnonymousTTL,
 		Limits: s.Limits,
 	})
-	s.Edit = &edit.Store{Store: s.Links, Quota: s.LinkQuotas, Folders: s.Folders}
-	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
-	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
-	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,
 	}
+	s.Edit = &edit.Store{
+		Store: s.Links, Quota: s.LinkQuotas, Folders: s.Folders, ReplaceWebhookTags: s.Webhooks.ReplaceTags,
+	}
+	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
+	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
+	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Moderation = &moderation.Store{
 		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,
 	}

@@ -7,7 +7,7 @@ import graphql from '@graphql-eslint/eslint-plugin';
 const values = [
   'CodePreview', 'DestinationCheck', 'FieldChange', 'Latency', 'LinkCard', 'LinkGate', 'LinkRouting', 'LinkVersion', 'LoginOptions',
   'Metadata', 'PageInfo', 'Period', 'PlatformStats', 'QrCode', 'QrStyle', 'QueryCondition', 'QueryForwarding', 'Quota', 'RateLimit',
-  'RedirectExplanation', 'RedirectStep', 'RoutingTest', 'RoutingWarning', 'Stats', 'StatsPoint', 'StatsSlice', 'UnmatchedRequest',
+  'RedirectExplanation', 'RedirectStep', 'RoutingTest', 'RoutingWarning', 'Stats', 'StatsPoint', 'StatsSlice', 'Tag', 'UnmatchedRequest',
   'UserError', 'Utm', 'VisitCondition', 'VisitReading', 'VisitSample', 'WebhookAttempt', 'WeeklySchedule',
 ];
 
