@@ -86,7 +86,7 @@ func (r *resolver) folderLinks(ctx context.Context, m workspace.Membership, ids 
 	if err := r.chargeSize(ctx, m); err != nil {
 		return nil, err
 	}
-	return r.Folders.Counts(ctx, m, ids...)
+	return r.LinkList.CountInFolders(ctx, m, ids...)
 }
 
 // foldersOf returns folders of a workspace by their ids.

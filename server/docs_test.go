@@ -31,7 +31,7 @@ var (
 	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples)`)
 	// assigned are printed values that differ between instances: identifiers, tokens, codes,
 	// short URLs and times.
-	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm|evt)_|` +
+	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm|evt|opn)_|` +
 		`^(eyJ|claim_|lf_|invite_|linkforge-verification=)|` +
 		`^http://localhost:8080/\w|^\w{7,12}$|^\d{4}-\d\d-\d\dT`)
 	// measured are fields with a number that depends on time and traffic.

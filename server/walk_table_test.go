@@ -494,7 +494,7 @@ var fillers = map[string]filler{
 	"Workspace.tags.after":                      names(tagPlaces),
 	"Workspace.tags.prefix":                     names(tags),
 	"ReplaceTagsInput.workspaceId":              names(workspaceIDs),
-	"ReplaceTagsInput.from":                     names(tags),
+	"ReplaceTagsInput.from":                     put([]string{"a tag"}),
 	"ReplaceTagsInput.to":                       put("another tag"),
 	"UpdateWorkspaceInput.primaryDomainId":      names(domainIDs),
 	"UpdateWorkspaceInput.notFoundUrl":          put("https://example.com/elsewhere"),

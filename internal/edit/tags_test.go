@@ -170,6 +170,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		for i, one := range in {
 			one.Tags = []string{[]string{"a", "b"}[i%2], "own"}
 		}
+		in[link.MaxBatch].Tags = []string{"a", "b", "own"} // one of the remaining, which counts once
 		var links []*link.Link
 		for _, chunk := range [][]*creation.Input{in[:link.MaxBatch], in[link.MaxBatch:]} {
 			for _, r := range b.createMany(t, link.AllOrNothing, chunk...) {

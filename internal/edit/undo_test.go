@@ -356,3 +356,20 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		}
 	})
 }
+
+// TestRevertOperation_KnowsLaterUndo whose events lie behind those that the operation can have.
+func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
+		b.undo(t, operationID)
+		later := id.From(id.Event, time.Now().Add(time.Hour))
+		must.Value(d.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).Where("version = 3").
+			Exec(db.AsSystem(t.Context())))(t)
+		if diff := cmp.Diff(map[string]string{l.ID: ""}, undone(b.undo(t, operationID))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

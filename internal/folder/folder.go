@@ -82,29 +82,6 @@ func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request
 	return p, nil
 }
 
-// Counts returns the numbers of links in folders of the workspace, without deleted ones. Empty folders are omitted.
-func (s *Store) Counts(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return nil, err
-	}
-	var rows []struct {
-		FolderID string
-		Links    int64
-	}
-	err = s.DB.NewSelect().Table("links").Column("folder_id").ColumnExpr("count(*) AS links").
-		Where("workspace_id = ?", m.ID()).Where("folder_id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").
-		Group("folder_id").Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("counting the links of folders: %w", err)
-	}
-	counts := make(map[string]int64, len(rows))
-	for _, row := range rows {
-		counts[row.FolderID] = row.Links
-	}
-	return counts, nil
-}
-
 // Lookup returns a lookup of folders by their ids, and a function that returns their workspaces after it. Texts that are no
 // id of a folder are omitted.
 func Lookup(d *db.DB, conn bun.IDB, ids ...string) (lookup db.Lookup, workspaces func() map[string]string) {

@@ -65,8 +65,8 @@ func (s *Store) tagNames(ctx context.Context, m workspace.Membership, prefix str
 	for after := r.After; ; {
 		var some []string
 		err := s.DB.NewRaw("WITH RECURSIVE names (tag) AS (SELECT (?) UNION ALL SELECT (?) FROM names WHERE tag IS NOT NULL) "+
-			"SELECT tag FROM names WHERE tag IS NOT NULL LIMIT ?",
-			s.nextTag(m, "?", after), s.nextTag(m, "names.tag"), limit).Scan(ctx, &some)
+			"SELECT tag FROM names WHERE EXISTS (?) LIMIT ?",
+			s.nextTag(m, "?", after), s.nextTag(m, "names.tag"), s.listedWithTag(m), limit).Scan(ctx, &some)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +84,17 @@ func (s *Store) tagNames(ctx context.Context, m workspace.Membership, prefix str
 	}
 }
 
-// nextTag selects the first name after another one that a link has which is not deleted. CROSS JOIN makes SQLite start with the
-// tags (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
+// nextTag selects the first name after another one.
 func (s *Store) nextTag(m workspace.Membership, name string, args ...any) *bun.SelectQuery {
-	return s.DB.NewSelect().TableExpr("link_tags AS t CROSS JOIN links AS link").ColumnExpr("t.tag").
-		Where("link.id = t.link_id").Where("t.workspace_id = ?", m.ID()).Where("t.tag > "+name, args...).Where(notDeleted).
-		OrderExpr("t.tag").Limit(1)
+	return s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("t.tag").Where("t.workspace_id = ?", m.ID()).
+		Where("t.tag > "+name, args...).OrderExpr("t.tag").Limit(1)
+}
+
+// listedWithTag selects the links of a name that are not deleted. The subquery, unlike a join, makes the databases stop at the
+// first one.
+func (s *Store) listedWithTag(m workspace.Membership) *bun.SelectQuery {
+	return s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("1").Where("t.workspace_id = ?", m.ID()).
+		Where("t.tag = names.tag").Where("(SELECT " + notDeleted + " FROM links AS link WHERE link.id = t.link_id)")
 }
 
 // countTagged returns the tags of the names that links have, in the order of the names. It counts the rows of tags, which an

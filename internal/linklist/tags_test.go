@@ -75,7 +75,9 @@ func TestListTags_MatchesLists(t *testing.T) {
 				}
 			}
 		}
-		for _, prefix := range []string{"", "a", "A", "ä", "Ä", "a\u0308", "ss", "stras", "STRASSE", "οδοσ", "i", "İ", "日本", "new ", "NEW Y", "z", "%", "_", "zzz", "x"} {
+		for _, prefix := range []string{
+			"", "a", "A", "ä", "Ä", "a\u0308", "ss", "stras", "STRASSE", "οδοσ", "i", "İ", "日本", "new ", "NEW Y", "z", "%", "_", "zzz", "x",
+		} {
 			want := []Tag{}
 			for name, n := range counts {
 				if strings.HasPrefix(validate.Fold(name), strings.TrimSpace(validate.Fold(prefix))) {
@@ -108,7 +110,8 @@ func TestListTags_ReadsOn(t *testing.T) {
 			s.tags = []string{fmt.Sprintf("%05d", i)}
 			samples = append(samples, s)
 		}
-		samples[3].tags, samples[2*tagBatch].tags, samples[2*tagBatch+99].tags = []string{"00003", "Xa"}, []string{"xb", "y"}, []string{"XC"}
+		samples[3].tags, samples[2*tagBatch].tags = []string{"00003", "Xa"}, []string{"xb", "y"}
+		samples[2*tagBatch+99].tags = []string{"XC"}
 		put(t, d, samples)
 		var got []string
 		for _, tag := range b.tagPages(t, "x", 1) {

@@ -1,0 +1,33 @@
+package linklist
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// CountInFolders returns the numbers of links in folders of the workspace, without deleted ones. Empty folders are omitted.
+func (s *Store) CountInFolders(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []struct {
+		FolderID string
+		Links    int64
+	}
+	err = s.DB.NewSelect().TableExpr("links AS link").Column("folder_id").ColumnExpr("count(*) AS links").
+		Where("workspace_id = ?", m.ID()).Where("folder_id IN (?)", bun.In(ids)).Where(notDeleted).Group("folder_id").
+		Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("counting the links of folders: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.FolderID] = row.Links
+	}
+	return counts, nil
+}
