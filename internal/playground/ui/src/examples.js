@@ -226,6 +226,44 @@ mutation UpdateLink($input: UpdateLinkInput!) {
     variables: { input: { id: LINK_ID } },
   },
   {
+    group: 'Links',
+    title: 'Tags and folders of a workspace',
+    name: 'TagsAndFolders',
+    query: `query TagsAndFolders($slug: String!, $prefix: String) {
+  workspace(by: { slug: $slug }) {
+    tags(first: 100, prefix: $prefix) { nodes { name linkCount } }
+    folders(first: 100) { nodes { id name linkCount } }
+  }
+}`,
+    variables: { slug: SLUG, prefix: '' },
+  },
+  {
+    group: 'Links',
+    title: 'Rename or merge tags',
+    name: 'ReplaceTags',
+    query: `mutation ReplaceTags($input: ReplaceTagsInput!) {
+  replaceTags(input: $input) {
+    changed
+    remaining
+    operationId
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, from: ['examples'], to: 'samples' } },
+  },
+  {
+    group: 'Links',
+    title: 'Create a folder',
+    name: 'CreateFolder',
+    query: `mutation CreateFolder($input: CreateFolderInput!) {
+  createFolder(input: $input) {
+    folder { id name }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { workspaceId: WORKSPACE_ID, name: 'Campaigns' } },
+  },
+  {
     group: 'Routing',
     title: 'Create a link with rules',
     name: 'CreateAppLink',
