@@ -1,5 +1,5 @@
 // Command create measures the creation of links beside an earlier version and beside an empty query: single calls
-// over many workspaces and in one, known URLs, and bulk calls. All are measured in one run, in pairs, because machines
+// over many workspaces and in one, also by two nodes on PostgreSQL, known URLs, and bulk calls. All are measured in one run, in pairs, because machines
 // differ and are shared: quote the ratios. On PostgreSQL it also counts the round trips of a creation.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./create -from REVISION -on postgres -rounds 5 -burst 2s
@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
@@ -34,7 +35,9 @@ const (
 	batch = 1000
 	// perWorkspace is how many different requests a workspace gets.
 	perWorkspace = 10
-	warmUp       = 500 * time.Millisecond
+	// numbersOfFirst is how many numbers a burst leaves to the first of two nodes.
+	numbersOfFirst = 1_000_000
+	warmUp         = 500 * time.Millisecond
 	// maxRest is the pause after a burst. Work that takes longer, such as indexing texts, is not measured.
 	maxRest = 6 * time.Second
 )
@@ -45,6 +48,7 @@ func main() { rig.Main(run, nil) }
 type version struct {
 	rig.Target
 	process    *rig.Process
+	second     *rig.Process // another node; nil on SQLite
 	tenant     *rig.Tenant
 	workspaces []string
 	next       int // the number of the next request
@@ -56,7 +60,7 @@ func run(r *rig.Run) {
 	binary := r.BuildEarlier(*from)
 	before, after := start(r, "before", binary), start(r, "after", r.Server)
 	var pairs []*rig.Pair
-	empty := load{"empty query", `"__typename"`, *connections, false, func(*version, int) string {
+	empty := load{"empty query", `"__typename"`, *connections, false, 1, func(*version, int) string {
 		return `{"query":"{ __typename }"}`
 	}}
 	for _, l := range loads() {
@@ -68,7 +72,7 @@ func run(r *rig.Run) {
 			Baseline: func() rig.Figures { return before.measure(r, l) },
 			Target:   func() rig.Figures { return after.measure(r, l) },
 		})
-		if !l.isBulk {
+		if !l.isBulk && l.nodes == 1 {
 			pairs = append(pairs, &rig.Pair{
 				Name:     l.name + ", beside an empty query",
 				Baseline: func() rig.Figures { return after.measure(r, empty) },
@@ -91,6 +95,9 @@ func run(r *rig.Run) {
 	}
 	r.ReportMachine()
 	rig.ReportWarnings(before.process, after.process)
+	if *on == "postgres" {
+		rig.ReportWarnings(before.second, after.second)
+	}
 }
 
 // start starts a server of a version with its own database and its workspaces.
@@ -101,8 +108,13 @@ func start(r *rig.Run, name, binary string) *version {
 		r.OpenServices()
 		env, v.Beside = r.ServicesEnv(), slices.Clone(r.ServicePIDs)
 	}
-	v.process = r.Serve(name, binary, append(env, "LINKFORGE_MAX_WORKSPACES="+fmt.Sprint(*workspaces))...)
+	env = append(env, "LINKFORGE_MAX_WORKSPACES="+fmt.Sprint(*workspaces))
+	v.process = r.Serve(name, binary, env...)
 	v.Name, v.Own = name, []int{v.process.PID}
+	if *on == "postgres" {
+		v.second = r.Serve(name+"-second", binary, env...)
+		v.Own = append(v.Own, v.second.PID)
+	}
 	v.tenant = r.NewTenant(v.process.Address, "bench", &http.Transport{})
 	v.workspaces = []string{v.tenant.Workspace}
 	for i := 1; i < *workspaces; i++ {
@@ -119,6 +131,7 @@ type load struct {
 	name, expected string
 	connections    int
 	isBulk         bool
+	nodes          int // that share the connections
 	request        func(v *version, i int) string
 }
 
@@ -133,13 +146,28 @@ func (l load) distinct(v *version) int {
 // measure measures a burst of requests.
 func (v *version) measure(r *rig.Run, l load) rig.Figures {
 	burstOf := func(duration time.Duration) rig.Outcome {
-		o := r.Drive(v.Name, rig.Load{
-			Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections, Burst: duration,
+		load := rig.Load{
+			Address: v.process.Address, Token: v.tenant.Token, Connections: l.connections / l.nodes, Burst: duration,
 			Status: http.StatusOK, Expected: l.expected, N: l.distinct(v), First: v.next,
 			Requests: func(i int) string { return l.request(v, i) },
-		})
-		v.next = max(v.next, o.Next)
-		return o
+		}
+		if l.nodes == 1 {
+			o := r.Drive(v.Name, load)
+			v.next = max(v.next, o.Next)
+			return o
+		}
+		others := load
+		others.Address, others.First = v.second.Address, v.next+numbersOfFirst
+		var o, other rig.Outcome
+		var driving sync.WaitGroup
+		driving.Go(func() { o = r.Drive(v.Name, load) })
+		driving.Go(func() { other = r.Drive(v.Name, others) })
+		driving.Wait()
+		v.next = max(v.next, other.Next)
+		return rig.Outcome{
+			Sent: o.Sent + other.Sent, Right: o.Right + other.Right, Bytes: o.Bytes + other.Bytes,
+			Took: max(o.Took, other.Took), P50: max(o.P50, other.P50), P99: max(o.P99, other.P99), CPU: o.CPU + other.CPU,
+		}
 	}
 	burstOf(warmUp)
 	began := rig.Used(v.Target)
@@ -152,17 +180,17 @@ func (v *version) measure(r *rig.Run, l load) rig.Figures {
 
 func loads() []load {
 	const newURL = "https://www.example.com/new/" + rig.NumberPlace
-	return []load{
-		{"createLink over all workspaces", `"created":true`, *connections, false, func(v *version, i int) string {
+	all := []load{
+		{"createLink over all workspaces", `"created":true`, *connections, false, 1, func(v *version, i int) string {
 			return createLink(v.workspaces[i%len(v.workspaces)], newURL)
 		}},
-		{"createLink in one workspace", `"created":true`, *connections, false, func(v *version, _ int) string {
+		{"createLink in one workspace", `"created":true`, *connections, false, 1, func(v *version, _ int) string {
 			return createLink(v.tenant.Workspace, newURL)
 		}},
-		{"createLink of known URLs", `"created":false`, *connections, false, func(v *version, i int) string {
+		{"createLink of known URLs", `"created":false`, *connections, false, 1, func(v *version, i int) string {
 			return createLink(v.workspaces[i%len(v.workspaces)], rig.URLOf(i))
 		}},
-		{"createLinks", `"created":true`, 4, true, func(v *version, _ int) string {
+		{"createLinks", `"created":true`, 4, true, 1, func(v *version, _ int) string {
 			var links []any
 			for k := range batch {
 				links = append(links, map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"})
@@ -171,6 +199,11 @@ func loads() []load {
 				map[string]any{"workspaceId": v.tenant.Workspace, "links": links})
 		}},
 	}
+	if *on == "postgres" {
+		all = append(all, load{"createLink in one workspace by two nodes", `"created":true`, *connections, false, 2,
+			func(v *version, _ int) string { return createLink(v.tenant.Workspace, newURL) }})
+	}
+	return all
 }
 
 func createLink(workspace, url string) string {
