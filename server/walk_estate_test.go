@@ -49,7 +49,7 @@ type estate struct {
 }
 
 // poolSize is how many links of the other tenant can be tried to be made again.
-var poolSize = suitetest.Size(60, 120)
+var poolSize = suitetest.Size(60, 240)
 
 // pooled is the destination of two links of a tenant: a DETERMINISTIC one, and a CUSTOM one with
 // the code.
