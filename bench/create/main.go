@@ -108,7 +108,7 @@ func start(r *rig.Run, name, binary string) *version {
 		r.OpenServices()
 		env, v.Beside = r.ServicesEnv(), slices.Clone(r.ServicePIDs)
 	}
-	env = append(env, "LINKFORGE_MAX_WORKSPACES="+fmt.Sprint(*workspaces))
+	env = append(env, "LINKFORGE_MAX_WORKSPACES="+fmt.Sprint(*workspaces), "LINKFORGE_PUBLIC_URL="+rig.PublicURL)
 	v.process = r.Serve(name, binary, env...)
 	v.Name, v.Own = name, []int{v.process.PID}
 	if *on == "postgres" {
