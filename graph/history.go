@@ -44,14 +44,18 @@ func (r *linkResolver) Versions(
 		return nil, err
 	}
 	edges := make([]*gen.LinkVersionEdge, 0, len(p.Items))
-	accounts := []string{}
+	accounts, folders := []string{}, []string{}
 	for i, v := range p.Items {
 		edges = append(edges, &gen.LinkVersionEdge{Cursor: p.Cursors[i], Node: v})
+		if v.FolderID != nil {
+			folders = append(folders, *v.FolderID)
+		}
 		if id.Valid(id.Account, v.ActorID) {
 			accounts = append(accounts, v.ActorID)
 		}
 	}
 	loader.Of(ctx).Accounts.Expect(accounts)
+	loader.Of(ctx).In(l.In).Folders.Expect(folders)
 	return &gen.LinkVersionConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
 }
 
