@@ -33,10 +33,11 @@ func (r *mutationResolver) RotateAPIKey(
 	ctx context.Context, in gen.RotateAPIKeyInput,
 ) (*gen.RotateAPIKeyPayload, error) {
 	p := &gen.RotateAPIKeyPayload{}
-	rotate := func(ctx context.Context, m workspace.Membership, keyID string) (k *apikey.Key, err error) {
-		var secret string
-		k, secret, err = r.Keys.Rotate(ctx, m, keyID, in.OldSecretEndsAt)
-		p.Secret = &secret
+	rotate := func(ctx context.Context, m workspace.Membership, keyID string) (*apikey.Key, error) {
+		k, secret, err := r.Keys.Rotate(ctx, m, keyID, in.OldSecretEndsAt)
+		if err == nil {
+			p.Secret = &secret
+		}
 		return k, err
 	}
 	var err error

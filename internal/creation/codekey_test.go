@@ -81,6 +81,12 @@ func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
 			if l, err := b.At(t.Context(), resolve.Address{Slug: "mine", Code: code}); err != nil || l.ID != promo.ID {
 				t.Errorf("%s is %+v, %v", code, l, err)
 			}
+			if l, err := b.ByCode(t.Context(), b.Mine, code); err != nil || l.ID != promo.ID {
+				t.Errorf("%s belongs to %+v, %v", code, l, err)
+			}
+			if l, err := b.History.ByPastAddress(t.Context(), resolve.Address{Slug: "mine", Code: code}, b.Now); err != nil || l.ID != promo.ID {
+				t.Errorf("%s was %+v, %v", code, l, err)
+			}
 		}
 		upserted, err := b.Upsert(t.Context(), b.Mine, &Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("PROMO")})
 		if err != nil || upserted.Link.ID != promo.ID || upserted.Link.Code != "Promo" {

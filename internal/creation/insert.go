@@ -123,7 +123,7 @@ func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
 	if it.facts.refused = unsafe; unsafe != nil && len(unsafe.Field) == 0 {
 		it.facts.refused = unsafe.At("url")
 	}
-	if it.identity != (identity{}) && unsafe == nil {
+	if it.identity != (identity{}) && unsafe == nil && !it.facts.lacksFolder {
 		same := request{it.identity, optional.Value(it.draft.ExternalID)}
 		if it.duplicateOf = first[same]; it.duplicateOf != nil {
 			it.sharePassword()

@@ -101,6 +101,12 @@ func TestFolders_HaveLinks(t *testing.T) {
 				t.Errorf("planning to move to %q: %v", bad, err)
 			}
 		}
+		results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: []*creation.Input{
+			{URL: "https://example.com/twice", FolderID: &foreign.ID}, {URL: "https://example.com/twice"},
+		}}))(t)
+		if !errs.Is(results[0].Err, errs.NotFound) || results[1].Err != nil || !results[1].Created {
+			t.Errorf("equal links, one with an unknown folder: %+v", results)
+		}
 		same, isNew := b.create(t, creation.Input{URL: moved.OriginalURL, FolderID: &f.ID})
 		if isNew || same.ID != moved.ID {
 			t.Errorf("%t, %+v", isNew, same)

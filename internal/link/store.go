@@ -195,9 +195,16 @@ func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, extern
 	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
 }
 
-// ByCode returns the link with the code, in any state but purged. It returns NotFound.
+// ByCode returns the link that the code has, see resolve.WithCode, in any state but purged. It returns NotFound.
 func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string) (*Link, error) {
-	return s.by(ctx, m, "code = ?", code)
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	if !shortcode.IsCode(code) {
+		return nil, ErrNotFound()
+	}
+	return s.find(ctx, m, "id = (?)", s.Resolver.WithCode(m.ID(), code))
 }
 
 // Deterministic returns the deterministic link with the canonical URL. It returns NotFound.

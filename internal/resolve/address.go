@@ -123,11 +123,16 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 	case a.Slug == "" && a.Host == "":
 		return q.Where("root_code = ?", a.Code), nil
 	}
-	found := s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = (?)", s.workspaceAt(a)).
-		Where("(code = ? OR code_key = ?)", a.Code, shortcode.Key(a.Code)).
-		OrderExpr("code = ? AND (strategy <> 'CUSTOM' OR code_key IS NOT NULL) DESC", a.Code).
+	return q.Where("id = (?)", s.WithCode(s.workspaceAt(a), a.Code)), nil
+}
+
+// WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
+// code, or else with its code key. A custom link without a key is the last choice.
+func (s *Resolver) WithCode(workspaceID any, code string) *bun.SelectQuery {
+	return s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = (?)", workspaceID).
+		Where("(code = ? OR code_key = ?)", code, shortcode.Key(code)).
+		OrderExpr("code = ? AND (strategy <> 'CUSTOM' OR code_key IS NOT NULL) DESC", code).
 		OrderExpr("code_key IS NOT NULL DESC").Limit(1)
-	return q.Where("id = (?)", found), nil
 }
 
 // workspaceAt selects the workspace that has or had the slug, or that has the host.

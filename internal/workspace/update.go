@@ -77,7 +77,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 // enter checks the permissions that the fields of the change need. It returns Forbidden.
 func (c Change) enter(ctx context.Context, m Membership) (context.Context, error) {
 	settings := c
-	settings.PrimaryHost = nil
+	settings.PrimaryHost, settings.FoldCodes = nil, nil
 	if c.PrimaryHost != nil {
 		if err := m.refusal(WriteDomains); err != nil || reflect.ValueOf(settings).IsZero() {
 			return m.Enter(ctx, WriteDomains)
