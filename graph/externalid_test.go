@@ -37,7 +37,7 @@ func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
 			"external id, elsewhere":         {byID, "SKU 1", eve, others, false},
 			"external id, in an unknown one": {byID, "SKU 1", ada, id.New(id.Workspace), false},
 			"code":                           {byCode, "promo", ada, own, true},
-			"code, in other letters":         {byCode, "Promo", ada, own, false},
+			"code, in other letters":         {byCode, "Promo", ada, own, true},
 			"code, of others":                {byCode, "promo", eve, own, false},
 			"code, elsewhere":                {byCode, "promo", eve, others, false},
 		} {
