@@ -184,20 +184,13 @@ func (b *batch) validate(it *item) {
 		it.Err = b.testDraft(it)
 	}
 	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
-		it.identity = identity{it.call.member.ID(), string(it.draft.CanonicalHash), it.customIdentity()}
+		it.identity = identity{workspaceID: it.call.member.ID(), hash: string(it.draft.CanonicalHash)}
+		if it.draft.Strategy == link.Custom {
+			it.draft.Code = it.codes[0]
+			it.draft.ClaimCodeKey()
+			it.identity.code = it.draft.CodeIdentity()
+		}
 	}
-}
-
-// customIdentity returns what the code that the caller chose has in common with the codes that differ from it in case only;
-// empty if there is none.
-func (it *item) customIdentity() string {
-	switch {
-	case it.in.CustomCode == nil:
-		return ""
-	case it.call.member.Workspace().CaseSensitiveCodes:
-		return *it.in.CustomCode
-	}
-	return shortcode.Key(*it.in.CustomCode)
 }
 
 // testDraft runs the tests of a draft. Its code is the first one to try, if that is known in advance.

@@ -1,6 +1,7 @@
 package creation
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -127,18 +128,12 @@ func (e *foundLinks) match(items []*item) {
 		}
 		if it.draft.CodeKey != nil {
 			if holder := ofKey[it.at(*it.draft.CodeKey)]; holder != nil {
-				it.facts.ofCode, it.facts.same = holder, sameLink(it.facts.same, holder)
+				if it.facts.ofCode, it.facts.same = holder, nil; bytes.Equal(holder.CanonicalHash, it.draft.CanonicalHash) {
+					it.facts.same = holder
+				}
 			}
 		}
 	}
-}
-
-// sameLink returns l if it is the holder, and nil otherwise.
-func sameLink(l, holder *link.Link) *link.Link {
-	if l != nil && l.ID == holder.ID {
-		return l
-	}
-	return nil
 }
 
 // needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.

@@ -91,7 +91,8 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 }
 
 // begin starts an attempt with the items of the callers who have the permission, and notes which drafts have a
-// destination that is not allowed, or a folder that their workspace does not have. The error of the other callers is NotFound or Forbidden.
+// destination that is not allowed, or a folder that their workspace does not have. The error of the other callers is
+// NotFound or Forbidden.
 func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folders map[string]string) {
 	b.items = nil
 	first := map[request]*item{}

@@ -138,17 +138,12 @@ func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, na
 
 // Get returns a folder. It returns NotFound or Forbidden.
 func (s *Store) Get(ctx context.Context, m workspace.Membership, folderID string) (*Folder, error) {
-	if !id.Valid(id.Folder, folderID) {
-		return nil, s.Rows().NotFound()
-	}
-	rows, err := s.ByID(ctx, m, folderID)
-	if err == nil && len(rows) == 0 {
-		err = s.Rows().NotFound()
-	}
+	f, err := s.Rows().Get(ctx, m, folderID)
 	if err != nil {
 		return nil, err
 	}
-	return rows[0], nil
+	f.In = m
+	return f, nil
 }
 
 // write gives a folder its name, and runs the statement and writes the event in one transaction.

@@ -116,7 +116,7 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) 
 
 // Update changes a template. It returns NotFound, InvalidInput, Conflict or Forbidden.
 func (s *Store) Update(ctx context.Context, m workspace.Membership, templateID string, c Change) (*Template, error) {
-	t, err := s.get(ctx, m, templateID)
+	t, err := s.Rows().Get(ctx, m, templateID)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, templateID s
 
 // Delete deletes a template. It returns NotFound or Forbidden.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, templateID string) (*Template, error) {
-	t, err := s.get(ctx, m, templateID)
+	t, err := s.Rows().Get(ctx, m, templateID)
 	if err != nil {
 		return nil, err
 	}
@@ -142,17 +142,6 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, templateID s
 		}
 		return err
 	})
-}
-
-func (s *Store) get(ctx context.Context, m workspace.Membership, templateID string) (*Template, error) {
-	rows, err := s.Rows().ByID(ctx, m, templateID)
-	if err == nil && len(rows) == 0 {
-		err = s.Rows().NotFound()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return rows[0], nil
 }
 
 // write applies a change to a template, and runs the statement and the entry of the audit log in one

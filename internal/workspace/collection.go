@@ -59,6 +59,21 @@ func (c Collection[T]) ByID(ctx context.Context, m Membership, ids ...string) ([
 	return rows, nil
 }
 
+// Get returns the listed row with the ID. It returns NotFound or Forbidden.
+func (c Collection[T]) Get(ctx context.Context, m Membership, rowID string) (*T, error) {
+	if !id.Valid(c.Prefix, rowID) {
+		return nil, c.NotFound()
+	}
+	rows, err := c.ByID(ctx, m, rowID)
+	if err == nil && len(rows) == 0 {
+		err = c.NotFound()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
 // query returns a query for the rows and a context that may read them.
 func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (context.Context, *bun.SelectQuery, error) {
 	ctx, err := m.Enter(ctx, c.Permission)
