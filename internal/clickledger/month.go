@@ -25,26 +25,39 @@ func SinceSQL(linkID string, m, next any) schema.QueryWithArgs {
 		FROM click_totals AS total WHERE total.subject_id = %s), 0)`, linkID), m, next)
 }
 
-// Since counts the clicks of links that the context sees since the start of a month. Links without a click are missing.
-func (l *Ledger) Since(ctx context.Context, linkIDs []string, m month.Month) (map[string]int64, error) {
+// Since counts the clicks of links that the context sees since the start of a month, and returns the position up to which
+// they contain those of a log, as Position does: one statement reads both. Links without a click are missing.
+func (l *Ledger) Since(
+	ctx context.Context, logID string, linkIDs []string, m month.Month,
+) (counts map[string]int64, position int64, err error) {
+	log := l.DB.NewSelect().Table("click_logs").ColumnExpr("id, position").Where("id = ?", logID)
+	counts, err = countSince(ctx, l.sinceQuery(linkIDs, m).UnionAll(log))
+	position = counts[logID]
+	delete(counts, logID)
+	return counts, position, err
+}
+
+func (l *Ledger) sinceQuery(linkIDs []string, m month.Month) *bun.SelectQuery {
+	return l.DB.NewSelect().TableExpr("click_totals AS link").ColumnExpr("subject_id AS id").
+		ColumnExpr("? AS number", SinceSQL("link.subject_id", m, m+1)).Where("subject_id IN (?)", bun.In(linkIDs))
+}
+
+func countSince(ctx context.Context, q *bun.SelectQuery) (map[string]int64, error) {
 	var rows []struct {
-		SubjectID string
-		Clicks    int64
+		ID     string
+		Number int64
 	}
-	err := l.DB.NewSelect().TableExpr("click_totals AS link").Column("subject_id").
-		ColumnExpr("? AS clicks", SinceSQL("link.subject_id", m, m+1)).Where("subject_id IN (?)", bun.In(linkIDs)).
-		Scan(ctx, &rows)
-	if err != nil {
+	if err := q.Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
 	counts := make(map[string]int64, len(rows))
 	for _, row := range rows {
-		counts[row.SubjectID] = row.Clicks
+		counts[row.ID] = row.Number
 	}
 	return counts, nil
 }
 
-// MonthClicks is Since for a member.
+// MonthClicks counts the clicks of links since the start of a month, for a member. Links without a click are missing.
 func (l *Ledger) MonthClicks(
 	ctx context.Context, in workspace.Membership, linkIDs []string, m month.Month,
 ) (map[string]int64, error) {
@@ -52,7 +65,7 @@ func (l *Ledger) MonthClicks(
 	if err != nil {
 		return nil, err
 	}
-	return l.Since(ctx, linkIDs, m)
+	return countSince(ctx, l.sinceQuery(linkIDs, m))
 }
 
 // Busy reports how many links of a workspace have used a share of their monthly hits, and how many

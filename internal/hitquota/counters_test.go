@@ -297,7 +297,7 @@ func (n *modelNode) Note(l Lease) error {
 
 func (n *modelNode) Span() (ingested, end, capacity int64) { return n.end - n.waiting, n.end, 0 }
 
-func (n *modelNode) Waiting(time.Time) (map[string]int64, error) {
+func (n *modelNode) Waiting(int64, time.Time) (map[string]int64, error) {
 	return map[string]int64{n.linkID: n.waiting}, nil
 }
 

@@ -135,16 +135,17 @@ type testLog struct {
 	room int64
 }
 
-func (*testLog) LogID() string                               { return "log_1" }
-func (l *testLog) Note(Lease) error                          { l.end.Add(10); return nil }
-func (l *testLog) Span() (ingested, end, capacity int64)     { return l.end.Load(), l.end.Load(), l.room }
-func (*testLog) Waiting(time.Time) (map[string]int64, error) { return nil, nil }
+func (*testLog) LogID() string                                      { return "log_1" }
+func (l *testLog) Note(Lease) error                                 { l.end.Add(10); return nil }
+func (l *testLog) Span() (ingested, end, capacity int64)            { return l.end.Load(), l.end.Load(), l.room }
+func (*testLog) Waiting(int64, time.Time) (map[string]int64, error) { return nil, nil }
 
 // clicksFunc counts clicks in the database.
 type clicksFunc func(linkIDs []string) (map[string]int64, error)
 
-func (f clicksFunc) Since(_ context.Context, linkIDs []string, _ month.Month) (map[string]int64, error) {
-	return f(linkIDs)
+func (f clicksFunc) Since(_ context.Context, _ string, linkIDs []string, _ month.Month) (map[string]int64, int64, error) {
+	counts, err := f(linkIDs)
+	return counts, 0, err
 }
 
 func (f clicksFunc) Counts(_ context.Context, _ bun.IDB, linkIDs ...string) (map[string]int64, error) {
@@ -862,12 +863,12 @@ func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 // slowClicks are counted by a statement that takes one and a half seconds.
 type slowClicks struct{ clicksFunc }
 
-func (slowClicks) Since(ctx context.Context, _ []string, _ month.Month) (map[string]int64, error) {
+func (slowClicks) Since(ctx context.Context, _ string, _ []string, _ month.Month) (map[string]int64, int64, error) {
 	select {
 	case <-time.After(1500 * time.Millisecond):
-		return nil, nil
+		return nil, 0, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, 0, ctx.Err()
 	}
 }
 

@@ -27,14 +27,14 @@ type ClickLog interface {
 	// Span returns the position up to which the database has the log, that which the log has reached, and
 	// how many bytes it may retain; zero means any number.
 	Span() (ingested, end, capacity int64)
-	// Waiting counts the clicks since an instant, by link, that the database does not have.
-	Waiting(since time.Time) (map[string]int64, error)
+	// Waiting counts the clicks behind a position since an instant, by link.
+	Waiting(position int64, since time.Time) (map[string]int64, error)
 }
 
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
-	// Since counts the clicks of links since the start of a month.
-	Since(ctx context.Context, linkIDs []string, m month.Month) (map[string]int64, error)
+	// Since counts the clicks of links since the start of a month, with those of a log up to a position.
+	Since(ctx context.Context, logID string, linkIDs []string, m month.Month) (counts map[string]int64, position int64, err error)
 }
 
 // Config is what Quotas need.

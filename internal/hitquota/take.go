@@ -215,8 +215,8 @@ func (l *Leases) isAvailable() bool {
 	return true
 }
 
-// readFloors reads the clicks of links in the database, then those in this process's log, then the unused hits of
-// open leases. A click that is ingested between the readings is missed; the bound has it as a recent click.
+// readFloors reads the clicks of links in the database, then those in this process's log that the database did not have
+// then, then the unused hits of open leases. A floor that had a click twice would take a hit from the link for good.
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
@@ -224,11 +224,11 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	for i, q := range batch {
 		linkIDs[i] = q.LinkID
 	}
-	clicks, err := l.Clicks.Since(db.AsSystem(ctx), linkIDs, m)
+	clicks, position, err := l.Clicks.Since(db.AsSystem(ctx), l.ClickLog.LogID(), linkIDs, m)
 	if err != nil {
 		return fmt.Errorf("%w: counting the clicks of a month: %w", errNoFloor, err)
 	}
-	waiting, err := l.ClickLog.Waiting(m.Start())
+	waiting, err := l.ClickLog.Waiting(position, m.Start())
 	if err != nil {
 		return fmt.Errorf("%w: counting the clicks in the log: %w", errNoFloor, err)
 	}

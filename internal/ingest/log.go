@@ -141,13 +141,14 @@ func (l *Log) Span() (ingested, end, capacity int64) {
 	return l.position.Load(), l.journal.End(), l.MaxBytes
 }
 
-// Waiting counts the clicks since an instant, by link, that the database does not have.
-func (l *Log) Waiting(since time.Time) (map[string]int64, error) {
+// Waiting counts the clicks behind a position since an instant, by link. The database has a batch a little earlier than
+// Span says so: only the position that was read with the database's clicks counts none of them twice.
+func (l *Log) Waiting(position int64, since time.Time) (map[string]int64, error) {
 	counts := map[string]int64{}
-	if l.position.Load() == l.journal.End() {
+	if position == l.journal.End() {
 		return counts, nil
 	}
-	return counts, countClicks(l.journal, l.position.Load(), since, counts)
+	return counts, countClicks(l.journal, position, since, counts)
 }
 
 // countClicks adds the clicks of a log behind a position, since an instant, to counts by link.

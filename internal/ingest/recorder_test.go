@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/wal"
@@ -498,6 +499,49 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 		platform, err := b.Ledger.Platform(t.Context())
 		if err != nil || platform.Clicks != want.Clicks || math.Abs(platform.LatencyMean-want.LatencyMean) > 1e-9 {
 			t.Errorf("platform %+v, want %+v: %v", platform, want, err)
+		}
+	})
+}
+
+// afterWrite calls a function when the database has a batch, before the recorder knows it.
+type afterWrite struct {
+	clickstore.Store
+	then func()
+}
+
+func (s afterWrite) Write(ctx context.Context, b clickstore.Batch) error {
+	err := s.Store.Write(ctx, b)
+	s.then()
+	return err
+}
+
+// TestWaiting_CountsNoClickOfTheDatabase: the floor of a quota is the sum of both.
+func TestWaiting_CountsNoClickOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		l := must.Value(ingest.OpenLog(ingest.LogConfig{
+			Dir: t.TempDir(), MaxBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon,
+		}))(t)
+		defer l.Close()
+		linkID, this := id.New(id.Link), month.Of(clicktest.AtNoon())
+		config := clicktest.RecorderOf(d, l, nil)
+		want := func(when string, n int64) {
+			stored, position, err := config.Ledger.Since(db.AsSystem(t.Context()), l.LogID(), []string{linkID}, this)
+			must.NoError(t, err)
+			waiting := must.Value(l.Waiting(position, this.Start()))(t)
+			if got := stored[linkID] + waiting[linkID]; got != n {
+				t.Errorf("%s, %d clicks are stored and %d wait, want %d", when, stored[linkID], waiting[linkID], n)
+			}
+		}
+		written := false
+		config.Clicks = afterWrite{config.Clicks, func() { written = true; want("after the first batch", 5) }}
+		r := ingest.NewRecorder(config)
+		recordOf(r, linkID, 5)
+		want("before a batch", 5)
+		r.IngestNext(t.Context(), 3)
+		recordOf(r, linkID, 2)
+		if want("with later clicks", 7); !written {
+			t.Error("nothing was written")
 		}
 	})
 }
