@@ -170,13 +170,13 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.setCaseSensitive(t)
-		for _, code := range []string{"Promo", "promo", "Sale", "gone", "GONE"} {
+		for _, code := range []string{"Promo", "promo", "Sale", "gone", "GONE", "Seventh", "seventh", "Decimation", "decimation"} {
 			b.create(t, custom("https://example.com/"+code, code))
 		}
 		if got := b.goesTo(t, b.Store.Store, "PROMO"); got != "" {
 			t.Errorf("before the change PROMO goes to %q", got)
 		}
-		for _, code := range []string{"gone", "GONE"} {
+		for _, code := range []string{"gone", "GONE", "Seventh", "Decimation"} { // two look like generated codes
 			l := must.Value(b.At(t.Context(), resolve.Address{Slug: "mine", Code: code}))(t)
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
@@ -188,9 +188,17 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, capital.ID))(t)
 		must.NoError(t, b.fold(t))
 		must.NoError(t, b.Resolver.CatchUp(t.Context()))
+		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
+			t.Errorf("restoring a link by a member who was read before: %v", err)
+		}
+		if _, _, err := b.Create(t.Context(), b.Mine, custom("https://example.com/Promo", "Promo")); !errs.Is(err, errs.CodeTaken) {
+			t.Errorf("reviving a link by a member who was read before: %v", err)
+		}
 		b.reloadMine(t)
 		for code, want := range map[string]string{
 			"Promo": "https://example.com/promo", "SALE": "https://example.com/Sale", "gone": "", "Gone": "",
+			"Seventh": "https://example.com/seventh", "SEVENTH": "https://example.com/seventh",
+			"Decimation": "https://example.com/decimation", "decimation": "https://example.com/decimation",
 		} {
 			if got := b.goesTo(t, b.Store.Store, code); got != want {
 				t.Errorf("%s goes to %q, want %q", code, got, want)

@@ -163,9 +163,6 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 		if err := b.insertDrafts(ctx, tx, candidates); err != nil {
 			return err
 		}
-		if err := b.confirmCodes(ctx, tx, candidates); err != nil {
-			return err
-		}
 		b.learn(candidates)
 		if err := b.findUnresolved(ctx, tx); err != nil {
 			return err
@@ -177,16 +174,17 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// confirmCodes returns errRetry if a workspace of inserted custom links without code keys wants these. It waits for nobody:
-// the inserted rows keep other transactions from changing that.
-func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, candidates []*item) error {
+// confirmCodes returns errRetry if a workspace of custom links without code keys, which were inserted or locked, wants these.
+// It waits for nobody: the rows keep other transactions from changing that.
+func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link) error {
 	assumed := map[string]bool{}
-	for _, it := range candidates {
-		if it.attempt.Created && it.draft.Strategy == link.Custom && it.draft.CodeKey == nil {
-			assumed[it.call.member.ID()] = true
+	for _, l := range links {
+		if l.Strategy == link.Custom && l.CodeKey == nil {
+			assumed[l.WorkspaceID] = true
 		}
 	}
-	if len(assumed) == 0 {
+	relies := func(c *call) bool { return c.member.Workspace().CaseSensitiveCodes && assumed[c.member.ID()] }
+	if !slices.ContainsFunc(b.calls, relies) {
 		return nil
 	}
 	var stale []string
@@ -197,7 +195,7 @@ func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, candidates []*item)
 	}
 	refused := make([]error, len(b.calls))
 	for i, c := range b.calls {
-		if slices.Contains(stale, c.member.ID()) {
+		if relies(c) && slices.Contains(stale, c.member.ID()) {
 			refused[i] = workspace.ErrStale
 		}
 	}
@@ -243,7 +241,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	return nil
 }
 
-// insertDrafts inserts the drafts that no unique index refuses.
+// insertDrafts inserts the drafts that no unique index refuses. It returns errRetry if they lack code keys.
 func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) error {
 	links, byID := make([]*link.Link, 0, len(items)), make(map[string]*item, len(items))
 	for _, it := range items {
@@ -256,7 +254,10 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) erro
 		b.quotaOf(it).created++
 		b.quotaOf(it).left--
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return b.confirmCodes(ctx, tx, links)
 }
 
 // recordCreated writes what belongs to links that were created.

@@ -3,6 +3,8 @@ package creation
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -31,6 +33,9 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err != nil {
 		return err
 	}
+	if err := b.confirmCodes(ctx, tx, slices.Collect(maps.Values(links))); err != nil {
+		return err
+	}
 	if err := b.CountClicks(ctx, tx, links); err != nil {
 		return err
 	}
@@ -54,8 +59,8 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		}
 		l := it.decision.link
 		before := *l
-		l.In = it.call.member
 		b.reviveAs(l, it.draft)
+		l.In = it.call.member
 		if err := b.RefusePending(ctx, tx, l); err != nil {
 			if !errs.From(err).Kind.IsUserError() {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -23,6 +24,11 @@ func (l *Link) CodeIdentity() string {
 	return l.Code
 }
 
+// mayClaimCodeKey reports whether restoring the link gives it a code key, unless its workspace compares case.
+func (l *Link) mayClaimCodeKey() bool {
+	return l.Strategy == Custom && l.CodeKey == nil && l.DeletedAt != nil
+}
+
 // ClaimCodeKey gives a custom link its code key if its workspace has such keys.
 func (l *Link) ClaimCodeKey() {
 	if l.CodeKey == nil && l.Strategy == Custom && !l.In.Workspace().CaseSensitiveCodes {
@@ -30,13 +36,16 @@ func (l *Link) ClaimCodeKey() {
 	}
 }
 
-// FoldCodes gives all custom links of a workspace their code keys. The caller of the result has locked the workspace against
-// new links. A deleted link gets none if the key belongs to another one. It returns Conflict, which names two codes, if two
-// links that are not deleted have the same key.
+// FoldCodes gives all custom links of a workspace their code keys, and locks them first, as restoring one does. A deleted link
+// gets none if the key belongs to another one. It returns Conflict, which names two codes, if two links that are not deleted
+// have the same key.
 func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) error {
 	return func(ctx context.Context, tx bun.Tx) error {
 		custom := func() *bun.SelectQuery {
 			return tx.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).Where("strategy = ?", Custom)
+		}
+		if err := s.DB.ForUpdate(custom().Column("id").Where("code_key IS NULL").Order("id")).Scan(ctx, new([]string)); err != nil {
+			return fmt.Errorf("locking custom links: %w", err)
 		}
 		var one, other string
 		err := custom().ColumnExpr("min(code), max(code)").Where("deleted_at IS NULL").GroupExpr("lower(code)").
@@ -48,10 +57,13 @@ func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) 
 		if !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("comparing codes: %w", err)
 		}
-		ranked := custom().Column("id").
+		ranked := custom().Column("id", "code_key").
 			ColumnExpr("row_number() OVER (PARTITION BY lower(code) ORDER BY deleted_at IS NOT NULL, id DESC) AS place")
 		_, err = tx.NewUpdate().Model((*Link)(nil)).Set("code_key = lower(code)").
-			Where("id IN (?)", tx.NewSelect().TableExpr("(?) AS ranked", ranked).Column("id").Where("place = 1")).Exec(ctx)
+			Where("id IN (?)", tx.NewSelect().TableExpr("(?) AS ranked", ranked).Column("id").Where("place = 1 AND code_key IS NULL")).Exec(ctx)
+		if db.IsUniqueViolation(err) {
+			return errs.New(errs.Conflict, "Custom links were created meanwhile. Repeat the call.").At("caseSensitiveCodes")
+		}
 		if err != nil {
 			return fmt.Errorf("writing code keys: %w", err)
 		}

@@ -182,20 +182,15 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		}
 		at.space = place.WorkspaceID
 	}
-	kind, rest, err := s.lookUpLink(ctx, at, space.foldsCodes, now, admit)
-	if err != nil {
-		return unknown, err
-	}
-	t := unknown
+	t, found, err := s.lookUpLink(ctx, at, space.foldsCodes, now, admit)
 	switch {
-	case kind == entryLink:
-		t = readTarget(rest)
-	case kind == entryScheduled:
-		t = readTarget(present(rest, now))
-	case at.space == root:
-		t.NotFoundURL = s.NotFoundURL
-		return t, nil
-	default:
+	case err != nil:
+		return unknown, err
+	case !found && at.space == root:
+		unknown.NotFoundURL = s.NotFoundURL
+		return unknown, nil
+	case !found:
+		t = unknown
 		t.WorkspaceID = at.space
 	}
 	if at.space == root {
@@ -209,24 +204,37 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 }
 
 // lookUpLink looks up a link by its code, or else, in a workspace with code keys, by the key. There, only a code that can be
-// a generated one is looked up as it is: a custom code has one entry, and not one for each spelling.
+// a generated one is looked up as it is: a custom code has one entry, and not one for each spelling. A deleted link with the
+// code may have lost the key to another one.
 func (s *Resolver) lookUpLink(
 	ctx context.Context, at subject, foldsCodes bool, now time.Time, admit Admit,
-) (kind byte, rest flat.Reader, err error) {
+) (t Target, found bool, err error) {
 	if !shortcode.IsCode(at.name) { // no link has such a code, but its place may have a fallback URL
-		return entryAbsent, "", nil
+		return t, false, nil
 	}
 	if !foldsCodes || shortcode.IsGenerated(at.name) {
-		kind, rest, err = s.lookUp(ctx, at, now, admit)
-		if err != nil || kind != entryAbsent || !foldsCodes {
-			return kind, rest, err
+		t, found, err = s.lookUpCode(ctx, at, now, admit)
+		if err != nil || !foldsCodes || found && !t.Deleted {
+			return t, found, err
 		}
 	}
-	kind, rest, err = s.lookUp(ctx, subject{at.space, folded + shortcode.Key(at.name)}, now, admit)
+	kind, code, err := s.lookUp(ctx, subject{at.space, folded + shortcode.Key(at.name)}, now, admit)
 	if err != nil || kind == entryAbsent {
-		return kind, rest, err
+		return t, found, err
 	}
-	return s.lookUp(ctx, subject{at.space, string(rest)}, now, admit)
+	return s.lookUpCode(ctx, subject{at.space, string(code)}, now, admit)
+}
+
+// lookUpCode looks up the present state of the link with exactly this code.
+func (s *Resolver) lookUpCode(ctx context.Context, at subject, now time.Time, admit Admit) (t Target, found bool, err error) {
+	switch kind, rest, err := s.lookUp(ctx, at, now, admit); {
+	case err != nil || kind == entryAbsent:
+		return t, false, err
+	case kind == entryScheduled:
+		return readTarget(present(rest, now)), true, nil
+	default:
+		return readTarget(rest), true, nil
+	}
 }
 
 // placeOf returns the workspace that has or had the slug, or that has the host, with the settings of

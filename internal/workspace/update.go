@@ -37,8 +37,8 @@ type Change struct {
 	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
 	QRStyle  optional.Edit[*qr.Change]
 	VerifyQR func(context.Context, *qr.Style) error
-	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the workspace, which is locked
-	// against new ones, their code keys.
+	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the workspace their code keys: most
+	// of them first, and once no link can be inserted, those that were inserted meanwhile.
 	CaseSensitiveCodes *bool
 	FoldCodes          func(context.Context, bun.Tx) error
 	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
@@ -65,7 +65,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 		changed.workspace, err = s.update(ctx, tx, m, c, style)
 		return err
 	})
-	if db.IsUniqueViolation(err) { // only the slug is unique
+	if db.IsUniqueViolation(err) { // FoldCodes returns its own as Conflict
 		return Membership{}, errSlugTaken()
 	}
 	if err != nil {
@@ -96,11 +96,8 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 		}
 	}
 	w := &Workspace{}
-	lock := s.DB.ForChange
-	if c.CaseSensitiveCodes != nil { // nobody inserts links meanwhile
-		lock = s.DB.ForUpdate
-	}
-	if err := lock(tx.NewSelect().Model(w).Where("id = ?", m.ID())).Scan(ctx); err != nil {
+	row := tx.NewSelect().Model(w).Where("id = ?", m.ID())
+	if err := s.DB.ForChange(row.Clone()).Scan(ctx); err != nil {
 		return nil, err
 	}
 	before := *w
@@ -108,6 +105,12 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 		return nil, errs.New(errs.Conflict, "Upper and lower case do not differ in custom codes, which stays so: short URLs "+
 			"may be printed in any case.").At("caseSensitiveCodes")
 	} else if isSensitive != w.CaseSensitiveCodes {
+		if err := c.FoldCodes(ctx, tx); err != nil {
+			return nil, err
+		}
+		if err := s.DB.ForUpdate(row).Scan(ctx); err != nil {
+			return nil, err
+		}
 		if err := c.FoldCodes(ctx, tx); err != nil {
 			return nil, err
 		}
