@@ -117,14 +117,14 @@ func TestFolders_HaveLinks(t *testing.T) {
 	})
 }
 
-// TestDeleteFolder_KeepsLinks: a folder is deleted in calls of 1,000 links. Versions and scheduled changes that have it lead to
-// no folder afterwards.
+// TestDeleteFolder_KeepsLinks: a folder is deleted in calls of 1,000 links. A link that is reverted to a version with it is in
+// no folder afterwards, and one with a scheduled change stays where it is.
 func TestDeleteFolder_KeepsLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.Quota.Default = 10_000
-		f := b.newFolder(t, "large")
+		f, other := b.newFolder(t, "large"), b.newFolder(t, "other")
 		var links []*link.Link
 		for from := 0; from < link.MaxBatch+2; from += link.MaxBatch {
 			in := urls(from, min(from+link.MaxBatch, link.MaxBatch+2))
@@ -137,7 +137,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		}
 		reverted, planned, gone := links[0], links[1], links[2]
 		b.Remove(t, gone.ID)
-		b.Plan(t, planned, time.Hour, link.Change{FolderID: to[*string](nil)})
+		b.Plan(t, planned, time.Hour, link.Change{FolderID: to(&other.ID)})
 		b.Plan(t, planned, 2*time.Hour, link.Change{FolderID: to(&f.ID), Title: to(new("planned"))})
 		for _, want := range []int64{2, 0} {
 			if got := must.Value(b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID))(t); got.Remaining != want {
@@ -149,7 +149,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		}
 		b.Now = b.Now.Add(3 * time.Hour)
 		b.ApplyDue(t)
-		if got := b.Reload(t, planned); got.FolderID != nil || optional.Value(got.Title) != "planned" {
+		if got := b.Reload(t, planned); optional.Value(got.FolderID) != other.ID || optional.Value(got.Title) != "planned" {
 			t.Errorf("after the scheduled change: %+v", got)
 		}
 		if got, err := b.Edit.Revert(t.Context(), b.Mine, reverted.ID, 1, nil); err != nil || got.FolderID != nil {

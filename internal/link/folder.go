@@ -31,19 +31,23 @@ func (s *Store) checkFolder(ctx context.Context, conn bun.IDB, l *Link, folderID
 	return err
 }
 
-// dropGoneFolders takes links out of folders that do not exist any more: a version or a scheduled change can have one.
-func (s *Store) dropGoneFolders(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
-	var moved []*Link
+// dropGoneFolders replaces folders that do not exist any more: after reverting to a version, the link is in none, and after a
+// scheduled change, where it was.
+func (s *Store) dropGoneFolders(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) error {
+	var moved []Rewrite
 	var ids []string
 	for _, c := range rewrites {
 		if c.After.FolderID != nil && !optional.Equal(c.Before.FolderID, c.After.FolderID) {
-			moved, ids = append(moved, c.After), append(ids, *c.After.FolderID)
+			moved, ids = append(moved, c), append(ids, *c.After.FolderID)
 		}
 	}
 	found, err := s.folders(ctx, tx, ids...)
-	for _, l := range moved {
-		if found[*l.FolderID] != l.WorkspaceID {
-			l.FolderID = nil
+	for _, c := range moved {
+		if found[*c.After.FolderID] == c.After.WorkspaceID {
+			continue
+		}
+		if c.After.FolderID = nil; why.Cause != CauseReverted {
+			c.After.FolderID = c.Before.FolderID
 		}
 	}
 	return err

@@ -59,7 +59,7 @@ func (s *Store) Apply(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rew
 // newVersions takes the states before and after, drops changes without an effect, and numbers the new
 // versions of the others.
 func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) ([]Rewrite, error) {
-	if err := s.dropGoneFolders(ctx, tx, rewrites); err != nil {
+	if err := s.dropGoneFolders(ctx, tx, why, rewrites); err != nil {
 		return nil, err
 	}
 	tags, err := s.storedTags(ctx, tx, rewrites)
