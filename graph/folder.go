@@ -5,6 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -29,7 +30,14 @@ func (r *mutationResolver) UpdateFolder(ctx context.Context, in gen.UpdateFolder
 }
 
 func (r *mutationResolver) DeleteFolder(ctx context.Context, in gen.DeleteFolderInput) (*gen.DeleteFolderPayload, error) {
-	d, err := forItem(ctx, &r.Config, in.ID, r.Folders.Rows().WorkspaceOf, r.Edit.DeleteFolder)
+	d, err := forItem(ctx, &r.Config, in.ID, r.Folders.Rows().WorkspaceOf, func(
+		ctx context.Context, m workspace.Membership, folderID string,
+	) (*edit.FolderDeletion, error) {
+		if err := (*resolver)(r).chargeSize(ctx, m); err != nil {
+			return nil, err
+		}
+		return r.Edit.DeleteFolder(ctx, m, folderID)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -164,8 +164,11 @@ func (s *Store) write(
 		if err := statement(ctx, tx); err != nil {
 			return err
 		}
-		event := m.Event(s.Now(), action, f.ID, audit.Details{"name": f.Name})
-		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(before, f.fields())))
+		changes := audit.Compare(before, f.fields())
+		if len(changes) == 0 {
+			return nil
+		}
+		return audit.Write(ctx, tx, m.Event(s.Now(), action, f.ID, audit.Details{"name": f.Name}).WithChanges(changes))
 	})
 	if db.IsUniqueViolation(err) {
 		return errs.New(errs.Conflict, "Another folder of the workspace has this name.").At("name")
