@@ -100,11 +100,11 @@ var within = map[string][]string{
 	"internal/hitquota":              {"internal/clickledger"},
 	"internal/ingest":                {"internal/clickledger", "internal/clickstore", "internal/hitquota"},
 	"internal/link": {
-		"internal/audit", "internal/clickledger", "internal/destination", "internal/folder", "internal/resolve", "internal/utmtemplate",
+		"internal/audit", "internal/clickledger", "internal/destination", "internal/domain", "internal/folder", "internal/resolve", "internal/utmtemplate",
 		"internal/workspace",
 	},
 	"internal/creation": {
-		"internal/audit", "internal/codecounter", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
+		"internal/audit", "internal/codecounter", "internal/domain", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
 	},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/linkquota":  {"internal/workspace"},

@@ -4,8 +4,11 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -14,7 +17,9 @@ func (r *mutationResolver) AddDomain(ctx context.Context, in gen.AddDomainInput)
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.Domains.Add(ctx, m, in.Host)
+	d, err := r.Domains.Add(ctx, m, in.Host, domain.Codes{
+		Space: optional.Or(in.CodeSpace, domain.Shared), CaseSensitive: optional.Or(in.CaseSensitive, true),
+	})
 	return &gen.AddDomainPayload{Domain: d}, err
 }
 
@@ -40,6 +45,23 @@ func (r *workspaceResolver) Domains(
 	edges, nodes, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.Rows().List, domainIDs,
 		func(cursor string, d *domain.Domain) *gen.DomainEdge { return &gen.DomainEdge{Cursor: cursor, Node: d} })
 	return &gen.DomainConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+}
+
+func (r *linkResolver) Domain(ctx context.Context, l *link.Link) (*domain.Domain, error) {
+	if l.DomainID == nil {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(l.In).Domains.Get(ctx, *l.DomainID)
+}
+
+// domainsOf returns domains of a workspace by their ids.
+func (c *Config) domainsOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*domain.Domain, error) {
+	rows, err := c.Domains.Rows().ByID(ctx, m, ids...)
+	found := make(map[string]*domain.Domain, len(rows))
+	for _, d := range rows {
+		found[d.ID] = d
+	}
+	return found, err
 }
 
 func domainIDs(d *domain.Domain) (domainID, accountID string) { return d.ID, "" }

@@ -75,6 +75,7 @@ func newLink(in *gen.NewLinkInput) *creation.Input {
 		URL:            in.URL,
 		Strategy:       in.Strategy,
 		CustomCode:     in.CustomCode,
+		DomainID:       in.DomainID,
 		Title:          in.Title.Value(),
 		Note:           in.Note.Value(),
 		Tags:           in.Tags.Value(),
@@ -230,7 +231,11 @@ func (r *queryResolver) Link(ctx context.Context, by gen.LinkBy) (*link.Link, er
 	case by.External != nil:
 		return ifFound(linkIn(ctx, r, by.External.WorkspaceID, by.External.ExternalID, r.Links.ByExternalID))
 	case by.Code != nil:
-		return ifFound(linkIn(ctx, r, by.Code.WorkspaceID, by.Code.Code, r.Links.ByCode))
+		return ifFound(linkIn(ctx, r, by.Code.WorkspaceID, by.Code.Code, func(
+			ctx context.Context, m workspace.Membership, code string,
+		) (*link.Link, error) {
+			return r.Links.ByCode(ctx, m, code, by.Code.DomainID)
+		}))
 	}
 	return r.linkAt(ctx, *by.ShortURL)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -69,7 +70,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		}
 		verify := func(p person) string {
 			t.Helper()
-			added := must.Value(b.Domains.Add(t.Context(), p.workspace, "go.example.com"))(t)
+			added := must.Value(b.Domains.Add(t.Context(), p.workspace, "go.example.com", domain.DefaultCodes))(t)
 			dns.text = added.RecordValue()
 			must.Value(b.Domains.Verify(t.Context(), p.workspace, added.ID))(t)
 			return added.ID

@@ -74,6 +74,7 @@ func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Member
 func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Upsert {
 	return &creation.Upsert{
 		ExternalID: optional.Value(in.ExternalID), URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
+		DomainID: in.DomainID,
 		Fields: link.Change{
 			Title:          setOrRemove(in.Title),
 			Note:           setOrRemove(in.Note),

@@ -93,7 +93,7 @@ func (a *app) inspect(w http.ResponseWriter, r *http.Request, l *link.Link, stat
 // shortURLOf returns the short URL of a link, which may be anonymous.
 func (a *app) shortURLOf(l *link.Link) string {
 	if l.WorkspaceID == workspace.PublicID {
-		return a.Links.ShortURLOf("", l.Code, l.RootCode)
+		return a.Links.ShortURLBelow("", l)
 	}
 	return a.Links.ShortURL(l)
 }

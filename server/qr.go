@@ -46,7 +46,7 @@ func qrFormat(at resolve.Address) qr.Format {
 // other link counts as an unknown code for the client's network, like one for its stats page.
 func (a *app) qrImage(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	format := qrFormat(at)
-	at.Code = strings.TrimSuffix(at.Code, "."+string(format))
+	at = at.TrimSuffix("." + string(format))
 	rate := svgImages
 	if format == qr.PNG {
 		rate = pngImages

@@ -32,13 +32,31 @@ func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
 		return at, !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
 	}
 	at.Host = host
-	return at, host != "" && !isDomainPath(at.Code)
+	return a.wholeCode(r, at), host != "" && !shortcode.IsDomainPath(at.Code) // see domainRoutes
 }
 
-// isDomainPath reports whether the first segment of a path at a workspace's domain is not a code, see
-// domainRoutes.
-func isDomainPath(segment string) bool {
-	return segment == "robots.txt" || segment == "favicon.ico" || segment == ".well-known"
+// wholeCode returns the address of a path with several segments whose end names a page or an image: at a host with codes of
+// its own, all segments are the code. Only then it matters here.
+func (a *app) wholeCode(r *http.Request, at resolve.Address) resolve.Address {
+	whole := at.Whole()
+	if at.Path == "" || at.Path == "/" || !isStatsPage(whole) && qrFormat(whole) == "" {
+		return at
+	}
+	admission := a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
+	if host, _, err := a.Links.Resolver.Host(r.Context(), at.Host, a.now(), admission.Admit); err == nil && host.OwnID != "" {
+		return whole
+	}
+	return at
+}
+
+// isCode reports whether an address that seems to name an image is a link's: own codes may end in .svg and .png.
+func (a *app) isCode(r *http.Request, at resolve.Address) bool {
+	if at.Host == "" {
+		return false
+	}
+	admission := a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
+	target, err := a.Links.Resolver.Resolve(r.Context(), at, a.now(), admission.Admit)
+	return err == nil && !target.Unknown
 }
 
 // isStatsPage reports whether an address is that of a link's stats page.
@@ -56,7 +74,7 @@ func (a *app) shortURLs() fastpath.Answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		a.setStrictTransport(w, r)
 		at, ok := a.shortURL(r)
-		if !ok || isStatsPage(at) || qrFormat(at) != "" {
+		if !ok || isStatsPage(at) || qrFormat(at) != "" && !a.isCode(r, at) {
 			return false
 		}
 		serve(w, r, at)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -35,7 +34,7 @@ var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time
 // counts as an unknown code for the client's network.
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
-	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
+	at = at.TrimSuffix(statsSuffix)
 	var v view
 	err := a.findLink(r, statsPages, func(ctx context.Context) (err error) {
 		v, err = a.viewed(ctx, at, r.Header.Get("Authorization"))

@@ -204,6 +204,9 @@ func (e *estate) createKeysAndDomains() {
 		got := e.mutate(e.bridge, "addDomain", map[string]any{"workspaceId": e.workspaceID(), "host": host}, "domain { id }")
 		e.ids[hosts], e.ids[domainIDs] = append(e.ids[hosts], host), append(e.ids[domainIDs], textAt(got, "domain", "id"))
 	}
+	got := e.mutate(e.bridge, "addDomain", map[string]any{
+		"workspaceId": e.workspaceID(), "host": e.text("own") + ".example", "codeSpace": "OWN", "caseSensitive": false}, "domain { id }")
+	e.ids[ownDomainIDs] = []string{textAt(got, "domain", "id")}
 }
 
 // key creates an API key and uses it.

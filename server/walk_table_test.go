@@ -84,6 +84,7 @@ var (
 	itemNames      = &kind{fresh: func() string { return word("name") }}
 	folderNames    = &kind{fresh: func() string { return word("folder") }}
 	folderIDs      = &kind{}
+	ownDomainIDs   = &kind{} // of domains with codes of their own
 	folderPlaces   = &kind{theirs: true, wrap: cursor}
 	templateIDs    = &kind{}
 	scheduledIDs   = &kind{}
@@ -212,6 +213,7 @@ var fillers = map[string]filler{
 	"ExternalLinkBy.externalId":     names(externalIDs),
 	"CodeLinkBy.workspaceId":        names(workspaceIDs),
 	"CodeLinkBy.code":               names(linkCodes),
+	"CodeLinkBy.domainId":           names(ownDomainIDs),
 	"Query.resolvedAt.shortUrl":     names(shortURLs),
 	"Query.resolvedAt.at":           later(0),
 	"Query.previewCode.workspaceId": names(workspaceIDs),
@@ -368,6 +370,8 @@ var fillers = map[string]filler{
 	"RotateApiKeyInput.oldSecretEndsAt":          later(time.Hour),
 	"AddDomainInput.workspaceId":                 names(workspaceIDs),
 	"AddDomainInput.host":                        names(hosts),
+	"AddDomainInput.codeSpace":                   put("SHARED"),
+	"AddDomainInput.caseSensitive":               put(true),
 	"VerifyDomainInput.id":                       names(domainIDs),
 	"RemoveDomainInput.id":                       names(domainIDs),
 
@@ -375,6 +379,7 @@ var fillers = map[string]filler{
 	"CreateLinkInput.url":              names(urls),
 	"CreateLinkInput.strategy":         put("DETERMINISTIC"),
 	"CreateLinkInput.customCode":       names(codes),
+	"CreateLinkInput.domainId":         names(ownDomainIDs),
 	"CreateLinkInput.title":            put("A title"),
 	"CreateLinkInput.note":             put("A note"),
 	"CreateLinkInput.tags":             put([]string{"a tag"}),
@@ -390,6 +395,7 @@ var fillers = map[string]filler{
 	"NewLinkInput.url":                 names(urls),
 	"NewLinkInput.strategy":            put("DETERMINISTIC"),
 	"NewLinkInput.customCode":          names(codes),
+	"NewLinkInput.domainId":            names(ownDomainIDs),
 	"NewLinkInput.title":               put("A title"),
 	"NewLinkInput.note":                put("A note"),
 	"NewLinkInput.tags":                put([]string{"a tag"}),
@@ -704,11 +710,11 @@ var operations = map[string]calls{
 	"Mutation.removeDomain": {},
 
 	"Mutation.createLink": {variants: []variant{
-		{without: unrouted("CreateLinkInput.customCode")},
+		{without: unrouted("CreateLinkInput.customCode", "CreateLinkInput.domainId")},
 		{without: unrouted("CreateLinkInput.idempotencyKey"), set: map[string]any{"CreateLinkInput.strategy": "CUSTOM"}},
 	}},
 	"Mutation.createLinks": {variants: []variant{
-		{without: unrouted("NewLinkInput.customCode")},
+		{without: unrouted("NewLinkInput.customCode", "NewLinkInput.domainId")},
 		{without: unrouted("CreateLinksInput.idempotencyKey"), set: map[string]any{"NewLinkInput.strategy": "CUSTOM"},
 			rare: true},
 	}},

@@ -277,6 +277,8 @@ type ComplexityRoot struct {
 	Domain struct {
 		AppleAppSiteAssociation func(childComplexity int) int
 		AssetLinks              func(childComplexity int) int
+		CaseSensitive           func(childComplexity int) int
+		CodeSpace               func(childComplexity int) int
 		CreatedAt               func(childComplexity int) int
 		EndedURL                func(childComplexity int) int
 		FailedAt                func(childComplexity int) int
@@ -410,12 +412,12 @@ type ComplexityRoot struct {
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
 		Clicks            func(childComplexity int, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) int
-		Code              func(childComplexity int) int
 		CreatedAt         func(childComplexity int) int
 		CreatedBy         func(childComplexity int) int
 		DeletedAt         func(childComplexity int) int
 		DestinationChecks func(childComplexity int) int
 		DestinationState  func(childComplexity int) int
+		Domain            func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
 		ExternalID        func(childComplexity int) int
 		Folder            func(childComplexity int) int
@@ -432,6 +434,7 @@ type ComplexityRoot struct {
 		Routing           func(childComplexity int) int
 		ScheduledChanges  func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
+		ShownCode         func(childComplexity int) int
 		StartsAt          func(childComplexity int) int
 		Stats             func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter) int
 		StatsPublic       func(childComplexity int) int
@@ -1253,6 +1256,8 @@ type InvitationResolver interface {
 }
 type LinkResolver interface {
 	Workspace(ctx context.Context, obj *link.Link) (*workspace.Membership, error)
+
+	Domain(ctx context.Context, obj *link.Link) (*domain.Domain, error)
 
 	ShortURL(ctx context.Context, obj *link.Link) (string, error)
 
@@ -2134,6 +2139,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Domain.AssetLinks(childComplexity), true
+	case "Domain.caseSensitive":
+		if e.ComplexityRoot.Domain.CaseSensitive == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.CaseSensitive(childComplexity), true
+	case "Domain.codeSpace":
+		if e.ComplexityRoot.Domain.CodeSpace == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Domain.CodeSpace(childComplexity), true
 	case "Domain.createdAt":
 		if e.ComplexityRoot.Domain.CreatedAt == nil {
 			break
@@ -2653,12 +2670,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*clickstore.Range), args["filter"].(*ClickFilter)), true
-	case "Link.code":
-		if e.ComplexityRoot.Link.Code == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.Code(childComplexity), true
 	case "Link.createdAt":
 		if e.ComplexityRoot.Link.CreatedAt == nil {
 			break
@@ -2689,6 +2700,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.DestinationState(childComplexity), true
+	case "Link.domain":
+		if e.ComplexityRoot.Link.Domain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Domain(childComplexity), true
 	case "Link.expiresAt":
 		if e.ComplexityRoot.Link.ExpiresAt == nil {
 			break
@@ -2790,6 +2807,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.ShortURL(childComplexity), true
+	case "Link.code":
+		if e.ComplexityRoot.Link.ShownCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.ShownCode(childComplexity), true
 	case "Link.startsAt":
 		if e.ComplexityRoot.Link.StartsAt == nil {
 			break
@@ -6731,6 +6754,8 @@ input CodeLinkBy {
   workspaceId: ID!
   "The code."
   code: String!
+  "The id of a domain with codes of its own. Default: the codes of the workspace."
+  domainId: ID
 }
 
 """
@@ -7532,6 +7557,13 @@ input AddDomainInput {
   workspaceId: ID!
   "The host, such as links.example.com: at least two labels, without scheme, port and path."
   host: String!
+  "Which codes the domain answers. Error: CONFLICT when the domain exists with another value. Default: SHARED."
+  codeSpace: CodeSpace
+  """
+  Whether upper and lower case differ in its own codes; false needs OWN. Error: CONFLICT when the domain exists with another value.
+  Default: true.
+  """
+  caseSensitive: Boolean
 }
 
 "Payload of addDomain."
@@ -7579,10 +7611,19 @@ input CreateLinkInput {
   link already exists, its destination is unchanged: see CreateLinkPayload.sameDestination.
   """
   url: String!
-  "The strategy of the code. Default: CUSTOM if customCode is set, otherwise the workspace's defaultStrategy."
+  "The strategy of the code. Default: CUSTOM if customCode is set, RANDOM if domainId is, otherwise the workspace's defaultStrategy."
   strategy: CodeStrategy
-  "The code of a CUSTOM link: 3 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace. See Workspace.caseSensitiveCodes."
+  """
+  The code of a CUSTOM link: 1 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace. See Workspace.caseSensitiveCodes.
+  With domainId: 1 to 255 bytes of letters, digits and symbols of Unicode and the characters - . _ ~ ! $ ' ( ) * , : ; = @ & and /,
+  without empty segments, unique in the domain.
+  """
   customCode: String
+  """
+  The id of a domain with codes of its own that gets the code; the strategy is CUSTOM or RANDOM then. Errors: NOT_FOUND, INVALID_INPUT
+  for a domain that shares the workspace's codes. Default: the workspace's codes.
+  """
+  domainId: ID
   "A title of up to 200 characters."
   title: String
   "A note for the members, of up to 2,000 characters."
@@ -7704,6 +7745,8 @@ input NewLinkInput {
   strategy: CodeStrategy
   "The code of a CUSTOM link. In an upsert, another code than that of the existing link is IMMUTABLE."
   customCode: String
+  "The id of a domain with codes of its own that gets the code. In an upsert, another one than that of the existing link is IMMUTABLE."
+  domainId: ID
   "A title."
   title: String
   "A note for the members."
@@ -8635,6 +8678,10 @@ type Domain implements Node {
   id: ID!
   "The host, in lower case; internationalized names in their ASCII form."
   host: String!
+  "Which codes it answers. It never changes."
+  codeSpace: CodeSpace!
+  "Whether upper and lower case differ in its own codes; true for SHARED, where the workspace decides. It never changes."
+  caseSensitive: Boolean!
   "The state of its verification."
   status: DomainStatus!
   "The name of the TXT record, which must remain set."
@@ -8661,6 +8708,14 @@ type Domain implements Node {
   appleAppSiteAssociation: String @cost(weight: 20)
   "The JSON of /.well-known/assetlinks.json; null: 404."
   assetLinks: String @cost(weight: 20)
+}
+
+"Which codes a domain answers."
+enum CodeSpace {
+  "All codes of the workspace that belong to no domain."
+  SHARED
+  "Only codes that were created for this domain."
+  OWN
 }
 
 "States of a domain."
@@ -9410,8 +9465,10 @@ type Link implements Node {
   id: ID!
   "The workspace that owns it; null for an anonymous link."
   workspace: Workspace
-  "The last segment of its short URL."
+  "The last segment of its short URL; of a code of a domain, the whole path without its first slash."
   code: String!
+  "The domain whose own codes include this link's; null: the code is of the workspace, or the domain was removed. It never changes."
+  domain: Domain @cost(weight: 0, free: 4)
   "The strategy of the code."
   strategy: CodeStrategy!
   "The shortest URL that redirects."
@@ -11098,6 +11155,10 @@ func (ec *executionContext) childFields_Domain(ctx context.Context, field graphq
 		return ec.fieldContext_Domain_id(ctx, field)
 	case "host":
 		return ec.fieldContext_Domain_host(ctx, field)
+	case "codeSpace":
+		return ec.fieldContext_Domain_codeSpace(ctx, field)
+	case "caseSensitive":
+		return ec.fieldContext_Domain_caseSensitive(ctx, field)
 	case "status":
 		return ec.fieldContext_Domain_status(ctx, field)
 	case "recordName":
@@ -11358,6 +11419,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_workspace(ctx, field)
 	case "code":
 		return ec.fieldContext_Link_code(ctx, field)
+	case "domain":
+		return ec.fieldContext_Link_domain(ctx, field)
 	case "strategy":
 		return ec.fieldContext_Link_strategy(ctx, field)
 	case "shortUrl":
@@ -17619,6 +17682,52 @@ func (ec *executionContext) fieldContext_Domain_host(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
+func (ec *executionContext) _Domain_codeSpace(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_codeSpace(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CodeSpace, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v domain.CodeSpace) graphql.Marshaler {
+			return ec.marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_codeSpace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "CodeSpace")
+}
+
+func (ec *executionContext) _Domain_caseSensitive(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Domain_caseSensitive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CaseSensitive, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Domain_caseSensitive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Domain", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19647,7 +19756,7 @@ func (ec *executionContext) _Link_code(ctx context.Context, field graphql.Collec
 			return ec.fieldContext_Link_code(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Code, nil
+			return obj.ShownCode(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -19658,7 +19767,39 @@ func (ec *executionContext) _Link_code(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Link_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
+	return graphql.NewScalarFieldContext("Link", field, true, false, "String")
+}
+
+func (ec *executionContext) _Link_domain(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_domain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Domain(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Link_strategy(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -36099,7 +36240,7 @@ func (ec *executionContext) unmarshalInputAddDomainInput(ctx context.Context, ob
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "host"}
+	fieldsInOrder := [...]string{"workspaceId", "host", "codeSpace", "caseSensitive"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36120,6 +36261,20 @@ func (ec *executionContext) unmarshalInputAddDomainInput(ctx context.Context, ob
 				return it, err
 			}
 			it.Host = data
+		case "codeSpace":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("codeSpace"))
+			data, err := ec.unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CodeSpace = data
+		case "caseSensitive":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("caseSensitive"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CaseSensitive = data
 		}
 	}
 	return it, nil
@@ -36477,7 +36632,7 @@ func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "code"}
+	fieldsInOrder := [...]string{"workspaceId", "code", "domainId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36498,6 +36653,13 @@ func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj an
 				return it, err
 			}
 			it.Code = data
+		case "domainId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domainId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DomainID = data
 		}
 	}
 	return it, nil
@@ -36680,7 +36842,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "domainId", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36715,6 +36877,13 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.CustomCode = data
+		case "domainId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domainId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DomainID = data
 		case "title":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -38507,7 +38676,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "domainId", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -38535,6 +38704,13 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.CustomCode = data
+		case "domainId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domainId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DomainID = data
 		case "title":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -43022,6 +43198,16 @@ func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "codeSpace":
+			out.Values[i] = ec._Domain_codeSpace(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "caseSensitive":
+			out.Values[i] = ec._Domain_caseSensitive(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "status":
 			out.Values[i] = ec._Domain_status(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -43900,6 +44086,12 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "domain":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_domain(ctx, field, obj)
+				})
 		case "strategy":
 			out.Values[i] = ec._Link_strategy(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -50167,6 +50359,21 @@ func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._CodePreview(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, v any) (domain.CodeSpace, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := domain.CodeSpace(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v domain.CodeSpace) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CodeSpace!")
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, v any) (link.Strategy, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := link.Strategy(tmp)
@@ -53165,6 +53372,25 @@ func (ec *executionContext) unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 	res, err := ec.unmarshalInputCodeLinkBy(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, v any) (*domain.CodeSpace, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := domain.CodeSpace(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v *domain.CodeSpace) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
 }
 
 func (ec *executionContext) unmarshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx context.Context, v any) ([]link.Strategy, error) {

@@ -50,6 +50,11 @@ type AddDomainInput struct {
 	WorkspaceID string `json:"workspaceId"`
 	// The host, such as links.example.com: at least two labels, without scheme, port and path.
 	Host string `json:"host"`
+	// Which codes the domain answers. Error: CONFLICT when the domain exists with another value. Default: SHARED.
+	CodeSpace *domain.CodeSpace `json:"codeSpace,omitempty"`
+	// Whether upper and lower case differ in its own codes; false needs OWN. Error: CONFLICT when the domain exists with another value.
+	// Default: true.
+	CaseSensitive *bool `json:"caseSensitive,omitempty"`
 }
 
 // Payload of addDomain.
@@ -257,6 +262,8 @@ type CodeLinkBy struct {
 	WorkspaceID string `json:"workspaceId"`
 	// The code.
 	Code string `json:"code"`
+	// The id of a domain with codes of its own. Default: the codes of the workspace.
+	DomainID *string `json:"domainId,omitempty"`
 }
 
 // Input of createAnonymousLink.
@@ -859,6 +866,8 @@ type NewLinkInput struct {
 	Strategy *link.Strategy `json:"strategy,omitempty"`
 	// The code of a CUSTOM link. In an upsert, another code than that of the existing link is IMMUTABLE.
 	CustomCode *string `json:"customCode,omitempty"`
+	// The id of a domain with codes of its own that gets the code. In an upsert, another one than that of the existing link is IMMUTABLE.
+	DomainID *string `json:"domainId,omitempty"`
 	// A title.
 	Title graphql.Omittable[*string] `json:"title,omitempty"`
 	// A note for the members.

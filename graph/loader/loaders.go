@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/qr"
@@ -32,6 +33,8 @@ type Sources struct {
 	// Folders are folders, and FolderLinks the numbers of their links, by the ids of the folders.
 	Folders     source[*folder.Folder]
 	FolderLinks source[int64]
+	// Domains are those that links have their codes of.
+	Domains source[*domain.Domain]
 	// Scheduled are the scheduled changes.
 	Scheduled source[[]*link.ScheduledChange]
 	// QRStyles are the styles of QR codes by workspace.
@@ -66,6 +69,8 @@ type Links struct {
 	// Folders and FolderLinks are by the ids of folders.
 	Folders     Loader[*folder.Folder]
 	FolderLinks Loader[int64]
+	// Domains are by their ids.
+	Domains Loader[*domain.Domain]
 	// Scheduled are the scheduled changes of links that have some.
 	Scheduled Loader[[]*link.ScheduledChange]
 	// QRStyles has the style of the workspace's QR codes, by the id of the workspace.
@@ -94,6 +99,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
 			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
 			Folders: in(m, l.loadFolders), FolderLinks: in(m, l.sources.FolderLinks),
+			Domains: in(m, l.sources.Domains),
 			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.sources.Events),
 			QRStyles: in(m, l.sources.QRStyles),
 		}
@@ -128,7 +134,7 @@ func (l *Loaders) loadFolders(
 
 // Expect batches what belongs to the links.
 func (l *Loaders) Expect(links []*link.Link) {
-	ids, folders, accounts := map[*Links][]string{}, map[*Links][]string{}, []string{}
+	ids, folders, domains, accounts := map[*Links][]string{}, map[*Links][]string{}, map[*Links][]string{}, []string{}
 	for _, one := range links {
 		ids[l.In(one.In)] = append(ids[l.In(one.In)], one.ID)
 		if one.NextChangeAt != nil {
@@ -136,6 +142,9 @@ func (l *Loaders) Expect(links []*link.Link) {
 		}
 		if one.FolderID != nil {
 			folders[l.In(one.In)] = append(folders[l.In(one.In)], *one.FolderID)
+		}
+		if one.DomainID != nil {
+			domains[l.In(one.In)] = append(domains[l.In(one.In)], *one.DomainID)
 		}
 		if one.CreatedBy != nil {
 			accounts = append(accounts, *one.CreatedBy)
@@ -148,6 +157,7 @@ func (l *Loaders) Expect(links []*link.Link) {
 		loaders.Targets.Expect(ids)
 		loaders.Checks.Expect(ids)
 		loaders.Folders.Expect(folders[loaders])
+		loaders.Domains.Expect(domains[loaders])
 	}
 	l.Accounts.Expect(accounts)
 }

@@ -59,7 +59,7 @@ type linkRow struct {
 }
 
 func linkRowOf(l moderation.OperatorLink, now time.Time) linkRow {
-	return linkRow{l.ID, l.WorkspaceID, l.Slug, l.Code, l.ShortURL, l.OriginalURL, l.Status(now), l.CreatedAt.UTC()}
+	return linkRow{l.ID, l.WorkspaceID, l.Slug, l.ShownCode(), l.ShortURL, l.OriginalURL, l.Status(now), l.CreatedAt.UTC()}
 }
 
 // Run finds links.
@@ -163,7 +163,7 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 			Code        string         `json:"code"`
 			Status      routing.Status `json:"status"`
 			Changed     bool           `json:"changed"`
-		}{l.ID, l.WorkspaceID, l.Code, l.Status(time.Now()), changed}, said[[2]bool{disabled, changed}], l.ID)
+		}{l.ID, l.WorkspaceID, l.ShownCode(), l.Status(time.Now()), changed}, said[[2]bool{disabled, changed}], l.ID)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
@@ -55,6 +56,8 @@ type batch struct {
 type item struct {
 	proposal
 	call *call
+	// domain gets the code; nil means the workspace.
+	domain *domain.Domain
 	// holder is the link that has the external id of the upsert, or nil, and versionBefore the version of the link that
 	// it changes.
 	holder        *link.Link
@@ -149,6 +152,9 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 	if err := b.findUpserted(ctx); err != nil {
 		return false, err
 	}
+	if err := b.findDomains(ctx); err != nil {
+		return false, err
+	}
 	hasFailed := false
 	for _, it := range b.items {
 		it.attempt = link.Result{}
@@ -178,7 +184,7 @@ func (b *batch) validate(it *item) {
 	}
 	if it.Err == nil {
 		it.draft.VersionOperation = optional.Of(it.call.operationID)
-		it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
+		it.codes, it.Err = it.customCodes()
 	}
 	if it.Err == nil {
 		it.Err = b.testDraft(it)
@@ -186,8 +192,7 @@ func (b *batch) validate(it *item) {
 	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
 		it.identity = identity{workspaceID: it.call.member.ID(), hash: string(it.draft.CanonicalHash)}
 		if it.draft.Strategy == link.Custom {
-			it.draft.Code = it.codes[0]
-			it.draft.ClaimCodeKey()
+			it.setCode(it.codes[0])
 			it.identity.code = it.draft.CodeIdentity()
 		}
 	}
@@ -199,20 +204,31 @@ func (b *batch) testDraft(it *item) error {
 		return nil
 	}
 	if it.draft.Strategy.IsIdempotent() {
-		it.draft.Code, _ = b.nextCode(it)
+		code, _ := b.nextCode(it)
+		it.setCode(code)
 	}
 	return b.RunTests(it.draft)
 }
 
 // customCodes returns the code that the caller chose; none for other strategies.
-func customCodes(strategy link.Strategy, custom *string) ([]string, error) {
+func (it *item) customCodes() ([]string, error) {
+	strategy, custom := it.draft.Strategy, it.in.CustomCode
 	switch {
+	case it.domain != nil && strategy != link.Custom && strategy != link.Random:
+		return nil, errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").At("strategy")
 	case strategy != link.Custom && custom != nil:
 		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
 	case strategy != link.Custom:
 		return nil, nil
 	case custom == nil:
 		return nil, errs.New(errs.InvalidInput, "The strategy CUSTOM needs a customCode.").At("customCode")
+	}
+	if it.domain != nil {
+		code, err := shortcode.ValidateOwn(*custom)
+		if err != nil {
+			return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")
+		}
+		return []string{code}, nil
 	}
 	if err := shortcode.ValidateCustom(*custom); err != nil {
 		return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")
@@ -235,8 +251,12 @@ func (b *batch) generateCodes(ctx context.Context) error {
 		case link.Counter:
 			counters = append(counters, it)
 		case link.Random:
+			generate := shortcode.Random
+			if it.domain != nil && !it.domain.CaseSensitive {
+				generate = shortcode.RandomFolded
+			}
 			for range randomAttempts {
-				it.codes = append(it.codes, shortcode.Random())
+				it.codes = append(it.codes, generate())
 			}
 		}
 	}
@@ -338,15 +358,51 @@ func (c *call) resultsOf() []link.Result {
 	return results
 }
 
-// assignCode gives the draft the next code to try, and reports false when there is none. Generated
-// codes work at the root, where they are unique over the instance.
+// assignCode gives the draft the next code to try, and reports false when there is none.
 func (b *batch) assignCode(it *item) bool {
 	code, ok := b.nextCode(it)
-	it.draft.ID, it.draft.Code, it.draft.RootCode, it.draft.CodeKey = id.New(id.Link), code, nil, nil
-	if it.draft.ClaimCodeKey(); it.draft.Strategy != link.Custom {
-		it.draft.RootCode = &it.draft.Code
-	}
+	it.draft.ID = id.New(id.Link)
+	it.setCode(code)
 	return ok
+}
+
+// setCode gives the draft a code. Generated codes of the workspace work at the root, where they are unique over the instance.
+func (it *item) setCode(code string) {
+	l := it.draft
+	l.Code, l.RootCode, l.CodeKey = code, nil, nil
+	switch {
+	case it.domain != nil:
+		l.SetOwnCode(it.domain, code)
+	case l.Strategy == link.Custom:
+		l.ClaimCodeKey()
+	default:
+		l.RootCode = &l.Code
+	}
+}
+
+// findDomains looks up the domains that get codes. An item whose domain has no codes of its own gets its result.
+func (b *batch) findDomains(ctx context.Context) error {
+	var ids []string
+	for _, it := range b.items {
+		if it.in.DomainID != nil {
+			ids = append(ids, *it.in.DomainID)
+		}
+	}
+	found, err := domain.Find(ctx, b.DB, b.calls[0].member.ID(), ids) // such a call is alone
+	for _, it := range b.items {
+		if it.in.DomainID == nil || err != nil || it.Err != nil {
+			continue
+		}
+		it.domain = found[*it.in.DomainID]
+		switch {
+		case it.domain == nil:
+			it.Err = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
+		case it.domain.CodeSpace != domain.Own:
+			it.Err = errs.New(errs.InvalidInput, "%s has no codes of its own: all codes of the workspace answer there. "+
+				"Omit domainId.", it.domain.Host).At("domainId")
+		}
+	}
+	return err
 }
 
 func (b *batch) nextCode(it *item) (string, bool) {

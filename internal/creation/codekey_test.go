@@ -81,7 +81,7 @@ func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
 			if l, err := b.At(t.Context(), resolve.Address{Slug: "mine", Code: code}); err != nil || l.ID != promo.ID {
 				t.Errorf("%s is %+v, %v", code, l, err)
 			}
-			if l, err := b.ByCode(t.Context(), b.Mine, code); err != nil || l.ID != promo.ID {
+			if l, err := b.ByCode(t.Context(), b.Mine, code, nil); err != nil || l.ID != promo.ID {
 				t.Errorf("%s belongs to %+v, %v", code, l, err)
 			}
 			if l, err := b.History.ByPastAddress(t.Context(), resolve.Address{Slug: "mine", Code: code}, b.Now); err != nil || l.ID != promo.ID {

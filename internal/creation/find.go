@@ -31,7 +31,7 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
 		case link.Deterministic:
 			hashes.add(workspaceID, it.draft.CanonicalHash)
 		case link.Custom:
-			codes.add(workspaceID, it.codes[0])
+			codes.add(workspaceID, it.draft.Code)
 			if it.draft.CodeKey != nil {
 				codeKeys.add(workspaceID, *it.draft.CodeKey)
 			}
@@ -124,7 +124,7 @@ func (e *foundLinks) match(items []*item) {
 			it.facts.ofID = ofID[it.at(*it.draft.ExternalID)]
 		}
 		if it.draft.Strategy == link.Custom {
-			it.facts.ofCode = ofCode[it.at(it.codes[0])]
+			it.facts.ofCode = ofCode[it.at(it.draft.Code)]
 		}
 		if it.draft.CodeKey != nil {
 			if holder := ofKey[it.at(*it.draft.CodeKey)]; holder != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
@@ -60,10 +61,10 @@ func firstError(err error, c *call) error {
 }
 
 // isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a link fails, one that
-// saves its results, and one that changes links.
+// saves its results, one that changes links, and one for a domain.
 func (c *call) isAlone() bool {
 	return c.policy == link.AllOrNothing || c.key != nil || c.items[0].upsert != nil || len(c.items) > maxSharedLinks ||
-		c.size() > maxSharedBytes
+		c.size() > maxSharedBytes || slices.ContainsFunc(c.items, func(it *item) bool { return it.in.DomainID != nil })
 }
 
 // size returns about how many bytes the rows of the links will have.

@@ -15,14 +15,16 @@ import (
 type Input struct {
 	// URL is the destination in the caller's spelling.
 	URL string
-	// Strategy may be nil: then it is Custom if there is a CustomCode, or else the workspace's
-	// default.
+	// Strategy may be nil: then it is Custom if there is a CustomCode, Random if there is a DomainID, or else the
+	// workspace's default.
 	Strategy *link.Strategy
 	// CustomCode is the code of a Custom link.
 	CustomCode *string
-	Title      *string
-	Note       *string
-	Tags       []string
+	// DomainID is a domain with codes of its own that gets the code; nil means the workspace.
+	DomainID *string `json:",omitempty"`
+	Title    *string
+	Note     *string
+	Tags     []string
 	// FolderID is the folder of the link; nil means none.
 	FolderID *string `json:",omitempty"`
 	// RedirectStatus is 301, 302, 307 or 308; nil means the workspace's default.
@@ -91,6 +93,8 @@ func (in *Input) strategy(m workspace.Membership) link.Strategy {
 		return *in.Strategy
 	case in.CustomCode != nil:
 		return link.Custom
+	case in.DomainID != nil:
+		return link.Random
 	}
 	return link.Strategy(m.Workspace().DefaultStrategy)
 }

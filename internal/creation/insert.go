@@ -179,7 +179,7 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link) error {
 	assumed := map[string]bool{}
 	for _, l := range links {
-		if l.Strategy == link.Custom && l.CodeKey == nil {
+		if l.LacksCodeKey() {
 			assumed[l.WorkspaceID] = true
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -22,10 +21,11 @@ type Upsert struct {
 	ExternalID string
 	// URL is the destination in the caller's spelling.
 	URL string
-	// Strategy and CustomCode must be those of an existing link. A new link without a Strategy is Custom
+	// Strategy, CustomCode and DomainID must be those of an existing link. A new link without a Strategy is Custom
 	// if there is a CustomCode, or else Random.
 	Strategy   *link.Strategy
 	CustomCode *string
+	DomainID   *string
 	// Fields are all other fields. Those that are not set stay, or have the defaults of a new link. ID,
 	// URL, ExternalID and Seen are not used.
 	Fields link.Change
@@ -141,7 +141,7 @@ func checkDistinct(in []*Upsert) error {
 
 // creation is the part of the input that a new link cannot do without.
 func (u *Upsert) creation() *Input {
-	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, ExternalID: &u.ExternalID}
+	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, DomainID: u.DomainID, ExternalID: &u.ExternalID}
 	if u.Strategy == nil && u.CustomCode == nil {
 		in.Strategy = new(link.Random)
 	}
@@ -272,6 +272,18 @@ func reasonOfUpsert(before *link.Link) link.Reason {
 	return link.Reason{Action: audit.LinkUpdated, Cause: link.CauseUpdated}
 }
 
+// hasCode reports whether a link has the custom code of an item, in any case where case does not matter.
+func (it *item) hasCode(l *link.Link) bool {
+	named := link.Link{Strategy: link.Custom, In: it.call.member}
+	if it.domain != nil {
+		named.SetOwnCode(it.domain, *it.in.CustomCode)
+	} else {
+		named.Code = *it.in.CustomCode
+		named.ClaimCodeKey()
+	}
+	return named.CodeIdentity() == l.CodeIdentity() || named.Code == l.ShownCode()
+}
+
 // applyUpsert changes an existing link to the values of an upsert.
 func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	u := it.upsert
@@ -284,8 +296,11 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 		return errOfOther(it.draft.Strategy)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
 		return errOtherStrategy(l)
-	case u.CustomCode != nil && *u.CustomCode != l.Code && (l.CodeKey == nil || shortcode.Key(*u.CustomCode) != *l.CodeKey):
-		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.Code).
+	case u.DomainID != nil && !optional.Equal(u.DomainID, l.DomainID):
+		return errs.New(errs.Immutable, "The code of the link with this externalId is not of this domain, which cannot change.").
+			At("domainId")
+	case u.CustomCode != nil && !it.hasCode(l):
+		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.ShownCode()).
 			At("customCode")
 	}
 	before := l.OriginalURL

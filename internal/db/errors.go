@@ -41,6 +41,11 @@ func IsOvertaken(err error) bool {
 		sqliteCode(err) == 787 // SQLITE_CONSTRAINT_FOREIGNKEY
 }
 
+// IsCheckViolation reports whether a CHECK constraint refuses a row.
+func IsCheckViolation(err error) bool {
+	return pgscope.Code(err) == pgscope.CheckViolation || sqliteCode(err) == 275 // SQLITE_CONSTRAINT_CHECK
+}
+
 // IsRefused reports whether the values of a statement can never be stored: a retry is useless.
 func IsRefused(err error) bool {
 	if errors.Is(err, pgscope.ErrScope) {

@@ -34,6 +34,9 @@ type Domain struct {
 	WorkspaceID string
 	// Host is in canonical form.
 	Host string
+	// CodeSpace is which codes the domain answers, and CaseSensitive whether case matters in its own ones. Neither changes.
+	CodeSpace     CodeSpace
+	CaseSensitive bool
 	// Token is the secret part of the TXT record's value.
 	Token     string
 	CreatedAt time.Time
@@ -45,6 +48,15 @@ type Domain struct {
 	FailedAt  *time.Time
 	Settings
 }
+
+// CodeSpace is which codes a domain answers.
+type CodeSpace string
+
+// The code spaces.
+const (
+	Shared CodeSpace = "SHARED" // all codes of the workspace that belong to no domain
+	Own    CodeSpace = "OWN"    // only codes that were created for the domain
+)
 
 // Status is the state of a domain's TXT record.
 type Status string
@@ -96,9 +108,19 @@ func (s *Store) Rows() workspace.Collection[Domain] {
 	}
 }
 
+// Codes are how the codes of a new domain are found. The zero value is not valid: see DefaultCodes.
+type Codes struct {
+	Space         CodeSpace
+	CaseSensitive bool
+}
+
+// DefaultCodes are the codes of the workspace.
+var DefaultCodes = Codes{Shared, true}
+
 // Add claims a host for the workspace. Several workspaces can claim a host: only proof counts.
-// Claiming a host again returns the existing claim. It returns InvalidInput or Forbidden.
-func (s *Store) Add(ctx context.Context, m workspace.Membership, host string) (*Domain, error) {
+// Claiming a host again returns the existing claim. It returns InvalidInput, Conflict for other codes than those of the
+// existing claim, QuotaExceeded or Forbidden.
+func (s *Store) Add(ctx context.Context, m workspace.Membership, host string, codes Codes) (*Domain, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteDomains)
 	if err != nil {
 		return nil, err
@@ -106,10 +128,22 @@ func (s *Store) Add(ctx context.Context, m workspace.Membership, host string) (*
 	if host, err = s.checkHost(host); err != nil {
 		return nil, err
 	}
-	claim := &Domain{ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, Token: rand.Text(), CreatedAt: s.now()}
+	if codes.Space == Shared && !codes.CaseSensitive {
+		return nil, errs.New(errs.InvalidInput, "The workspace decides about case in shared codes. Use codeSpace OWN, or set "+
+			"caseSensitiveCodes of the workspace.").At("caseSensitive")
+	}
+	claim := &Domain{
+		ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, CodeSpace: codes.Space, CaseSensitive: codes.CaseSensitive,
+		Token: rand.Text(), CreatedAt: s.now(),
+	}
 	var stored *Domain
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		stored, err = s.insert(ctx, tx, claim)
+		if err == nil && stored.CodeSpace != claim.CodeSpace {
+			return errs.New(errs.Conflict, "The domain exists with the code space %s, which never changes.", stored.CodeSpace).At("codeSpace")
+		} else if err == nil && stored.CaseSensitive != claim.CaseSensitive {
+			return errs.New(errs.Conflict, "The domain exists with another caseSensitive, which never changes.").At("caseSensitive")
+		}
 		if err != nil || stored.ID != claim.ID {
 			return err
 		}
@@ -145,7 +179,8 @@ func (s *Store) insert(ctx context.Context, tx bun.Tx, claim *Domain) (*Domain, 
 	return stored, err
 }
 
-// Remove gives a host up: its links no longer redirect there. It returns NotFound or Forbidden.
+// Remove gives a host up: its links no longer redirect there. It returns NotFound, Conflict if a link with a code of the domain
+// is not deleted, or Forbidden.
 func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID string) (removed *Domain, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteDomains)
 	if err != nil {
@@ -168,6 +203,9 @@ func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID str
 		}
 		return m.Audit(ctx, tx, s.Now(), audit.DomainRemoved, domainID, audit.Details{"host": removed.Host})
 	})
+	if db.IsCheckViolation(err) { // own_code_has_domain
+		return nil, errs.New(errs.Conflict, "%s has links with codes of its own. Delete them first.", removed.Host).At("id")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("removing a domain: %w", err)
 	}
@@ -190,6 +228,10 @@ func (s *Store) Primary(m workspace.Membership, domainID *string) func(context.C
 		}
 		if d.VerifiedAt == nil {
 			return nil, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("primaryDomainId")
+		}
+		if d.CodeSpace == Own {
+			return nil, errs.New(errs.InvalidInput, "%s has codes of its own, so the links of the workspace do not answer there.",
+				d.Host).At("primaryDomainId")
 		}
 		return &d.Host, m.Audit(ctx, tx, s.Now(), audit.DomainPrimary, d.ID, audit.Details{"host": d.Host})
 	}

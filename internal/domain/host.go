@@ -5,11 +5,15 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 )
@@ -20,6 +24,24 @@ const (
 	// maxHost is the maximum length of a host: a DNS name has at most 253 characters.
 	maxHost = 253 - len(recordPrefix)
 )
+
+// Find returns domains of a workspace by their ids, in the scope of the context. Texts that are no id of a domain are omitted.
+func Find(ctx context.Context, conn bun.IDB, workspaceID string, ids []string) (map[string]*Domain, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Domain, one) })
+	var rows []*Domain
+	found := map[string]*Domain{}
+	if len(ids) == 0 {
+		return found, nil
+	}
+	err := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).Where("id IN (?)", bun.In(ids)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading domains: %w", err)
+	}
+	for _, d := range rows {
+		found[d.ID] = d
+	}
+	return found, nil
+}
 
 // IsVerified reports whether a workspace has verified the host. A TLS proxy in front of the server
 // calls it before it requests a certificate. A text that is no host is not verified.

@@ -36,7 +36,7 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 		return nil, db.NoRowsAs(link.ErrNotFound(), err, "looking up the owner of an address")
 	}
 	l := &link.Link{}
-	err := s.DB.NewSelect().Model(l).Where("id = (?)", s.Resolver.WithCode(workspaceID, a.Code)).Scan(ctx)
+	err := s.DB.NewSelect().Model(l).Where("id = (?)", s.Resolver.LinkAt(workspaceID, a)).Scan(ctx)
 	if err != nil {
 		return nil, db.NoRowsAs(link.ErrNotFound(), err, "selecting a link by its code")
 	}

@@ -153,6 +153,9 @@ func (l *Link) UnmarkDeleted(now time.Time) error {
 	if l.DeletedAt == nil {
 		return nil
 	}
+	if l.OwnAddress != nil && l.DomainID == nil {
+		return errs.New(errs.Conflict, "The domain of this link was removed. Create another link.").At("id")
+	}
 	l.DeletedAt, l.EndedAt = nil, nil
 	l.ClaimCodeKey()
 	if l.Status(now) == routing.Expired { // the tombstone starts again

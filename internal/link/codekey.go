@@ -24,14 +24,14 @@ func (l *Link) CodeIdentity() string {
 	return l.Code
 }
 
-// mayClaimCodeKey reports whether restoring the link gives it a code key, unless its workspace compares case.
-func (l *Link) mayClaimCodeKey() bool {
-	return l.Strategy == Custom && l.CodeKey == nil && l.DeletedAt != nil
+// LacksCodeKey reports whether the link has a custom code of the workspace, and no code key.
+func (l *Link) LacksCodeKey() bool {
+	return l.Strategy == Custom && l.OwnAddress == nil && l.CodeKey == nil
 }
 
 // ClaimCodeKey gives a custom link its code key if its workspace has such keys.
 func (l *Link) ClaimCodeKey() {
-	if l.CodeKey == nil && l.Strategy == Custom && !l.In.Workspace().CaseSensitiveCodes {
+	if l.LacksCodeKey() && !l.In.Workspace().CaseSensitiveCodes {
 		l.CodeKey = new(shortcode.Key(l.Code))
 	}
 }
@@ -42,7 +42,8 @@ func (l *Link) ClaimCodeKey() {
 func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) error {
 	return func(ctx context.Context, tx bun.Tx) error {
 		custom := func() *bun.SelectQuery {
-			return tx.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).Where("strategy = ?", Custom)
+			return tx.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).Where("strategy = ?", Custom).
+				Where("own_address IS NULL")
 		}
 		if err := s.DB.ForUpdate(custom().Column("id").Where("code_key IS NULL").Order("id")).Scan(ctx, new([]string)); err != nil {
 			return fmt.Errorf("locking custom links: %w", err)

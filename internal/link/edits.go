@@ -282,7 +282,8 @@ func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids
 	if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("locking links: %w", err)
 	}
-	if m.Workspace().CaseSensitiveCodes && slices.ContainsFunc(links, (*Link).mayClaimCodeKey) {
+	mayClaimKey := func(l *Link) bool { return l.LacksCodeKey() && l.DeletedAt != nil }
+	if m.Workspace().CaseSensitiveCodes && slices.ContainsFunc(links, mayClaimKey) {
 		var err error
 		if m, err = workspace.Refresh(ctx, s.DB, tx, m); err != nil { // FoldCodes had locked them
 			return nil, err

@@ -7,12 +7,15 @@ package link
 
 import (
 	"crypto/sha256"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -52,10 +55,14 @@ type Link struct {
 
 	ID          string `bun:",pk"`
 	WorkspaceID string
-	// Code is the last segment of the short URL. RootCode is equal if the code works at the root,
-	// where it is unique over the instance, and nil otherwise.
+	// Code is the last segment of the short URL; of a link with OwnAddress, see SetOwnCode. RootCode is equal if the code
+	// works at the root, where it is unique over the instance, and nil otherwise.
 	Code     string
 	RootCode *string
+	// DomainID is the domain that has the code, and OwnAddress its host, a slash and the code as it was given; nil for a code
+	// of the workspace. A deleted link keeps its OwnAddress when the domain is removed.
+	DomainID   *string
+	OwnAddress *string
 	// CodeKey is shortcode.Key of a custom code in a workspace whose custom codes do not depend on case; nil otherwise. A
 	// link that was deleted before the workspace changed may have none, because another one has it.
 	CodeKey  *string
@@ -127,6 +134,21 @@ func (l *Link) Kind() Kind {
 		return Temporary
 	}
 	return Permanent
+}
+
+// SetOwnCode gives a new link a code of a domain, which shortcode.ValidateOwn has returned.
+func (l *Link) SetOwnCode(d *domain.Domain, code string) {
+	key, _ := shortcode.OwnKey(code, d.CaseSensitive)
+	l.Code, l.DomainID, l.OwnAddress = d.ID+"/"+key, &d.ID, new(d.Host+"/"+code)
+}
+
+// ShownCode returns the code as it was given or generated.
+func (l *Link) ShownCode() string {
+	if l.OwnAddress == nil {
+		return l.Code
+	}
+	_, code, _ := strings.Cut(*l.OwnAddress, "/")
+	return code
 }
 
 // RedirectsTo reports whether the link redirects to exactly the URL, in the caller's spelling.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/routing/check"
@@ -104,7 +103,7 @@ func (s *Store) runTestsAt(l *Link, now time.Time) error {
 	if l.Routing == nil || len(l.Routing.Tests) == 0 {
 		return nil
 	}
-	program, at := l.Program(), resolve.Address{Code: l.Code, Host: optional.Value(l.In.Workspace().PrimaryHost)}
+	program, at := l.Program(), s.Address(l)
 	for i, test := range l.Routing.Tests {
 		p := program
 		if test.Visit.At == nil { // then startsAt and expiresAt do not count

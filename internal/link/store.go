@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -90,20 +91,33 @@ func NewStore(c Config) (*Store, error) {
 	}, nil
 }
 
-// ShortURL returns the link's short URL: at the primary host of its workspace, if it has one.
+// ShortURL returns the link's short URL: at its domain, or else at the primary host of its workspace, if it has one.
 func (s *Store) ShortURL(l *Link) string {
-	if host := l.In.Workspace().PrimaryHost; host != nil {
+	if host := l.In.Workspace().PrimaryHost; host != nil && l.OwnAddress == nil {
 		return "https://" + *host + "/" + l.Code
 	}
-	return s.ShortURLOf(l.In.Slug(), l.Code, l.RootCode)
+	return s.ShortURLBelow(l.In.Slug(), l)
 }
 
-// ShortURLOf returns the short URL of a link at the instance itself.
-func (s *Store) ShortURLOf(slug, code string, rootCode *string) string {
-	if rootCode != nil {
-		return s.PublicURL + "/" + code
+// ShortURLBelow returns the short URL of a link at its domain, or else at the instance itself, where its workspace has the slug.
+func (s *Store) ShortURLBelow(slug string, l *Link) string {
+	switch {
+	case l.OwnAddress != nil:
+		return "https:/" + (&url.URL{Path: "/" + *l.OwnAddress}).EscapedPath()
+	case l.RootCode != nil:
+		return s.PublicURL + "/" + l.Code
 	}
-	return s.PublicURL + "/" + slug + "/" + code
+	return s.PublicURL + "/" + slug + "/" + l.Code
+}
+
+// Address returns the address in the link's short URL.
+func (s *Store) Address(l *Link) resolve.Address {
+	if l.OwnAddress != nil {
+		host, code, _ := strings.Cut(*l.OwnAddress, "/")
+		return resolve.OwnAddress(host, code)
+	}
+	at, _ := s.Resolver.ParseShortURL(s.ShortURL(l)) // the store makes no other URLs
+	return at
 }
 
 // QRText returns what a QR code of the link encodes: its short URL, with a source that its routing declares; an
@@ -195,13 +209,17 @@ func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, extern
 	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
 }
 
-// ByCode returns the link that the code has, see resolve.WithCode, in any state but purged. It returns NotFound.
-func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string) (*Link, error) {
+// ByCode returns the link that the code has in the workspace, or at a domain with codes of its own, in any state but purged: see
+// resolve.WithCode and resolve.WithOwnCode. It returns NotFound.
+func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string, domainID *string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
 	}
-	if !shortcode.IsCode(code) {
+	if domainID != nil && id.Valid(id.Domain, *domainID) {
+		return s.find(ctx, m, "id = (?)", s.Resolver.WithOwnCode(m.ID(), "id", *domainID, code))
+	}
+	if domainID != nil || !shortcode.IsCode(code) {
 		return nil, ErrNotFound()
 	}
 	return s.find(ctx, m, "id = (?)", s.Resolver.WithCode(m.ID(), code))

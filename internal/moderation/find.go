@@ -45,7 +45,7 @@ func (s *Store) FindLinks(ctx context.Context, query string, limit int) ([]Opera
 	links := make([]*link.Link, 0, len(found))
 	for i := range found {
 		one := &found[i]
-		one.ShortURL = s.Links.ShortURLOf(one.Slug, one.Code, one.RootCode)
+		one.ShortURL = s.Links.ShortURLBelow(one.Slug, &one.Link)
 		links = append(links, &one.Link)
 	}
 	return found, link.LoadGranted(ctx, s.DB, links...)
@@ -116,7 +116,7 @@ func (s *Store) CodeHolders(ctx context.Context, workspaceID, raw string) ([]Cod
 		return nil, fmt.Errorf("looking up the holders of codes: %w", err)
 	}
 	for _, l := range holders {
-		l.ShortURL = s.Links.ShortURLOf(l.Slug, l.Code, l.RootCode)
+		l.ShortURL = s.Links.ShortURLBelow(l.Slug, &l.Link)
 		c := &candidates[slices.Index(codes, l.Code)]
 		c.Holders = append(c.Holders, l)
 	}

@@ -64,7 +64,7 @@ func TestStore_FindLinks(t *testing.T) {
 			ids := []string{}
 			for _, f := range found {
 				ids = append(ids, f.ID)
-				if f.ShortURL != b.ShortURLOf(f.Slug, f.Code, f.RootCode) || f.Slug == "" || f.OriginalURL == "" {
+				if f.ShortURL != b.ShortURLBelow(f.Slug, &f.Link) || f.Slug == "" || f.OriginalURL == "" {
 					t.Errorf("%s: %+v", what, f)
 				}
 			}

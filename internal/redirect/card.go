@@ -63,7 +63,7 @@ func (v *visit) shortURL() string {
 
 // path returns the path of the short URL.
 func (v *visit) path() string {
-	path := "/" + url.PathEscape(v.at.Code)
+	path := (&url.URL{Path: "/" + v.at.Code}).EscapedPath()
 	if v.at.Slug != "" {
 		return "/" + url.PathEscape(v.at.Slug) + path
 	}

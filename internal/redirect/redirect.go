@@ -106,19 +106,20 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	h.write(w, r, &answer, &v)
 	status := answer.StatusBeforeFallback()
 	if status >= 400 && answer.Page != routing.PageThrottled && !answer.Page.IsHeld() {
-		h.recordUnmatched(r, v.target.WorkspaceID, at.Code, status, v.request.Now)
+		v.recordUnmatched(status)
 	}
 }
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace. Texts
 // that cannot be codes are counted together.
-func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, status int, arrived time.Time) {
-	if !shortcode.IsCode(code) {
+func (v *visit) recordUnmatched(status int) {
+	code, workspaceID := v.at.Code, v.target.WorkspaceID
+	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) && (!isOwn || v.target.Own == (resolve.Address{})) {
 		code = ""
 	}
-	if workspaceID != "" && workspaceID != workspace.PublicID && r.Method == http.MethodGet &&
+	if workspaceID != "" && workspaceID != workspace.PublicID && v.http.Method == http.MethodGet &&
 		status < http.StatusInternalServerError {
-		h.Unmatched.Add(workspaceID, strings.Clone(code), status, arrived)
+		v.Unmatched.Add(workspaceID, strings.Clone(code), status, v.request.Now)
 	}
 }
 

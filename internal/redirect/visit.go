@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -46,6 +45,10 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	if err == nil && v.target.Unknown {
 		err = v.findMarked(unknownCode.Admit)
 	}
+	if v.target.Own != (resolve.Address{}) {
+		v.at = v.target.Own
+		v.request.Code, v.request.Path, v.request.Query = v.at.Code, v.at.Path, v.http.URL.RawQuery
+	}
 	v.request.Throttled = unknownCode.RetryAfter
 	if errors.Is(err, resolve.ErrNotAdmitted) {
 		return v.decide(), nil
@@ -64,11 +67,10 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	return answer, err
 }
 
-// findMarked resolves an unknown code again without hyphens and underscores at its end, which are marks of emphasis in
-// messages. It leaves what it does not find.
+// findMarked resolves an unknown code again without what messages put behind it. It leaves what it does not find.
 func (v *visit) findMarked(admit resolve.Admit) error {
-	at := v.at
-	if at.Code = strings.TrimRight(at.Code, "-_"); at.Code == v.at.Code {
+	at := v.at.TrimMarks()
+	if at == v.at {
 		return nil
 	}
 	target, err := v.Resolver.Resolve(v.http.Context(), at, v.request.Now, admit)

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"iter"
 	"net/url"
 	"strings"
 	"unicode"
@@ -24,6 +25,8 @@ type Address struct {
 	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand in place of the
 	// question mark. They do not identify the link.
 	Path, Query string
+	// whole is the path at a workspace's host, as sent, without its first slash: see Whole.
+	whole string
 }
 
 // PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the instance's own hosts, /CODE at
@@ -37,6 +40,12 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	if path, ok = strings.CutPrefix(path, "/"); !ok {
 		return at, false
 	}
+	switch {
+	case !isOwnHost && isEncoded:
+		at.whole = path
+	case !isOwnHost:
+		at.whole = u.EscapedPath()[1:]
+	}
 	at.Code, at.Path = cutSegment(path)
 	hasSlug := isOwnHost && at.Path != "" && at.Path != "/" && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
 	if hasSlug {
@@ -49,8 +58,9 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	case at.Path != "":
 		at.Path = (&url.URL{Path: at.Path}).EscapedPath()
 	}
+	ok = !isOwnHost && at.Code != "" && at.Code != "." && at.Code != ".." // an own code may have an encoded slash, or only marks
 	at.trim()
-	return at, isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
+	return at, ok || isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
 }
 
 // parameterMarks begin parameters in place of a question mark, which a mail program may have encoded.
@@ -97,7 +107,10 @@ func isSegment(s string) bool {
 }
 
 // IsPlausible reports whether the address is well-formed. Others are not looked up.
-func (a Address) IsPlausible() bool { return shortcode.IsCode(a.Code) && a.hasPlausiblePlace() }
+func (a Address) IsPlausible() bool {
+	_, isOwn := shortcode.OwnKey(a.Whole().Code, true)
+	return (shortcode.IsCode(a.Code) || isOwn) && a.hasPlausiblePlace()
+}
 
 // hasPlausiblePlace reports whether the slug and the host are well-formed.
 func (a Address) hasPlausiblePlace() bool {
@@ -123,7 +136,79 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 	case a.Slug == "" && a.Host == "":
 		return q.Where("root_code = ?", a.Code), nil
 	}
-	return q.Where("id = (?)", s.WithCode(s.workspaceAt(a), a.Code)), nil
+	return q.Where("id = (?)", s.LinkAt(s.workspaceAt(a), a)), nil
+}
+
+// LinkAt selects the id of the link that an address below a slug or at a host has in a workspace, which is an id or a query
+// for it.
+func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
+	shared := s.WithCode(workspaceID, a.Code)
+	if a.Host == "" {
+		return shared
+	}
+	own := s.DB.NewSelect().Table("domains").ColumnExpr("1").Where("workspace_id = (?)", workspaceID).
+		Where("host = ?", a.Host).Where(hasOwnCodes)
+	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN (?) ELSE (?) END",
+		own, s.WithOwnCode(workspaceID, "host", a.Host, a.Whole().Code), shared)
+}
+
+// WithOwnCode selects the id of the link that a code has at a domain with codes of its own. A column names the domain.
+func (s *Resolver) WithOwnCode(workspaceID any, column, value, code string) *bun.SelectQuery {
+	key, _ := shortcode.OwnKey(code, true) // empty for a text that is no code: no link has that
+	folded, _ := shortcode.OwnKey(code, false)
+	return s.DB.NewSelect().TableExpr("domains AS domain").Column("links.id").
+		Join("JOIN links ON links.workspace_id = domain.workspace_id AND links.code = "+
+			"domain.id || '/' || CASE WHEN domain.case_sensitive THEN ? ELSE ? END", key, folded).
+		Where("domain.workspace_id = (?)", workspaceID).Where("domain.? = ?", bun.Ident(column), value).Where(hasOwnCodes)
+}
+
+// maxForwards is how many shorter codes are tried for a path at a domain with codes of its own.
+const maxForwards = 8
+
+// Whole returns the address as a host with codes of its own has it: the code is the whole path, without a slash at its end.
+func (a Address) Whole() (at Address) {
+	for at = range a.splits() {
+		break
+	}
+	return at
+}
+
+// splits yields the address as Whole, and then with shorter codes and longer paths.
+func (a Address) splits() iter.Seq[Address] {
+	return func(yield func(Address) bool) {
+		code, rest := a.whole, ""
+		if strings.HasSuffix(code, "/") {
+			code, rest = code[:len(code)-1], "/"
+		}
+		for range 1 + maxForwards {
+			if !yield(Address{Host: a.Host, Code: decodeSegment(code), Path: rest, whole: a.whole}) {
+				return
+			}
+			i := strings.LastIndexByte(code, '/')
+			if i < 0 {
+				return
+			}
+			code, rest = code[:i], code[i:]+rest
+		}
+	}
+}
+
+// OwnAddress returns the address of a code at a host with codes of its own.
+func OwnAddress(host, code string) Address {
+	return Address{Host: host, Code: code, whole: (&url.URL{Path: code}).EscapedPath()}
+}
+
+// TrimMarks removes marks of emphasis and punctuation behind the code, which may be parts of it.
+func (a Address) TrimMarks() Address {
+	const marks = "-_.,:;!)'*"
+	a.Code, a.whole = strings.TrimRight(a.Code, marks), strings.TrimRight(strings.TrimSuffix(a.whole, "/"), marks)
+	return a
+}
+
+// TrimSuffix removes a suffix of the code.
+func (a Address) TrimSuffix(suffix string) Address {
+	a.Code, a.whole = strings.TrimSuffix(a.Code, suffix), strings.TrimSuffix(strings.TrimSuffix(a.whole, "/"), suffix)
+	return a
 }
 
 // WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
@@ -159,7 +244,7 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	path, _, _ = strings.Cut(path, "?")
 	at, ok := PathAddress(&url.URL{RawPath: "/" + path}, isOwn)
 	if !ok || at.Path != "" && at.Path != "/" {
-		at = Address{Code: path} // of no link
+		at = Address{Code: path, whole: at.whole} // of no link of the workspace
 	}
 	if at.Path, at.Query = "", ""; !isOwn {
 		at.Host = u.Host()

@@ -40,7 +40,7 @@ func TestPathAddress_IgnoresWhatFollowsAURL(t *testing.T) {
 		}
 	}
 	at, ok := PathAddress(must.Value(url.ParseRequestURI("/promo/a/"))(t), false)
-	if want := (Address{Code: "promo", Path: "/a/"}); !ok || at != want {
+	if want := (Address{Code: "promo", Path: "/a/", whole: "promo/a/"}); !ok || at != want {
 		t.Errorf("at another host: %+v, want %+v", at, want)
 	}
 }

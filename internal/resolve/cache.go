@@ -182,7 +182,15 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		}
 		at.space = place.WorkspaceID
 	}
-	t, found, err := s.lookUpLink(ctx, at, space.foldsCodes, now, admit)
+	var t Target
+	var found bool
+	var err error
+	if place.OwnID != "" {
+		t, found, err = s.lookUpOwn(ctx, a, &place, now, admit)
+		unknown.Own = t.Own
+	} else {
+		t, found, err = s.lookUpLink(ctx, at, space.foldsCodes, now, admit)
+	}
 	switch {
 	case err != nil:
 		return unknown, err
@@ -223,6 +231,25 @@ func (s *Resolver) lookUpLink(
 		return t, found, err
 	}
 	return s.lookUpCode(ctx, subject{at.space, string(code)}, now, admit)
+}
+
+// lookUpOwn looks up the link at a host with codes of its own: the one whose code is the whole path, or else one whose code is
+// its beginning, if that forwards the rest.
+func (s *Resolver) lookUpOwn(
+	ctx context.Context, a Address, place *Host, now time.Time, admit Admit,
+) (t Target, found bool, err error) {
+	for at := range a.splits() {
+		key, isCode := shortcode.OwnKey(at.Code, place.CaseSensitive)
+		if !isCode {
+			continue
+		}
+		t, found, err = s.lookUpCode(ctx, subject{place.WorkspaceID, place.OwnID + "/" + key}, now, admit)
+		if err != nil || found && (at.Path == "" || at.Path == "/" || t.ForwardsPath()) {
+			t.Own = at
+			return t, found, err
+		}
+	}
+	return Target{Own: a.Whole()}, false, nil
 }
 
 // lookUpCode looks up the present state of the link with exactly this code.

@@ -21,6 +21,9 @@ type Target struct {
 	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the link was
 	// read, in microseconds since 1970.
 	MonthClicks, ReadAt int64
+	// Own is the address of a request at a domain with codes of its own: only there is known how much of the path is the
+	// code. It is empty elsewhere.
+	Own Address
 }
 
 // The flags of a link's entry.
@@ -100,15 +103,25 @@ func readSettings(r flat.Reader) (w settings) {
 	return w
 }
 
+// The flags of a host's entry.
+const (
+	isIndexable = 1 << iota
+	isCaseSensitive
+)
+
 func hostEntry(s subject, h *Host) entry {
 	b := flat.AppendText(appendSubject(nil, entryHost, s), h.WorkspaceID)
 	for _, url := range []string{h.RootURL, h.NotFoundURL, h.EndedURL, h.FaviconURL} {
 		b = flat.AppendText(b, url)
 	}
+	var flags byte
 	if h.Indexable {
-		return entry(append(b, 1))
+		flags |= isIndexable
 	}
-	return entry(append(b, 0))
+	if h.CaseSensitive {
+		flags |= isCaseSensitive
+	}
+	return entry(append(append(b, flags), h.OwnID...))
 }
 
 func documentEntry(s subject, text string) entry {
@@ -121,7 +134,8 @@ func readHost(kind byte, r flat.Reader) (h Host) {
 		return h
 	}
 	h.WorkspaceID, h.RootURL, h.NotFoundURL, h.EndedURL, h.FaviconURL = r.Text(), r.Text(), r.Text(), r.Text(), r.Text()
-	h.Indexable = r.Byte() == 1
+	flags := r.Byte()
+	h.Indexable, h.CaseSensitive, h.OwnID = flags&isIndexable != 0, flags&isCaseSensitive != 0, string(r)
 	return h
 }
 

@@ -16,6 +16,9 @@ type Host struct {
 	RootURL, NotFoundURL, EndedURL, FaviconURL string
 	// Indexable lets search engines index the short URLs.
 	Indexable bool
+	// OwnID is the id of a domain with codes of its own, in which case matters or not; empty for others.
+	OwnID         string
+	CaseSensitive bool
 }
 
 // Document is an app association document of a domain, by its column.
@@ -76,9 +79,9 @@ func (s *Resolver) Document(
 
 // domainRow has the columns of a domain that requests need.
 type domainRow struct {
-	WorkspaceID                                string
+	ID, WorkspaceID                            string
 	RootURL, NotFoundURL, EndedURL, FaviconURL *string
-	Indexable                                  bool
+	Indexable, HasOwnCodes, CaseSensitive      bool
 }
 
 // location returns a URL as a header may have it.
@@ -89,10 +92,14 @@ func location(url *string) string {
 	return urlnorm.Location(*url)
 }
 
+// hasOwnCodes is the SQL condition of domains with codes of their own.
+const hasOwnCodes = "code_space = 'OWN'"
+
 func (s *Resolver) queryHost(ctx context.Context, at subject) (entry, error) {
 	var row domainRow
 	err := s.DB.NewSelect().Table("domains").
-		Column("workspace_id", "root_url", "not_found_url", "ended_url", "favicon_url", "indexable").
+		Column("id", "workspace_id", "root_url", "not_found_url", "ended_url", "favicon_url", "indexable", "case_sensitive").
+		ColumnExpr(hasOwnCodes+" AS has_own_codes").
 		Where("host = ?", at.name).Where("verified_at IS NOT NULL").Scan(ctx, &row)
 	if err != nil {
 		return "", err
@@ -100,6 +107,9 @@ func (s *Resolver) queryHost(ctx context.Context, at subject) (entry, error) {
 	h := Host{
 		WorkspaceID: row.WorkspaceID, RootURL: location(row.RootURL), NotFoundURL: location(row.NotFoundURL),
 		EndedURL: location(row.EndedURL), FaviconURL: location(row.FaviconURL), Indexable: row.Indexable,
+	}
+	if row.HasOwnCodes {
+		h.OwnID, h.CaseSensitive = row.ID, row.CaseSensitive
 	}
 	if h == (Host{WorkspaceID: h.WorkspaceID}) {
 		return placeEntry(at, h.WorkspaceID), nil

@@ -311,8 +311,11 @@ func (p *Program) hidesDestination(r *Request) bool {
 
 // accepts reports whether the path after the code is forwarded, or only a slash.
 func (p *Program) accepts(path string) bool {
-	return path == "/" || p.Compiled.has(forwardsPath) && len(path) <= MaxPath && PathAllowed(path)
+	return path == "/" || p.ForwardsPath() && len(path) <= MaxPath && PathAllowed(path)
 }
+
+// ForwardsPath reports whether the path after the code becomes a part of the destination's.
+func (p *Program) ForwardsPath() bool { return p.Compiled.has(forwardsPath) }
 
 // fallback returns a redirect to the first of the URLs that is not empty, else the page.
 func fallback(r *Request, page Decision, urls ...string) Decision {

@@ -41,7 +41,7 @@ func (p *Program) route(r *Request, t *Trace) Decision {
 	}
 	source, query := splitSource(sources, r.Query)
 	path := r.Path
-	if !p.Compiled.has(forwardsPath) { // it is a slash
+	if !p.ForwardsPath() { // it is a slash
 		path = ""
 	}
 	d := Decision{

@@ -7,7 +7,7 @@ import (
 
 // The lengths of the shortest and the longest code.
 const (
-	MinLength = 3
+	MinLength = 1
 	MaxLength = 64
 )
 
@@ -20,7 +20,7 @@ type InvalidError struct {
 // Error returns the reason.
 func (e *InvalidError) Error() string { return e.Reason }
 
-// ValidateCustom checks the form of a code that a caller chose: 3 to 64 letters, digits, hyphens and underscores.
+// ValidateCustom checks the form of a code that a caller chose: 1 to 64 letters, digits, hyphens and underscores.
 // It returns an *InvalidError for any other. Whether the code is a Reserved word is a separate question.
 func ValidateCustom(code string) error {
 	if len(code) < MinLength || len(code) > MaxLength {

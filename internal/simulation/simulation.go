@@ -67,8 +67,8 @@ func (s *Store) Explain(ctx context.Context, e Request) (*explain.Explanation, e
 	if err := s.Advance(ctx, &l, optional.Or(e.Visit.At, s.now())); err != nil {
 		return nil, err
 	}
-	if e.At == (resolve.Address{}) {
-		e.At, _ = s.Resolver.ParseShortURL(s.ShortURL(&l)) // the store makes no other URLs
+	if e.At == (resolve.Address{}) || l.OwnAddress != nil {
+		e.At = s.Address(&l)
 	}
 	at, err := s.Resolver.Resolve(ctx, e.At, s.now(), nil)
 	if err != nil {
@@ -118,16 +118,14 @@ func (s *Store) Warnings(ctx context.Context, l *link.Link, around check.Warning
 	if l.Routing == nil {
 		return nil, nil
 	}
-	at, err := s.Resolver.ParseShortURL(s.ShortURL(l))
-	if err != nil {
-		return nil, err
-	}
+	at := s.Address(l)
 	around.AtRoot = at.Slug == "" && at.Host == ""
 	around.IsBrowser, around.IsOS = visitor.IsBrowser, visitor.IsOS
 	var urls []string
 	for _, u := range l.Routing.URLs() {
 		urls = append(urls, u.URL)
 	}
+	var err error
 	if around.Own, err = s.Destinations.Circular(ctx, s.DB, urls...); err != nil {
 		return nil, err
 	}

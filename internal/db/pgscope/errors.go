@@ -17,6 +17,7 @@ const (
 	DeadlockDetected     = "40P01"
 	LockNotAvailable     = "55P03"
 	ForeignKeyViolation  = "23503"
+	CheckViolation       = "23514"
 	UniqueViolation      = "23505"
 
 	queryCanceled              = "57014"

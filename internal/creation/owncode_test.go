@@ -1,0 +1,329 @@
+package creation
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// addDomain adds a verified domain to Mine.
+func (b *bundle) addDomain(t *testing.T, host string, space domain.CodeSpace, isCaseSensitive bool) *domain.Domain {
+	t.Helper()
+	d := &domain.Domain{
+		ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: host, CodeSpace: space, CaseSensitive: isCaseSensitive,
+		CreatedAt: noon, VerifiedAt: &noon,
+	}
+	must.Value(b.DB.NewInsert().Model(d).Exec(db.AsSystem(t.Context())))(t)
+	return d
+}
+
+// own is the input for a link with a code of a domain.
+func own(d *domain.Domain, code string) Input {
+	return Input{URL: "https://example.com/", CustomCode: &code, DomainID: &d.ID}
+}
+
+// at resolves a path as it is sent to a host.
+func (b *bundle) at(t *testing.T, host, path string) resolve.Target {
+	t.Helper()
+	u := must.Value(url.ParseRequestURI(path))(t)
+	at, ok := resolve.PathAddress(u, false)
+	if !ok {
+		return resolve.Target{Program: routing.Program{Unknown: true}}
+	}
+	at.Host = host
+	return must.Value(b.Links.Resolver.Resolve(t.Context(), at, b.Now, nil))(t)
+}
+
+// encodings are the paths of a code as a browser sends it, and with all bytes percent-encoded.
+func encodings(code string) []string {
+	var all strings.Builder
+	for i := range len(code) {
+		fmt.Fprintf(&all, "%%%02X", code[i])
+	}
+	return []string{(&url.URL{Path: "/" + code}).EscapedPath(), "/" + all.String(), (&url.URL{Path: "/" + code}).EscapedPath() + "/"}
+}
+
+// randomCodes returns n different codes of all kinds of characters, with parts that differ in case only or in their
+// composition.
+func randomCodes(n int) (codes []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	parts := []string{
+		"a", "B", "ß", "SS", "ﬁ", "é", "e\u0301", "Ω", "ς", "Σ", "İ", "ı", "日", "本", "ع", "5", "½", "€", "❤️", "🎉", "+", "-", "_", ".",
+		"~", "!", "$", "'", "(", ")", "*", ",", ":", ";", "=", "@", "&", "/x", "/", "png", ".svg", "%"[:0], "क्ष", "\U0001F1E9\U0001F1EA",
+	}
+	for len(codes) < n {
+		var b strings.Builder
+		for range 1 + random.IntN(6) {
+			b.WriteString(parts[random.IntN(len(parts))])
+		}
+		codes = append(codes, b.String())
+	}
+	return codes
+}
+
+// TestOwnCodes_AreFoundAsTheyAreSent creates thousands of codes, at a domain where case matters and at one where it does not.
+func TestOwnCodes_AreFoundAsTheyAreSent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Quota.Default = 100_000
+		for _, isCaseSensitive := range []bool{true, false} {
+			host := fmt.Sprintf("go-%t.example.com", isCaseSensitive)
+			at := b.addDomain(t, host, domain.Own, isCaseSensitive)
+			holders := map[string]string{}
+			var in []*Input
+			for i, code := range randomCodes(2000) {
+				one := own(at, code)
+				one.URL = fmt.Sprint("https://example.com/", i)
+				in = append(in, &one)
+			}
+			created := 0
+			for len(in) > 0 {
+				n := min(len(in), link.MaxBatch)
+				for i, r := range must.Value(b.CreateMany(t.Context(), b.Mine, Batch{Links: in[:n]}))(t) {
+					code := norm.NFC.String(*in[i].CustomCode)
+					key := code
+					if !isCaseSensitive {
+						key = norm.NFC.String(cases.Fold().String(code))
+					}
+					_, isTaken := holders[key]
+					switch {
+					case r.Err == nil && isTaken, r.Err != nil && !isTaken && !errs.Is(r.Err, errs.InvalidInput):
+						t.Fatalf("%q: %v, taken: %t", code, r.Err, isTaken)
+					case errs.Is(r.Err, errs.InvalidInput) && !isMalformed(code):
+						t.Fatalf("%q: %v", code, r.Err)
+					case r.Err == nil && isMalformed(code):
+						t.Fatalf("%q was created", code)
+					case r.Err == nil:
+						created++
+						holders[key] = in[i].URL
+						if r.Link.ShownCode() != code {
+							t.Fatalf("%q is shown as %q", code, r.Link.ShownCode())
+						}
+					}
+				}
+				in = in[n:]
+			}
+			for key, location := range holders {
+				for _, path := range encodings(key) {
+					if got := b.at(t, host, path); got.Location != location {
+						t.Fatalf("%s %s goes to %q, want %q", host, path, got.Location, location)
+					}
+				}
+			}
+			t.Logf("%d codes at %s", created, host)
+			if created < 1000 {
+				t.Errorf("only %d codes", created)
+			}
+		}
+	})
+}
+
+// isMalformed reports whether the slashes, dots or plus signs of a code are not allowed.
+func isMalformed(code string) bool {
+	if strings.HasSuffix(code, "+") {
+		return true
+	}
+	for segment := range strings.SplitSeq(code, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		one, two := b.addDomain(t, "one.example.com", domain.Own, true), b.addDomain(t, "two.example.com", domain.Own, false)
+		shared := b.addDomain(t, "all.example.com", domain.Shared, true)
+		for code, at := range map[string]*domain.Domain{"one": one, "two": two} {
+			in := own(at, "Promo")
+			in.URL = "https://example.com/" + code
+			l, _ := b.create(t, in)
+			if l.RootCode != nil || l.CodeKey != nil || b.ShortURL(l) != "https://"+at.Host+"/Promo" {
+				t.Errorf("%+v has the short URL %s", l, b.ShortURL(l))
+			}
+			if again, created := b.create(t, in); created || again.ID != l.ID {
+				t.Errorf("%s again: %+v", code, again)
+			}
+			if found, err := b.ByCode(t.Context(), b.Mine, "Promo", &at.ID); err != nil || found.ID != l.ID {
+				t.Errorf("by code: %v", err)
+			}
+			at := must.Value(b.Links.Resolver.ParseShortURL(b.ShortURL(l)))(t)
+			if found, err := b.At(t.Context(), at); err != nil || found.ID != l.ID {
+				t.Errorf("by short URL: %v", err)
+			}
+		}
+		b.create(t, custom("https://example.com/shared", "promo"))
+		for _, c := range []struct{ host, path, want string }{
+			{"one.example.com", "/Promo", "https://example.com/one"}, {"one.example.com", "/promo", ""},
+			{"two.example.com", "/PROMO", "https://example.com/two"}, {"all.example.com", "/PROMO", "https://example.com/shared"},
+			{"one.example.com", "/Promo%00", ""}, {"one.example.com", "/%FF", ""}, {"one.example.com", "//Promo", ""},
+			{"all.example.com", "/" + one.ID + "%2FPromo", ""}, {"one.example.com", "/" + one.ID + "%2FPromo", ""},
+		} {
+			if got := b.at(t, c.host, c.path); got.Location != c.want {
+				t.Errorf("%s%s goes to %q, want %q", c.host, c.path, got.Location, c.want)
+			}
+		}
+		if _, err := b.ByCode(t.Context(), b.Mine, one.ID+"/Promo", nil); !errs.Is(err, errs.NotFound) {
+			t.Errorf("by the key: %v", err)
+		}
+		if found, err := b.ByCode(t.Context(), b.Foreign, "Promo", &one.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("of another workspace: %v, %v", found, err)
+		}
+		b.refuse(t, own(two, "pROMO"), errs.CodeTaken)
+		b.refuse(t, own(shared, "x"), errs.InvalidInput)
+		b.refuse(t, own(&domain.Domain{ID: id.New(id.Domain)}, "x"), errs.NotFound)
+		b.refuse(t, own(&domain.Domain{ID: "x"}, "x"), errs.NotFound)
+		for _, strategy := range []link.Strategy{link.Counter, link.Deterministic} {
+			b.refuse(t, Input{URL: "https://example.com/", DomainID: &one.ID, Strategy: &strategy}, errs.InvalidInput)
+		}
+		for _, code := range []string{
+			"", "/a", "a/", "a//b", ".", "a/../b", "a+", ".well-known/x", ".Well-Known/x", "robots.txt", "favicon.ICO", "a b", "a?b", "a#b", "a%b",
+			"a\\b", "a\x00b", "a\u200bb", "\xff", strings.Repeat("x", 256),
+		} {
+			b.refuse(t, own(one, code), errs.InvalidInput)
+		}
+		for _, at := range []*domain.Domain{one, two} {
+			l, _ := b.create(t, Input{URL: "https://example.com/random", DomainID: &at.ID})
+			if want := map[bool]int{true: 7, false: 8}[at.CaseSensitive]; len(l.ShownCode()) != want || l.Strategy != link.Random {
+				t.Errorf("%s: %+v", at.Host, l)
+			}
+			if got := b.at(t, at.Host, "/"+l.ShownCode()); got.Location != "https://example.com/random" {
+				t.Errorf("%s goes to %q", l.ShownCode(), got.Location)
+			}
+		}
+	})
+}
+
+// TestOwnCodes_ForwardPaths: the longest code that a path begins with, and that forwards the rest, answers.
+func TestOwnCodes_ForwardPaths(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		at := b.addDomain(t, "go.example.com", domain.Own, true)
+		for code, forwards := range map[string]bool{"a": true, "a/b": false, "a/b/c/d": true, "a/x.svg": false} {
+			in := own(at, code)
+			in.URL = "https://example.com/" + code
+			in.Routing = &routing.Change{ForwardPath: optional.Edit[*bool]{Set: true, To: &forwards}}
+			b.create(t, in)
+		}
+		for path, want := range map[string][2]string{
+			"/a/b": {"a/b", ""}, "/a/b/": {"a/b", "/"}, "/a%2Fb": {"a/b", ""}, "/a/z%20z/": {"a", "/z%20z/"}, "/a/b/c": {"a", "/b/c"},
+			"/a/b/c/d/e": {"a/b/c/d", "/e"}, "/a/x.svg": {"a/x.svg", ""}, "/a/1/2/3/4/5/6/7/8": {"a", "/1/2/3/4/5/6/7/8"},
+			"/a/1/2/3/4/5/6/7/8/9": {}, "/b": {},
+		} {
+			got := b.at(t, at.Host, path)
+			if want[0] == "" && !got.Unknown || want[0] != "" && (got.Own.Code != want[0] || got.Own.Path != want[1]) {
+				t.Errorf("%s: %+v, want %q", path, got.Own, want)
+			}
+		}
+	})
+}
+
+// TestOwnCodes_CreatedConcurrently: the index refuses all but one.
+func TestOwnCodes_CreatedConcurrently(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		at := b.addDomain(t, "go.example.com", domain.Own, false)
+		var creating sync.WaitGroup
+		var winners, refused atomic.Int64
+		for i := range 100 {
+			creating.Go(func() {
+				in := own(at, []string{"Straße/é", "STRASSE/E\u0301"}[i%2])
+				in.URL = fmt.Sprint("https://example.com/", i)
+				switch _, _, err := b.Create(t.Context(), b.Mine, in); {
+				case err == nil:
+					winners.Add(1)
+				case errs.Is(err, errs.CodeTaken):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		creating.Wait()
+		if winners.Load() != 1 || refused.Load() != 99 {
+			t.Errorf("%d created, %d refused", winners.Load(), refused.Load())
+		}
+	})
+}
+
+// TestOwnCodes_KeepTheirDomain: a domain cannot be removed while a link with a code of it is not deleted, also by concurrent calls.
+func TestOwnCodes_KeepTheirDomain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		domains := &domain.Store{DB: d, Now: b.Links.Now}
+		for round := range 10 {
+			at := b.addDomain(t, fmt.Sprintf("go-%d.example.com", round), domain.Own, true)
+			l, _ := b.create(t, own(at, "promo"))
+			if _, err := domains.Remove(t.Context(), b.Mine, at.ID); !errs.Is(err, errs.Conflict) {
+				t.Fatalf("removing a domain with a link: %v", err)
+			}
+			b.Remove(t, l.ID)
+			var racing sync.WaitGroup
+			var removed, restored, created error
+			racing.Go(func() { _, removed = domains.Remove(t.Context(), b.Mine, at.ID) })
+			racing.Go(func() { _, restored = b.Edit.Restore(t.Context(), b.Mine, l.ID) })
+			racing.Go(func() { _, _, created = b.Create(t.Context(), b.Mine, own(at, "other")) })
+			racing.Wait()
+			switch {
+			case removed == nil && (restored == nil || created == nil):
+				t.Errorf("removed, restored: %v, created: %v", restored, created)
+			case removed != nil && !errs.Is(removed, errs.Conflict),
+				restored != nil && !errs.Is(restored, errs.Conflict), created != nil && !errs.Is(created, errs.NotFound):
+				t.Errorf("%v, %v, %v", removed, restored, created)
+			}
+			if removed == nil {
+				if l = b.Reload(t, l); b.ShortURL(l) != "https://"+at.Host+"/promo" {
+					t.Errorf("the deleted link has the short URL %s", b.ShortURL(l))
+				}
+			}
+		}
+	})
+}
+
+// TestOwnCodes_AreImmutable: an upsert finds the link, and changes neither its code nor its domain.
+func TestOwnCodes_AreImmutable(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		one, two := b.addDomain(t, "one.example.com", domain.Own, false), b.addDomain(t, "two.example.com", domain.Own, true)
+		upsert := func(code string, domainID *string) error {
+			_, err := b.Upsert(t.Context(), b.Mine, &Upsert{
+				ExternalID: "7", URL: "https://example.com/", CustomCode: &code, DomainID: domainID,
+			})
+			return err
+		}
+		must.NoError(t, upsert("Promo", &one.ID))
+		must.NoError(t, errors.Join(upsert("PROMO", &one.ID), upsert("Promo", nil)))
+		for code, domainID := range map[string]*string{"other": &one.ID, "promo": &two.ID, "pRomo": nil} {
+			if err := upsert(code, domainID); !errs.Is(err, errs.Immutable) {
+				t.Errorf("%s: %v", code, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,5 @@
+DROP INDEX links_by_domain;
+ALTER TABLE links DROP domain_id;
+ALTER TABLE links DROP own_address;
+ALTER TABLE domains DROP case_sensitive;
+ALTER TABLE domains DROP code_space;
