@@ -110,13 +110,18 @@ func (w *nodeWorld) fill(t *testing.T) {
 	title := "title of the link"
 	f := &folder.Folder{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now}
 	w.insert(t, f)
+	d := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: space, Host: "own.example.com", CodeSpace: domain.Own, Token: "token",
+		CreatedAt: now}
+	w.insert(t, d)
+	_, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/own", DomainID: &d.ID})
+	must.NoError(t, err)
 	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
 		Title: &title, Tags: []string{"tag"}, FolderID: &f.ID})
 	must.NoError(t, err)
+	w.insert(t, &domain.Domain{
+		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
-	w.insert(t, &domain.Domain{
-		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", Token: "token", CreatedAt: now})
 	w.insert(t, &utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
 		UTM: &routing.UTM{Source: &title}, CreatedAt: now, UpdatedAt: now})
 	w.insert(t, &workspace.Invitation{

@@ -105,9 +105,11 @@ var eachByItself = map[string]string{
 	"Link.stats": "sums of one link over a range of its own, priced at a statement and more",
 	"Workspace.linkQuota": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
 		"wall",
-	"Workspace.stats": "as Workspace.linkQuota",
-	"Link.asOf":       "a version of one link, priced as a statement",
-	"Link.qrCode":     "rendered by itself, and priced so; TestQRCode_LoadsTheLogoOnce counts its statements",
+	"Workspace.stats":                "as Workspace.linkQuota",
+	"Link.asOf":                      "a version of one link, priced as a statement",
+	"Domain.appleAppSiteAssociation": "read with its domain, and priced by its size: too much for each link of a page",
+	"Domain.assetLinks":              "as Domain.appleAppSiteAssociation",
+	"Link.qrCode":                    "rendered by itself, and priced so; TestQRCode_LoadsTheLogoOnce counts its statements",
 }
 
 // TestPages_TakeConstantStatements requests pages of 1, 10 and 100 items, with every field of an
@@ -240,7 +242,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			Scopes: "LINKS_READ", CreatedBy: one.ID, CreatedAt: now,
 		})
 		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w,
-			Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
+			Host: fmt.Sprintf("d%d.example.com", i), CodeSpace: domain.Own, Token: "token", CreatedAt: now})
 		templates = append(templates, utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: w,
 			Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), UTM: &routing.UTM{}, CreatedAt: now, UpdatedAt: now})
 		folders = append(folders, folder.Folder{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i),
@@ -263,7 +265,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
 		must.NoError(t, err)
 		l, _, err := b.Creation.Create(t.Context(), m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
-			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID})
+			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID, DomainID: &domains[i].ID})
 		must.NoError(t, err)
 		e.links = append(e.links, l)
 		if i > 0 { // the first is ada's own

@@ -9468,7 +9468,7 @@ type Link implements Node {
   "The last segment of its short URL; of a code of a domain, the whole path without its first slash."
   code: String!
   "The domain whose own codes include this link's; null: the code is of the workspace, or the domain was removed. It never changes."
-  domain: Domain @cost(weight: 0, free: 4)
+  domain: Domain @cost(weight: 0, free: 16)
   "The strategy of the code."
   strategy: CodeStrategy!
   "The shortest URL that redirects."
